@@ -6,7 +6,6 @@ so that a change that costs answers is seen.
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
@@ -17,14 +16,13 @@ from carrel.evaluation import find_unsaid
 from service.domains.answering import Reply
 from service.domains.evaluation.runs.grounding import measure_groundedness
 from tests.answering.asking import Library, a_library
-from tests.answering.test_organization import loaded
+from tests.answering.test_organization import NAMES, loaded
 from tests.harness.services import ServiceHarness
-from tests.service.test_questions import HANDBOOK, MANIFEST, rows_of
+from tests.service.test_questions import HANDBOOK, handbook_pages, in_parallel, rows_of
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
 QUESTIONS = rows_of(Path(__file__).parent / "answer_set.csv")
-NAMES = {row["name"]: row["externalId"] for row in rows_of(MANIFEST)}
 PATIENCE_SECONDS = 600
 
 
@@ -113,19 +111,16 @@ def test_questions_about_the_handbook_are_answered(
     service_harness: ServiceHarness, record_testsuite_property: Callable[[str, object], None]
 ) -> None:
     """Over the pages that answer and every fourth of its 250."""
-    if not HANDBOOK.is_dir():
-        pytest.skip(f"The handbook is not at {HANDBOOK}; CARREL_HANDBOOK says where it is.")
+    answering = [row["document"] for row in QUESTIONS if row["corpus"] == "handbook" and row["document"]]
+    pages = handbook_pages(4, answering)
     with service_harness.running() as service:
         service.http.timeout = PATIENCE_SECONDS
         library = a_library(service)
-        paths = [path for path in sorted(HANDBOOK.rglob("*")) if path.suffix in {".md", ".docx"}]
-        expected = [HANDBOOK / row["document"] for row in QUESTIONS if row["corpus"] == "handbook" and row["document"]]
 
         def load(path: Path) -> None:
             library.put(path.relative_to(HANDBOOK).as_posix(), path.read_bytes(), file_name=path.name)
 
-        with ThreadPoolExecutor(4) as pool:
-            list(pool.map(load, dict.fromkeys([*expected, *paths[::4]])))
+        in_parallel(load, pages)
         rows, replies = ask_all(library, "handbook")
     figures = measure(rows, replies, str)
     check(

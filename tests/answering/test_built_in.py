@@ -4,8 +4,9 @@ import pytest
 
 from service.domains.answering import BUILT_IN, Exchange, Reply
 from service.domains.answering.phrases import PHRASES
-from tests.answering.asking import NOTHING_ANSWERS, Library
+from tests.answering.asking import NOTHING_ANSWERS, Library, a_library
 from tests.harness.documents import add_to_collection, create_collection, ok
+from tests.harness.services import RunningService
 
 LEAVE = """# Leave
 
@@ -28,12 +29,16 @@ GERMAN = (
 )
 
 
-@pytest.fixture
-def answered(library: Library) -> Library:
-    """A library with documents that answer a few questions."""
-    library.put("Leave", LEAVE)
-    library.put("Fares", FARES)
-    library.put("Kündigung", GERMAN)
+@pytest.fixture(scope="module")
+def answered(module_service: RunningService) -> Library:
+    """A library with documents that answer a few questions, and that no test changes."""
+    return filled(a_library(module_service))
+
+
+def filled(library: Library) -> Library:
+    """Put the documents that answer a few questions into a library."""
+    for name, text in (("Leave", LEAVE), ("Fares", FARES), ("Kündigung", GERMAN)):
+        library.put(name, text)
     return library
 
 
@@ -111,8 +116,9 @@ Contractors have no annual leave: it is a matter of their contract.
 """
 
 
-def test_it_takes_the_new_words_of_a_short_question_seriously(answered: Library) -> None:
+def test_it_takes_the_new_words_of_a_short_question_seriously(library: Library) -> None:
     """What it quotes has them; or it says what it found nothing about, and never repeats the answer before."""
+    answered = filled(library)
     before = Exchange("How many days of annual leave does everyone have?", "27.")
     assert answered.ask("And part-time?", history=[before]).text == PHRASES["en"].nothing_about.format("part-time")
     answered.put("Leave by kind of contract", PARTS)

@@ -191,7 +191,7 @@ ODD = streams('{"id": "c", "choices": [{"index": 0, "delta": {"content": 7}}]}',
         (calls("search_passages", query="leave"), "model_too_many_steps"),
         (calls("delete_everything", query="leave"), "model_too_many_steps"),
         (calls("search_passages", words="leave"), "model_too_many_steps"),
-        (repeats_fast("and so on "), "model_reply_too_long"),
+        (repeats_fast("and so on " * 400), "model_reply_too_long"),
     ],
 )
 def test_every_failure_has_a_code_and_says_what_to_do(

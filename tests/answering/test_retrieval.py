@@ -103,7 +103,7 @@ def test_passages_are_bounded(make_service: Callable[..., RunningService]) -> No
     library = a_library(make_service(inline_indexing_seconds=PATIENCE_SECONDS))
     library.service.http.timeout = PATIENCE_SECONDS
     document = library.put("Long", "The ferry to Harwell.")
-    chunks = [f"The ferry to Harwell, number {number}. " + "Fog. " * 2000 for number in range(24)]
+    chunks = [f"The ferry to Harwell, number {number}. " + "Fog. " * (LONGEST_PASSAGE // 4) for number in range(24)]
     second = create_collection(library.service, "Second")
     ok(
         add_to_collection(

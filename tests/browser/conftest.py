@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from tests.browser.people import PATIENCE_MS, sign_in, window
+from tests.browser.people import PATIENCE_MS, page_in, sign_in, window
 from tests.harness.services import RunningService, ServiceHarness
 from tests.harness.stack import ADMIN, PASSWORD, Stack
 from tests.harness.workbench import Workbench
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-# Without these Chromium looks for updates and for its maker's hosts at every start.
+# Without these Chromium looks for updates and for its maker's hosts at every start, and pages for fonts elsewhere.
 QUIET = (
     "--no-sandbox",
     "--disable-gpu",
@@ -24,6 +24,7 @@ QUIET = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1",
 )
 
 
@@ -48,29 +49,42 @@ def browser() -> Iterator[Browser]:
         chromium.close()
 
 
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    """A fresh window."""
+@pytest.fixture(scope="package")
+def visitors(browser: Browser) -> Iterator[BrowserContext]:
+    """The context of people who begin without a session; it keeps the workbench's scripts from test to test."""
     with window(browser) as page:
+        yield page.context
+
+
+@pytest.fixture
+def visitor(visitors: BrowserContext) -> Iterator[Page]:
+    """A page of a browser in which nobody is signed in."""
+    visitors.clear_cookies()
+    with page_in(visitors) as page:
         yield page
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
+def page(visitor: Page) -> Page:
+    """The page that a test is about: of a visitor, unless its module has another."""
+    return visitor
+
+
+@pytest.fixture(scope="package")
 def service(service_harness: ServiceHarness) -> Iterator[RunningService]:
-    """A service for a whole module, with one organization, whose people sign in with passwords."""
+    """A service for all modules, with one organization, whose people sign in with passwords."""
     with service_harness.running() as service:
         yield service
 
 
 @pytest.fixture(scope="package")
-def workbench(service_harness: ServiceHarness, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workbench]:
-    """A workbench before a service of its own, for modules that leave each other's people and documents alone."""
-    with service_harness.running() as service:
-        workbench = Workbench(service, tmp_path_factory.mktemp("workbench"))
-        try:
-            yield workbench.start()
-        finally:
-            workbench.stop()
+def workbench(service: RunningService, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workbench]:
+    """A workbench for all modules, which leave each other's people and documents alone."""
+    workbench = Workbench(service, tmp_path_factory.mktemp("workbench"))
+    try:
+        yield workbench.start()
+    finally:
+        workbench.stop()
 
 
 @pytest.fixture(scope="package")
@@ -88,8 +102,9 @@ def stack() -> Iterator[Stack]:
 
 
 @pytest.fixture(scope="package")
-def admin_state(stack: Stack, browser: Browser) -> dict[str, object]:
-    """What a browser keeps once the admin of the stack has signed in: its cookies."""
+def admins(stack: Stack, browser: Browser) -> Iterator[BrowserContext]:
+    """The context in which the admin of the stack has signed in."""
     with window(browser) as page:
         sign_in(page, stack.workbench, email=ADMIN, password=PASSWORD)
-        return dict(page.context.storage_state())
+        page.close()
+        yield page.context

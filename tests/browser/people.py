@@ -4,26 +4,48 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 from playwright.sync_api import Error as PlaywrightError
 
 PATIENCE_MS = 30_000
 # How long a press may take until something is seen of it; after that it was lost, and is made once more.
 TAKEN_MS = 10_000
+ASKED = "How many sheep may travel on deck?"
 # What is there once nothing of the workbench's page is being drawn.
 DRAWN = "[data-testid='stApp'][data-test-script-state='notRunning']"
+# Has each page note when it last told the workbench something, and whether it was drawn since.
+FOLLOW = """(() => {
+    const send = WebSocket.prototype.send;
+    window.told = 0;
+    WebSocket.prototype.send = function (message) { window.told = performance.now(); return send.call(this, message); };
+    const look = () => { if (document.querySelector(DRAWN)) window.told = 0; };
+    new MutationObserver(look).observe(document, {subtree: true, attributeFilter: ["data-test-script-state"]});
+})()""".replace("DRAWN", f'"{DRAWN}"')
+# What was done is drawn, or is so small that the page was drawn too quickly to be seen.
+SETTLED = f"""() => document.querySelector("{DRAWN}") && (!window.told || performance.now() - window.told > 500)"""
 
 
 @contextmanager
 def window(browser: Browser, **options: Any) -> Generator[Page]:
     """A fresh window, in which nobody is signed in unless the options bring a state; it is closed afterwards."""
     context = browser.new_context(**({"viewport": {"width": 1280, "height": 1000}} | options))
-    page = context.new_page()
-    page.set_default_timeout(PATIENCE_MS)
+    context.set_default_timeout(PATIENCE_MS)
     try:
-        yield page
+        yield context.new_page()
     finally:
         context.close()
+
+
+@contextmanager
+def page_in(context: BrowserContext) -> Generator[Page]:
+    """A new page of a context, which keeps its cookies and scripts; the pages opened meanwhile are closed with it."""
+    before = context.pages
+    try:
+        yield context.new_page()
+    finally:
+        for page in context.pages:
+            if page not in before:
+                page.close()
 
 
 def give_password(page: Page, email: str, password: str) -> None:
@@ -62,3 +84,17 @@ def press(button: Locator, shown: Locator) -> None:
             continue
         return
     expect(shown).to_be_visible()
+
+
+def choose_row(page: Page, number: int = 0) -> None:
+    """Choose a row of the page's first list, by its name."""
+    page.locator(".carrel-row").nth(number).click()
+
+
+def ask(page: Page) -> Locator:
+    """Ask on the page Chat, and return the link to what the reply is from."""
+    page.get_by_placeholder("Your message").fill(ASKED)
+    page.keyboard.press("Enter")
+    source = page.get_by_role("link", name="Open document").first
+    expect(source).to_be_visible(timeout=60_000)
+    return source

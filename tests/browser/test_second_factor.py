@@ -17,7 +17,7 @@ from tests.service.directory import code, done
 
 pytestmark = pytest.mark.slow
 
-ADA = "ada@example.test"
+ADA = "augusta@example.test"
 
 
 @pytest.fixture
@@ -36,6 +36,13 @@ def authenticator(page: Page) -> Iterator[dict[str, Any]]:
     added = session.send("WebAuthn.addVirtualAuthenticator", {"options": options})
     yield {"session": session, "id": added["authenticatorId"]}
     session.detach()
+
+
+@pytest.fixture(autouse=True)
+def _demand(service: RunningService) -> Iterator[None]:
+    """Nobody has to have a second factor afterwards."""
+    yield
+    demand(service, "NOBODY")
 
 
 class Walk:

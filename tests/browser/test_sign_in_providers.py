@@ -34,34 +34,21 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 THIN = {"okta"}
 PATHS = {"entra": f"/{TENANT}/v2.0", "okta": "/okta", "google": "/google", "keycloak": "/realms/ships"}
-ENTRA_ID = "0e0e0e0e-0000-0000-0000-00000000000e"
+
+
+def account(name: str, provider: str, **claims: Any) -> dict[str, Any]:
+    """The claims about a person with an address of a provider, which has verified it."""
+    return {"name": name, "email": f"{name.lower()}@{provider}.test", "email_verified": True, **claims}
+
+
+ENTRA = {"oid": "0e0e0e0e-0000-0000-0000-00000000000e", "tid": TENANT, "ver": "2.0"}
+OKTA = {"preferred_username": "ora@okta.test", "ver": 1, "idp": "00o1"}
+KEYCLOAK = {"preferred_username": "kai", "realm_access": {"roles": ["offline_access"]}}
 ACCOUNTS: dict[str, dict[str, Any]] = {
-    "enid": {
-        "oid": ENTRA_ID,
-        "tid": TENANT,
-        "name": "Enid",
-        "preferred_username": "enid@entra.test",
-        "groups": [CREW, DECK],
-        "ver": "2.0",
-    },
-    "ora": {
-        "name": "Ora",
-        "email": "ora@okta.test",
-        "email_verified": True,
-        "preferred_username": "ora@okta.test",
-        "groups": ["Everyone", "crew"],
-        "ver": 1,
-        "idp": "00o1",
-    },
-    "gil": {"name": "Gil", "email": "gil@google.test", "email_verified": True, "hd": "google.test"},
-    "kai": {
-        "name": "Kai",
-        "email": "kai@keycloak.test",
-        "email_verified": True,
-        "preferred_username": "kai",
-        "groups": ["/crew"],
-        "realm_access": {"roles": ["offline_access"]},
-    },
+    "enid": {"name": "Enid", "preferred_username": "enid@entra.test", "groups": [CREW, DECK], **ENTRA},
+    "ora": account("Ora", "okta", groups=["Everyone", "crew"], **OKTA),
+    "gil": account("Gil", "google", hd="google.test"),
+    "kai": account("Kai", "keycloak", groups=["/crew"], **KEYCLOAK),
 }
 
 
@@ -97,12 +84,8 @@ class Providers:
                 "backchannel_logout_uri": f"{service.base_url}/api/oauth/upstream/{ids[name]}/logout",
                 "backchannel_logout_session_required": True,
             }
-            shapes[PATHS[name]] = {
-                "issuer": self.issuer(name),
-                "client": client,
-                "claims": claims,
-                "thin": name in THIN,
-            }
+            shape = {"issuer": self.issuer(name), "client": client, "claims": claims, "thin": name in THIN}
+            shapes[PATHS[name]] = shape
         self.say(shapes=shapes, accounts=self.accounts)
 
     def change(self, login: str, **claims: Any) -> None:
@@ -180,16 +163,9 @@ class Walk:
 @pytest.fixture
 def walks(browser: Browser, service_harness: ServiceHarness) -> Iterator[Callable[[], Walk]]:
     """Whatever begins a walk: a new window before the service."""
-    with service_harness.running(webhook_allowed_hosts=("127.0.0.1", "localhost")) as service:
+    with service_harness.running(webhook_allowed_hosts=("127.0.0.1", "localhost")) as service, ExitStack() as windows:
         app = an_app(service)
-        with ExitStack() as windows:
-
-            def begin() -> Walk:
-                page = windows.enter_context(window(browser))
-                page.context.route("https://**", lambda route: route.abort())  # a font that the provider's pages name
-                return Walk(page, service, app)
-
-            yield begin
+        yield lambda: Walk(windows.enter_context(window(browser)), service, app)
 
 
 def test_people_sign_in_by_foreign_providers(
@@ -223,7 +199,7 @@ def test_people_sign_in_by_foreign_providers(
 
     providers.change("gil", email="gil@other.test", hd="other.test")
     walks().by_button("google").as_login("gil").reads("gil@google.test")
-    providers.change("eve", name="Eve", email="eve@other.test", email_verified=True)
+    providers.change("eve", **account("Eve", "other"))
     walks().by_button("keycloak").as_login("eve").reads("of a domain that this provider doesn't decide about")
 
 

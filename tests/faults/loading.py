@@ -1,13 +1,16 @@
 """Loading a folder of small documents by `carrel upload`, and comparing the catalog with it afterwards."""
 
+import atexit
 import hashlib
 import json
-import signal
+import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -15,6 +18,7 @@ from typing import Any
 from service.platform.postgres.server import SUPERUSER
 from tests.harness.databases import connect
 from tests.harness.embeddings_server import embeddings_server
+from tests.harness.forking import ForkServer
 from tests.harness.processes import ServiceProcess, environment_without_settings
 from tests.harness.services import API_KEY, RunningService
 
@@ -31,6 +35,43 @@ LEFT JOIN space_documents s ON s.document_id = d.document_id
     AND s.space_id = (SELECT space_id FROM spaces WHERE is_catalog AND organization_id = d.organization_id)
 WHERE d.deleted_at IS NULL AND starts_with(d.external_id, %s)
 """
+
+
+@cache
+def carrel_server() -> ForkServer:
+    """Return the session's process that has imported `carrel`, and from which its runs are forked."""
+    server = ForkServer("tests.cli.preloaded", environment={})
+    atexit.register(server.close)
+    return server
+
+
+class Run:
+    """A run of `carrel`, whose own pauses are short (tests.cli.preloaded), as `subprocess.Popen` has it."""
+
+    def __init__(self, *arguments: str, environment: dict[str, str]) -> None:
+        self._out = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the end
+        reading, writing = os.pipe()
+        self.stderr = os.fdopen(reading)
+        with Path(os.devnull).open() as nothing:
+            streams = [nothing.fileno(), self._out.fileno(), writing]
+            command = "from tests.cli.preloaded import main; main()"
+            self._program = carrel_server().start("-c", command, *arguments, environment=environment, streams=streams)
+        os.close(writing)
+        self.poll, self.send_signal = self._program.poll, self._program.send_signal
+        self.kill, self.terminate = self._program.kill, self._program.terminate
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit status; None before the end was waited for."""
+        return self._program.returncode
+
+    def communicate(self, timeout: float = _RUN_SECONDS) -> tuple[str, str]:
+        """Wait for the end; return the output, and what of the errors was not read yet."""
+        with self.stderr, self._out:
+            errors = self.stderr.read()
+            self._program.wait(timeout)
+            self._out.seek(0)
+            return self._out.read(), errors
 
 
 @dataclass(frozen=True)
@@ -72,32 +113,23 @@ class Loader:
         files = (path for path in self.source.rglob("*") if path.is_file())
         return {str(path.relative_to(self.source)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
-    def start(self, *options: str, machine: bool = True) -> "subprocess.Popen[str]":
-        """Start a run, whose end is told as JSON, or in words."""
-        command = [str(Path(sys.executable).with_name("carrel")), "upload", str(self.source), *options]
-        command += ["--json"] if machine else []
-        return subprocess.Popen(
-            command,
-            env=self._environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            preexec_fn=_heed_interrupts,  # noqa: PLW1509 - it takes no lock
-        )
+    def start(self, *options: str, machine: bool = True) -> "Run | subprocess.Popen[str]":
+        """Start a run, whose end is told as JSON, or in words. With Prefect it is a process from nothing."""
+        arguments = ["upload", str(self.source), *options, *(["--json"] if machine else [])]
+        if "--direct" in options:
+            return Run(*arguments, environment=self._environment)
+        command, pipe = [str(Path(sys.executable).with_name("carrel")), *arguments], subprocess.PIPE
+        return subprocess.Popen(command, env=self._environment, stdout=pipe, stderr=pipe, text=True)
 
-    def end(self, process: "subprocess.Popen[str]") -> Ended:
+    def end(self, process: "Run | subprocess.Popen[str]") -> Ended:
         """Wait for a run's end."""
         out, errors = process.communicate(timeout=_RUN_SECONDS)
+        assert process.returncode is not None
         return Ended(process.returncode, json.loads(out) if out.strip() else {}, errors)
 
     def run(self, *options: str) -> Ended:
         """Run to the end."""
         return self.end(self.start(*options))
-
-
-def _heed_interrupts() -> None:
-    """Let Ctrl-C end the program as on any terminal, also where these tests run in the background and ignore it."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,21 @@ KILL_DOCUMENTS how many documents there are at each.
 """
 
 import os
-from collections.abc import Sequence
+import random
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import cycle, islice
 from typing import TypeVar
 
+from tests.faults.loading import Run
 from tests.harness.processes import ServiceProcess
+from tests.harness.proxy import Proxy
 
 MANY_POINTS = int(os.environ.get("KILL_POINTS", "12"))
 MANY_DOCUMENTS = int(os.environ.get("KILL_DOCUMENTS", "2000"))
+_MOMENT_SECONDS = 1800
 
 Kind = TypeVar("Kind")
 
@@ -36,3 +43,71 @@ def kill_database(service: ServiceProcess) -> None:
 
 
 KILLS = [kill_service, kill_database]
+
+
+@dataclass(kw_only=True)
+class RunSite(ABC):
+    """A service behind a proxy that counts, and documents that runs bring to it, in one edition after the other."""
+
+    service: ServiceProcess
+    proxy: Proxy
+    dice: random.Random
+    documents: int
+    edition: int = 0
+    said: str = ""
+
+    @abstractmethod
+    def write(self) -> None:
+        """Make every document another one."""
+
+    @abstractmethod
+    def start(self) -> Run:
+        """Start a run."""
+
+    @abstractmethod
+    def moment(self) -> tuple[str, int]:
+        """Return after how many of which operation something is killed, which is random."""
+
+    @abstractmethod
+    def end(self, run: Run) -> None:
+        """Wait for a run's end, which must be a good one, and compare what there is with what there must be."""
+
+    def runs(self, points: int) -> Iterator[Run]:
+        """So often make every document another one, and start a run; yield it at a random moment."""
+        for _ in range(points):
+            self.write()
+            self.proxy.passed.clear()
+            run = self.start()
+            operation, number = self.moment()
+            self.said = f"edition {self.edition}, killed after {number} of {operation}"
+            deadline = time.monotonic() + _MOMENT_SECONDS
+            while not self.proxy.wait_for(operation, number, seconds=1):
+                assert run.poll() is None, run.communicate()
+                assert time.monotonic() < deadline, self.said
+            time.sleep(self.dice.uniform(0, 0.05))
+            yield run
+
+
+def flow_points(site: RunSite, points: int) -> None:
+    """Kill the run, and run it again: it goes on where it was."""
+    for run in site.runs(points):
+        run.kill()
+        run.communicate()
+        site.end(site.start())
+
+
+def service_points(site: RunSite, points: int) -> None:
+    """Kill the service and start it again: the run waits, and goes on."""
+    for run in site.runs(points):
+        kill_service(site.service)
+        site.end(run)
+
+
+def database_points(site: RunSite, points: int) -> None:
+    """Kill the database, which the service starts again: the run waits, and goes on."""
+    for run in site.runs(points):
+        site.service.kill_database()
+        site.end(run)
+
+
+RUN_POINTS = [flow_points, service_points, database_points]

@@ -15,17 +15,13 @@ from service.operate.archiving.models import segment_name
 from service.operate.commands import run
 from service.platform.settings import Settings
 from tests.faults.test_backup import content, documents, refused, upload
+from tests.harness.jobs import until
 from tests.harness.processes import ServiceProcess
 from tests.service.directory import done
 
 SEGMENT = 16 * 1024 * 1024
 CAUGHT_UP_SECONDS = 120
 BRING = "service.operate.archiving.restoring:copy_files"
-
-
-def now() -> str:
-    """The time, as `--to` takes it."""
-    return datetime.now(UTC).isoformat()
 
 
 @dataclass
@@ -41,15 +37,13 @@ class Archived:
         """Note what there is at this moment."""
         self.then[name] = documents(self.process)
         time.sleep(0.01)
-        self.moments[name] = now()
+        self.moments[name] = datetime.now(UTC).isoformat()
         time.sleep(0.01)
 
     def wait_for(self, name: str) -> None:
         """Wait until a noted moment can be restored."""
-        moment, deadline = datetime.fromisoformat(self.moments[name]), time.monotonic() + 120
-        while Archive.find(str(self.archive)).position().at < moment:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        moment = datetime.fromisoformat(self.moments[name])
+        until(lambda: Archive.find(str(self.archive)).position().at >= moment, CAUGHT_UP_SECONDS)
 
     def back_up(self, *arguments: str) -> str:
         """Take an incremental backup; returns what the command says."""
@@ -114,7 +108,6 @@ def test_the_service_tells_how_far_its_archive_is(archived: Archived) -> None:
 
 
 def test_a_moment_is_restored(archived: Archived) -> None:
-    """What there was then is there, with its files, and nothing of later: an incremental backup and log upon it."""
     archived.wait_for("after")
     with closing(ServiceProcess()) as other:
         ended = other.command("restore", str(archived.archive), "--to", archived.moments["after"])
@@ -141,7 +134,6 @@ def test_a_moment_is_restored(archived: Archived) -> None:
 def test_a_moment_that_is_not_there_is_refused(
     archived: Archived, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
 ) -> None:
-    """The error says which moments are there, or how one is written, and nothing is made."""
     folder = tmp_path / "data"
     assert said in refused(capsys, folder, "restore", str(archived.archive), *arguments)
     assert not folder.exists()

@@ -2,12 +2,10 @@
 
 import os
 import subprocess
-import threading
 import time
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Self
 
 import httpx
 import pytest
@@ -17,6 +15,7 @@ from tests.faults.test_archive import holds, restored, wait_for, wait_until_arch
 from tests.faults.test_backup import documents, upload
 from tests.harness.object_store import object_store
 from tests.harness.processes import ServiceProcess
+from tests.harness.threads import going_on
 
 pytestmark = pytest.mark.long
 
@@ -28,31 +27,19 @@ class Uploads:
 
     def __init__(self, process: ServiceProcess) -> None:
         self._process = process
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._upload)
         self.acknowledged: dict[str, datetime] = {}
         self.begun: dict[str, datetime] = {}
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._is_over.set()
-        self._thread.join()
-
-    def _upload(self) -> None:
-        number = 0
-        while not self._is_over.is_set():
-            name = f"upload-{number}"
-            number += 1
-            self.begun[name] = datetime.now(UTC)
-            try:
-                upload(self._process, name)
-            except httpx.HTTPError:
-                time.sleep(0.1)
-            else:
-                self.acknowledged[name] = datetime.now(UTC)
+    def upload_another(self) -> None:
+        """Upload a document, which may fail while a part is away."""
+        name = f"upload-{len(self.begun)}"
+        self.begun[name] = datetime.now(UTC)
+        try:
+            upload(self._process, name)
+        except httpx.HTTPError:
+            time.sleep(0.1)
+        else:
+            self.acknowledged[name] = datetime.now(UTC)
 
     def wait_for(self, more: int) -> None:
         """Wait until so many more are acknowledged."""
@@ -70,7 +57,8 @@ def test_nothing_acknowledged_is_lost_whatever_is_killed(tmp_path: Path, monkeyp
         archive = Archive(address)
         with closing(ServiceProcess(CARREL_ARCHIVE_URL=address)) as process:
             process.start()
-            with Uploads(process) as uploads:
+            uploads = Uploads(process)
+            with going_on(uploads.upload_another):
                 uploads.wait_for(2)
                 process.command("backup", "--incremental", killed_at=FINISH)
                 assert process.command("backup", "--incremental").returncode == 0

@@ -3,6 +3,7 @@
 import ast
 import asyncio
 import time
+from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
@@ -98,6 +99,7 @@ def test_whatever_ends_a_task_it_is_started_again(harness_loop: LoopThread) -> N
         background = Background()
         for how in ways:
             background.keep(how, lambda how=how: run(how))
+            background.kept[how].pause_seconds = 0.01
         return background
 
     with capture_logs() as logs:
@@ -111,7 +113,7 @@ def test_whatever_ends_a_task_it_is_started_again(harness_loop: LoopThread) -> N
 
 
 def test_a_task_that_fails_on_and_on_rests_longer_and_longer(harness_loop: LoopThread) -> None:
-    """A start is tried again after one second, two, four: not in a row, but never given up."""
+    """A start is tried again after one pause, two, four: not in a row, but never given up."""
     began: list[float] = []
 
     async def fail() -> None:
@@ -121,27 +123,31 @@ def test_a_task_that_fails_on_and_on_rests_longer_and_longer(harness_loop: LoopT
     async def keep() -> Background:
         background = Background()
         background.keep("failing", fail)
+        background.kept["failing"].pause_seconds = 0.1
         return background
 
     background = harness_loop.run(keep())
     until(lambda: len(began) == 3)
     harness_loop.run(background.close())
-    assert began[1] - began[0] > 0.9
-    assert began[2] - began[1] > 1.9
+    assert began[1] - began[0] > 0.09
+    assert began[2] - began[1] > 0.19
 
 
 def test_failures_in_a_row_are_logged_once_a_minute(harness_loop: LoopThread) -> None:
     """Work that fails alike each time fills no log; another failure, or one after a success, is told at once."""
-    outcomes = iter([ValueError(), ValueError(), ValueError(), KeyError(), None, KeyError()])
+    outcomes = deque([ValueError(), ValueError(), ValueError(), KeyError(), None, KeyError()])
+
+    ended = asyncio.Event()
 
     async def work() -> None:
-        outcome = next(outcomes, None)
-        if outcome is not None:
+        if not outcomes:
+            ended.set()
+        elif (outcome := outcomes.popleft()) is not None:
             raise outcome
 
     async def run() -> None:
-        keeping = asyncio.create_task(run_every(work, every=0.01, name="work"))
-        await asyncio.sleep(1)
+        keeping = asyncio.create_task(run_every(work, every=0, name="work"))
+        await ended.wait()
         keeping.cancel()
 
     with capture_logs() as logs:

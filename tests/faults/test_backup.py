@@ -7,7 +7,6 @@ import json
 import sys
 import tarfile
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -20,7 +19,10 @@ from service.operate.backup.errors import ArchiveError
 from service.operate.backup.restoring import verify
 from service.operate.commands import run
 from service.platform.settings import Settings
+from tests.harness.documents import upload as send
+from tests.harness.jobs import until
 from tests.harness.processes import ServiceProcess
+from tests.harness.threads import going_on
 from tests.service.directory import code, done
 from tests.service.service_accounts import a_token, an_account, enable_service_accounts
 
@@ -61,22 +63,14 @@ def content(name: str) -> bytes:
 
 def upload(process: ServiceProcess, name: str, **parts: str) -> None:
     """Upload a document that only its uploader may read unless `parts` say otherwise."""
-    files = {"file": (f"{name}.md", content(name))}
-    process.http.post(
-        "/api/v0/catalog/uploadFile", files=files, data={"documentExternalId": name, **parts}
-    ).raise_for_status()
+    send(process, name, content(name), file_name=f"{name}.md", **parts).raise_for_status()
 
 
 def documents(process: ServiceProcess) -> dict[str, str]:
     """Every document's id by its external id."""
-    found: dict[str, str] = {}
-    token: str | None = None
-    while True:
-        page = done(process.call("catalog/listDocuments", {"pageSize": 100, **({"pageToken": token} if token else {})}))
-        found |= {one["documentExternalId"]: one["documentId"] for one in page["documents"]}
-        token = page.get("nextPageToken")
-        if token is None:
-            return found
+    page = done(process.call("catalog/listDocuments", {"pageSize": 1000}))
+    assert "nextPageToken" not in page
+    return {one["documentExternalId"]: one["documentId"] for one in page["documents"]}
 
 
 def answers(process: ServiceProcess, secrets: dict[str, str]) -> dict[str, Any]:
@@ -126,26 +120,18 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
 
 def back_up_while_uploading(made: Deployment) -> None:
     """Take the backup with uploads before, during and after it; what was acknowledged before it must be in it."""
-    is_over = threading.Event()
     uploaded: list[str] = []
 
-    def keep_uploading() -> None:
-        while not is_over.is_set():
-            name = f"meanwhile-{len(uploaded)}"
-            upload(made.process, name)
-            uploaded.append(name)
+    def upload_another() -> None:
+        name = f"meanwhile-{len(uploaded)}"
+        upload(made.process, name)
+        uploaded.append(name)
 
-    uploading = threading.Thread(target=keep_uploading)
-    uploading.start()
-    try:
-        while len(uploaded) < 3:
-            time.sleep(0.05)
+    with going_on(upload_another):
+        until(lambda: len(uploaded) >= 3)
         made.acknowledged = list(uploaded)
         ended = made.process.command("backup", str(made.archive))
         assert ended.returncode == 0, ended.stderr
-    finally:
-        is_over.set()
-        uploading.join()
     assert len(uploaded) > len(made.acknowledged)
 
 
@@ -183,7 +169,6 @@ def test_everything_the_backups_moment_knew_is_back(deployment: Deployment, rest
 
 
 def test_credentials_work_as_before(deployment: Deployment, restored: ServiceProcess) -> None:
-    """A key acts as its owner, a token as its account, and a token that could not do something still can't."""
     assert restored.call("catalog/listDocuments", api_key=deployment.secrets["ada"]).status_code == 200
     scope = code(restored.call("admin/users/list", api_key=deployment.secrets["token"]))
     assert scope == code(deployment.process.call("admin/users/list", api_key=deployment.secrets["token"]))
@@ -212,7 +197,6 @@ def test_the_restored_service_goes_on(restored: ServiceProcess) -> None:
 
 
 def test_row_level_security_and_rights_are_as_before(deployment: Deployment, restored: ServiceProcess) -> None:
-    """Policies, forced row-level security, the service role's rights, indexes, constraints and owners are the same."""
     with (
         deployment.process.database_server().connect("carrel") as then,
         restored.database_server().connect("carrel") as now,
@@ -240,7 +224,6 @@ def refused(capsys: pytest.CaptureFixture[str], data_dir: Path, *arguments: str)
 def test_a_restore_wants_an_empty_folder(
     deployment: Deployment, restored: ServiceProcess, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A folder that has anything of a deployment is refused by name, and left alone."""
     said = refused(capsys, restored.data_dir, "restore", str(deployment.archive))
     assert str(restored.data_dir / "postgres") in said
     assert "empty folder" in said
@@ -342,13 +325,11 @@ TAMPERED = {
 
 @pytest.mark.parametrize("what", TAMPERED)
 def test_a_tampered_archive_is_refused(deployment: Deployment, what: str) -> None:
-    """Whatever was changed, left out or added is noticed before anything is kept."""
     with pytest.raises(ArchiveError):
         verify(io.BytesIO(rewritten(deployment.archive, TAMPERED[what])))
 
 
 def test_links_and_doubled_members_are_refused(deployment: Deployment) -> None:
-    """A member is a plain file, in its place, once."""
     for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE, tarfile.FIFOTYPE):
         target = io.BytesIO()
         with tarfile.open(fileobj=target, mode="w:gz") as tar:
@@ -380,7 +361,6 @@ def test_an_archive_cut_off_anywhere_is_refused(deployment: Deployment) -> None:
 def test_a_damaged_archive_leaves_the_folder_as_empty_as_before(
     deployment: Deployment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The command says so, and makes nothing in a folder that wasn't even there."""
     damaged, folder = tmp_path / "damaged.tar.gz", tmp_path / "data"
     damaged.write_bytes(deployment.archive.read_bytes()[:-20])
     assert "can't be restored" in refused(capsys, folder, "restore", str(damaged))

@@ -149,7 +149,6 @@ def test_an_older_schema_is_migrated_after_it_was_restored(
 
 
 def test_a_newer_postgresql_is_refused_in_words() -> None:
-    """pg_dump can't read what is newer than itself; the message says which versions and what to do."""
     ours = postgres_tools.tools_major_version()
     assert postgres_tools.check_version(ours * 10_000 + 4) == ours
     with pytest.raises(PostgresToolError, match=f"PostgreSQL {ours + 1}; .* up to {ours}.* Use pg_dump {ours + 1}"):
@@ -168,7 +167,6 @@ def test_no_secret_of_the_databases_address_is_on_a_command_line(outside: Outsid
 
 
 def test_files_of_any_store_are_read_and_written_in_pieces() -> None:
-    """What is written in pieces is read as it was; when the pieces end in an error, nothing is kept."""
     files = FileStore(MemoryStore())
     pieces = [bytes([number]) * 3_000_000 for number in range(4)]
 
@@ -194,7 +192,6 @@ def test_a_file_that_isnt_what_the_database_says_stops_the_backup(tmp_path: Path
 
 
 def test_two_backups_to_one_name_do_not_mix(tmp_path: Path) -> None:
-    """While one is written another is refused, and the first ends well."""
     with new_file(tmp_path / "x") as file:
         file.write(b"first")
         with pytest.raises(BackupError, match="Another backup"), new_file(tmp_path / "x"):

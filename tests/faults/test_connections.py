@@ -4,8 +4,6 @@ import asyncio
 import resource
 import socket
 import statistics
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -19,9 +17,9 @@ import pytest
 
 from service.web.connections import Connections
 from service.web.listener import PAUSE_SECONDS, Listener
-from tests.harness.processes import ServiceProcess, environment_without_settings
+from tests.harness.jobs import until
+from tests.harness.processes import ServiceProcess, environment_without_settings, fork_server
 from tests.harness.services import API_KEY
-from tests.service.test_ingestion_recovery import wait_until
 
 SEARCH = "search/searchDocumentCatalog"
 HALF_SENT_HEAD = b"POST /api/v0/catalog/uploadFile HTTP/1.1\r\nHost: x\r\nX-Slow: "
@@ -167,8 +165,8 @@ def test_half_sent_requests_leave_descriptors_for_the_service(limited: Callable[
         assert service.descriptors() < SMALL[1] - 100
     assert statuses(service, seconds=1) == {200}
     # Beside the crowd's, there are at most connections of the database that were opened for the callers.
-    wait_until(lambda: service.descriptors() < before + 20, 20)
-    wait_until(lambda: "carrel_connections_open 1.0" in service.http.get("/metrics").text, 20)
+    until(lambda: service.descriptors() < before + 20, 20)
+    until(lambda: "carrel_connections_open 1.0" in service.http.get("/metrics").text, 20)
     assert service.database_server().process() == server
     pressure = service.events("too_many_connections")
     assert 1 <= len(pressure) < 10
@@ -186,8 +184,8 @@ def connections_of(service: LimitedService) -> dict[str, Any]:
     return dict(status["connections"])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("limits", [SMALL, pytest.param(LARGE, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("limits", [SMALL, LARGE])
 def test_a_caller_notices_little_of_half_open_connections_and_slow_uploads(
     limited: Callable[..., LimitedService], limits: tuple[int, int]
 ) -> None:
@@ -206,10 +204,8 @@ def test_a_caller_notices_little_of_half_open_connections_and_slow_uploads(
 
 
 def test_a_limit_too_small_to_work_is_refused(tmp_path: Path) -> None:
-    """The start ends with what the limit is, what it should be, and where it is set."""
     environment = environment_without_settings() | {"CARREL_DATA_DIR": str(tmp_path), "CARREL_PORT": "0"}
-    command = [sys.executable, "-c", LIMITED, "128", "128"]
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100, check=False)
+    ended = fork_server().run("-c", LIMITED, "128", "128", environment=environment, timeout=100)
     assert ended.returncode == 1
     assert "may have 128 files open" in ended.stderr
     assert "LimitNOFILE" in ended.stderr

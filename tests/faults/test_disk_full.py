@@ -5,25 +5,24 @@ import re
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
 from service.platform.disk import LOOK_SECONDS, RESERVE_NAME
-from tests.harness.documents import ok, refused
+from tests.harness.documents import ok, refused, upload
 from tests.harness.embeddings_server import embeddings_server
 from tests.harness.first_start import bring_model
+from tests.harness.jobs import until
 from tests.harness.processes import ServiceProcess
 
 MEBIBYTE = 1 << 20
 SIZE = 64 * MEBIBYTE
 LOW = SIZE // 8
-SECONDS = 60
 # What works on jobs writes now and then that it lives: on a disk without a byte, the fewer write, the longer PostgreSQL
 # has room in the log that it began, however slow the machine is.
 FEW_WRITERS = {"CARREL_WORKERS": "1", "CARREL_DOCSTORE_WORKERS": "0", "CARREL_OCR_WORKERS": "0"}
@@ -57,10 +56,7 @@ class SmallDisk:
 
     def upload(self, name: str, content: bytes) -> httpx.Response:
         """Upload a text file."""
-        form = {"documentExternalId": name}
-        return self.process.http.post(
-            "/api/v0/catalog/uploadFile", data=form, files={"file": (f"{name}.txt", content)}, timeout=120
-        )
+        return upload(self.process, name, content, file_name=f"{name}.txt")
 
     def names(self) -> set[str]:
         """Return the external ids that are listed, each of a document that is indexed and whose file is whole."""
@@ -84,14 +80,6 @@ class SmallDisk:
 def content_of(name: str) -> bytes:
     """Return the text of the file of this name."""
     return f"{name}. {TEXT}".encode() * 20 + b" island" * (40_000 if name.startswith("edge") else 0)
-
-
-def wait_until(condition: Callable[[], Any]) -> None:
-    """Wait until something is true."""
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "that never came"
-        time.sleep(0.1)
 
 
 @pytest.fixture
@@ -164,7 +152,7 @@ def refuse_and_go_on(disk: SmallDisk, expected: int, *, deleting: str) -> None:
     """Run short: what adds is refused in words, everything else goes on, and operators can tell."""
     process = disk.process
     disk.fill(leaving=LOW - MEBIBYTE)
-    wait_until(lambda: disk.readiness() == (200, "low"))
+    until(lambda: disk.readiness() == (200, "low"))
     answer = disk.upload("late", content_of("late"))
     said = refused(answer, 507, "storage_full")["message"]
     assert re.search(r"The disk of the database, uploads and files has \d MiB free, and this needs \d+ MiB", said), said
@@ -175,14 +163,14 @@ def refuse_and_go_on(disk: SmallDisk, expected: int, *, deleting: str) -> None:
     assert ok(process.call("admin/status/get"))["storage"][0]["level"] == "LOW"
     assert 'carrel_storage_free_bytes{area="database"}' in process.http.get("/metrics").text
     ok(process.call("catalog/deleteDocument", {"documentId": deleting}))
-    wait_until(lambda: disk.search() == expected)  # what was taken in at the edge is still indexed
+    until(lambda: disk.search() == expected)  # what was taken in at the edge is still indexed
 
 
 def read_on_without_a_byte(disk: SmallDisk, expected: int) -> None:
     """Let somebody take the last byte, and again what the reserve gave up: PostgreSQL stays up, and reading goes on."""
     database = disk.process.database_server().process()
     disk.fill(leaving=0)
-    wait_until(lambda: disk.readiness() == (200, "full") and disk.free())
+    until(lambda: disk.readiness() == (200, "full") and disk.free())
     disk.fill(leaving=0)
     for _ in range(10):
         assert disk.search() == expected
@@ -207,7 +195,7 @@ def heal(disk: SmallDisk, names: set[str]) -> None:
     """Make room: the service goes on by itself, with a whole reserve, and has logged each change once."""
     process = disk.process
     disk.foreign.unlink()
-    wait_until(lambda: disk.readiness() == (200, None))
+    until(lambda: disk.readiness() == (200, None))
     ok(disk.upload("late", content_of("late")))
     assert disk.names() == names | {"late"}
     assert disk.search() == len(names) + 1

@@ -4,7 +4,6 @@ import asyncio
 import hashlib
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,8 @@ import pytest
 from service.platform.errors import InsufficientStorage, Unavailable
 from service.platform.files import FileStore
 from tests.faults.test_uploads import no_file_larger_than
+from tests.harness.jobs import until
+from tests.harness.processes import environment_without_settings, fork_server
 
 SMALL = 40_000
 LARGE = 12 << 20
@@ -42,7 +43,6 @@ async def read(store: FileStore, sha256: bytes) -> bytes:
 
 @pytest.mark.parametrize("size", [0, SMALL, LARGE])
 async def test_what_is_put_can_be_read(store, tmp_path, size):
-    """Every byte comes back, and the source is left alone."""
     path, sha256 = made(tmp_path, size)
     assert not await store.exists(sha256)
     await store.put(path, sha256)
@@ -74,7 +74,6 @@ async def test_a_file_that_is_gone_is_503_before_the_first_byte(store):
 
 @pytest.mark.parametrize("size", [SMALL, LARGE])
 async def test_a_full_disk_leaves_nothing_half_there(store, tmp_path, size):
-    """Without space the answer is storage_full, and not a byte of the file stays; later it can be put."""
     path, sha256 = made(tmp_path, size)
     with no_file_larger_than(SMALL // 2), pytest.raises(InsufficientStorage) as caught:
         await store.put(path, sha256)
@@ -112,15 +111,15 @@ def test_a_kill_while_putting_never_shows_half_a_file(tmp_path, attempt):
         "store = FileStore.from_url(sys.argv[1]); print('ready', flush=True)\n"
         "asyncio.run(store.put(Path(sys.argv[2]), bytes.fromhex(sys.argv[3])))"
     )
-    url = (tmp_path / "the store").as_uri()
-    with subprocess.Popen(
-        [sys.executable, "-c", program, url, str(path), sha256.hex()], stdout=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
+    given = (tmp_path / "the store").as_uri(), str(path), sha256.hex()
+    with (tmp_path / "output").open("w+b") as out:
+        environment, streams = environment_without_settings(), [0, out.fileno(), 2]
+        process = fork_server().start("-c", program, *given, environment=environment, streams=streams)
+        until(lambda: os.fstat(out.fileno()).st_size > 0)
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(0.002 + 0.004 * attempt)
         process.kill()
+        process.wait(60)
     name = sha256.hex()
     found = [each for each in objects(tmp_path) if each.name == name]
     assert all(hashlib.sha256(each.read_bytes()).digest() == sha256 for each in found)

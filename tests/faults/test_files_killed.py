@@ -17,10 +17,11 @@ import pytest
 from service.platform.postgres.server import SUPERUSER
 from tests.faults.loading import cheap_service
 from tests.harness.databases import connect
+from tests.harness.documents import upload
 from tests.harness.processes import ServiceProcess
 
 THREADS, CONTENTS = 6, 40
-POINTS, OPERATIONS = 2, 160
+POINTS, OPERATIONS = 1, 60
 MANY_POINTS, MANY_OPERATIONS = 30, 5000
 _COLLECTED_SECONDS = 120
 
@@ -53,7 +54,10 @@ class Sender:
             before = self.held.get(name, {None})
             self.held[name] = before | {wanted}
             try:
-                answer = self._delete(name) if is_deleted else self._upload(name, content)
+                if is_deleted:
+                    answer = self._service.call("catalog/deleteDocument", {"documentId": self.ids[name]})
+                else:
+                    answer = upload(self._service, name, content)
             except httpx.TransportError:
                 return done
             if answer.status_code == 503:
@@ -65,13 +69,6 @@ class Sender:
             else:
                 self.ids[name] = answer.json()["documentId"]
         return operations
-
-    def _upload(self, name: str, content: str) -> httpx.Response:
-        files = {"file": ("note.txt", content.encode())}
-        return self._service.http.post("/api/v0/catalog/uploadFile", data={"documentExternalId": name}, files=files)
-
-    def _delete(self, name: str) -> httpx.Response:
-        return self._service.call("catalog/deleteDocument", {"documentId": self.ids[name]})
 
 
 _VERSIONS = """

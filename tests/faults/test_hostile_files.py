@@ -19,6 +19,7 @@ from tests import made_files
 MEMORY = 400 << 20
 WORDS = made_files.word(paragraphs=[("Normal", "some words")])
 SHEET = made_files.workbook(A=[["x", "y"], [1, 2]])
+SLOW = b"a,b\n" + b"1,2\n" * 900_000
 WORD_BODY = (
     '<?xml version="1.0"?>{doctype}<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main">'
     "<w:body><w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:body></w:document>"
@@ -176,7 +177,6 @@ async def test_nothing_is_ever_fetched(extractor, tmp_path, canary):
 
 
 async def test_deep_nesting(refuse):
-    """Values, elements and messages nested a hundred thousand times are refused, not recursed into."""
     depth = 100_000
     assert await refuse("a.json", b"[" * depth + b"]" * depth) == "file_too_complex"
     assert await refuse("a.html", b"<div>" * depth + b"words") == "file_too_complex"
@@ -187,14 +187,12 @@ async def test_deep_nesting(refuse):
 
 
 async def test_deep_nesting_that_is_harmless(extractor, tmp_path):
-    """Nested quotes and brackets in Markdown end as text, within the time limit."""
     content = b">" * 5_000 + b" words\n\n" + b"[" * 20_000 + b"\n\n" + b"*a **b " * 5_000
     assert (await extractor.extract(made_files.saved(tmp_path, "file", content), file_name="a.md")).blocks
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.md", "a.csv", "a.html", "a.tsv"])
 async def test_one_huge_line(extractor, tmp_path, name):
-    """Ten million characters without a line break are cut into blocks."""
     path = made_files.saved(tmp_path, "file", b"pears and apples " * 600_000)
     found = await extractor.extract(path, file_name=name)
     assert sum(len(block.text) for block in found.blocks) > 10_000_000
@@ -218,7 +216,6 @@ async def test_one_huge_line(extractor, tmp_path, name):
     ],
 )
 async def test_what_makes_regular_expressions_slow(extractor, tmp_path, name, content):
-    """Input that makes careless patterns take forever is read or refused in seconds."""
     started = time.monotonic()
     try:
         await extractor.extract(made_files.saved(tmp_path, "file", content), file_name=name)
@@ -228,8 +225,7 @@ async def test_what_makes_regular_expressions_slow(extractor, tmp_path, name, co
 
 
 async def test_a_file_that_takes_too_long_ends_its_worker(tmp_path):
-    """Time is counted per file; what passes it is refused with the limit named, and the pool goes on."""
-    slow = made_files.saved(tmp_path, "slow", b"a,b\n" + b"1,2\n" * 900_000)
+    slow = made_files.saved(tmp_path, "slow", SLOW)
     with closing(Extractor(workers=1, seconds=0.5, memory_bytes=1 << 30)) as extractor:
         with pytest.raises(UnreadableFile, match=r"longer than 0\.5 seconds"):
             await extractor.extract(slow, file_name="a.csv")
@@ -319,7 +315,6 @@ async def test_a_page_waits_for_other_files_only_so_long(tmp_path, monkeypatch):
 
 
 async def test_a_file_that_takes_too_much_memory(tmp_path):
-    """Memory is limited per worker: the file is refused for it, and the machine never notices."""
     body = WORD_BODY.format(doctype="", text="x").encode().replace(b"<w:p>", b"<w:p/>" * 4_000_000 + b"<w:p>")
     path = made_files.saved(tmp_path, "file", made_files.with_part(WORDS, "word/document.xml", body))
     with closing(Extractor(workers=1, seconds=60, memory_bytes=200 << 20)) as extractor:
@@ -330,7 +325,7 @@ async def test_a_file_that_takes_too_much_memory(tmp_path):
 
 async def test_a_worker_killed_while_reading_costs_one_refusal(tmp_path):
     """Whoever's file it was gets a 400; the next file is read by a new worker."""
-    slow = made_files.saved(tmp_path, "slow", b"a,b\n" + b"1,2\n" * 900_000)
+    slow = made_files.saved(tmp_path, "slow", SLOW)
     with closing(Extractor(workers=1, seconds=30, memory_bytes=1 << 30)) as extractor:
         await extractor.warm()
         pids = set(extractor._pool._pool_manager.worker_manager.workers)
@@ -355,7 +350,7 @@ async def test_an_idle_worker_that_is_killed_costs_nothing(tmp_path):
 
 
 async def test_cancelling_frees_the_worker(tmp_path):
-    slow = made_files.saved(tmp_path, "slow", b"a,b\n" + b"1,2\n" * 900_000)
+    slow = made_files.saved(tmp_path, "slow", SLOW)
     with closing(Extractor(workers=1, seconds=60, memory_bytes=1 << 30)) as extractor:
         await extractor.warm()
         reading = asyncio.create_task(extractor.extract(slow, file_name="a.csv"))

@@ -4,16 +4,18 @@ import random
 import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Self
 
 import httpx
 import psutil
 import pytest
 
 from tests.faults.mutations import make_seeds, mutations
+from tests.harness.threads import going_on
 
 SENDERS = 3
+PAUSE_SECONDS = 0.5
 MEMORY_BYTES = 400 << 20
 SECONDS = 20
 # Statuses of what is read, and of a file that is refused for what it is.
@@ -25,38 +27,31 @@ BEFORE_BYTES = 300 << 20
 
 
 class Watch:
-    """Asks for a search again and again, and looks at how much memory each process that reads files has had."""
+    """How long searches took, and how much memory the processes that read files have had at most."""
 
-    def __init__(self, service, pause: float = 0.5) -> None:
+    def __init__(self, service) -> None:
         self.waits: list[float] = []
         self.largest_bytes = 0
-        self._service, self._pause = service, pause
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run)
+        self._service = service
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._ended.wait(self._pause):
-            began = time.monotonic()
-            answer = self._service.call("search/searchDocumentCatalog", {"searchQuery": "harbour"})
-            assert answer.status_code == 200, answer.text
-            self.waits.append(time.monotonic() - began)
-            for child in psutil.Process(self._service.process.pid).children(recursive=True):
-                with suppress(psutil.Error):
-                    if "forkserver" in " ".join(child.cmdline()):
-                        self.largest_bytes = max(self.largest_bytes, child.memory_info().rss)
+    def look(self) -> None:
+        """Search, and look at the processes."""
+        began = time.monotonic()
+        answer = self._service.call("search/searchDocumentCatalog", {"searchQuery": "harbour"})
+        assert answer.status_code == 200, answer.text
+        self.waits.append(time.monotonic() - began)
+        for child in psutil.Process(self._service.process.pid).children(recursive=True):
+            with suppress(psutil.Error):
+                if "forkserver" in " ".join(child.cmdline()):
+                    self.largest_bytes = max(self.largest_bytes, child.memory_info().rss)
+        time.sleep(PAUSE_SECONDS)
 
 
 # Names that an archive has twice are what is sent.
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-@pytest.mark.parametrize("count", [41, pytest.param(10_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "count", [pytest.param(41, marks=pytest.mark.slow), pytest.param(10_000, marks=pytest.mark.long)]
+)
 def test_hostile_files_cost_their_senders_alone(service_process, count):
     """Each is read or refused; readers stay within their limit of memory, and searches are answered meanwhile."""
     service = service_process(
@@ -89,12 +84,10 @@ def test_hostile_files_cost_their_senders_alone(service_process, count):
                     if outcome not in EXPECTED:
                         failures.append((outcome, kind, name, number))
 
-    with Watch(service) as watch:
-        senders = [threading.Thread(target=send) for _ in range(SENDERS)]
-        for each in senders:
-            each.start()
-        for each in senders:
-            each.join()
+    watch = Watch(service)
+    with going_on(watch.look), ThreadPoolExecutor(SENDERS) as senders:
+        for sending in [senders.submit(send) for _ in range(SENDERS)]:
+            sending.result()
     print(dict(outcomes), f"longest search {max(watch.waits):.1f} s", f"{watch.largest_bytes >> 20} MB")  # noqa: T201
     assert not failures, failures
     assert outcomes.total() >= count

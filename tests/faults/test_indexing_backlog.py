@@ -4,7 +4,6 @@ The embedder takes as long for each text as a small machine's, at no cost in pro
 """
 
 import asyncio
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -21,10 +20,11 @@ from tests.faults.loading import metric
 from tests.harness.databases import connect
 from tests.harness.documents import get_document, list_documents, ok, refused, upload
 from tests.harness.embeddings_server import embeddings_server
+from tests.harness.jobs import until
 from tests.harness.processes import ServiceProcess
 from tests.harness.services import RunningService
+from tests.harness.threads import going_on
 from tests.service.directory import another_organization
-from tests.service.test_ingestion_recovery import wait_until
 
 SECONDS_A_TEXT = 0.05
 # What one organization has at work at most, and what requests that come at the same moment may add.
@@ -72,7 +72,7 @@ def send_logs(threads: ThreadPoolExecutor, service: RunningService, count: int) 
 
 def wait_for(service: RunningService, document_id: str, *, seconds: float = 60) -> None:
     """Wait until a document is indexed."""
-    wait_until(lambda: get_document(service, document_id)["indexedIn"][0]["status"] == "DONE", seconds)
+    until(lambda: get_document(service, document_id)["indexedIn"][0]["status"] == "DONE", seconds)
 
 
 def count_claims(service: RunningService) -> int:
@@ -95,7 +95,7 @@ def test_what_is_at_work_is_bounded(make_service: Callable[..., RunningService],
         ids = [ok(each.result())["documentId"] for each in sent]
     assert 0 < count_claims(service) <= MOST_AT_WORK
     assert 0 < metric(service, "carrel_indexing_running") <= MOST_AT_WORK
-    wait_until(lambda: metric(service, "carrel_indexing_waiting") > MOST_AT_WORK)
+    until(lambda: metric(service, "carrel_indexing_waiting") > MOST_AT_WORK)
     assert metric(service, "carrel_indexing_chunks_per_second") > 0
     slow.seconds_a_text = 0
     for document_id in ids:
@@ -109,21 +109,13 @@ def test_large_documents_go_on_while_small_ones_keep_coming(make_service: Callab
     """Small ones that come after ten large ones are there soon, and the oldest large one is before the newest."""
     service = make_service(inline_indexing_seconds=0, sweep_seconds=3600)
     large = [ok(upload(service, f"log-{number}", long_text(number)))["documentId"] for number in range(10)]
-    enough = threading.Event()
+    small: list[str] = []
 
-    def keep_sending() -> list[str]:
-        sent: list[str] = []
-        while not enough.is_set():
-            sent.append(ok(upload(service, f"note-{len(sent)}", f"Note {len(sent)} of the day."))["documentId"])
-        return sent
+    def send_another() -> None:
+        small.append(ok(upload(service, f"note-{len(small)}", f"Note {len(small)} of the day."))["documentId"])
 
-    with ThreadPoolExecutor(1) as threads:
-        sending = threads.submit(keep_sending)
-        try:
-            wait_for(service, large[0])
-        finally:
-            enough.set()
-        small = sending.result()
+    with going_on(send_another):
+        wait_for(service, large[0])
     assert get_document(service, large[-1])["indexedIn"][0]["status"] == "RUNNING"
     for document_id in small:
         wait_for(service, document_id, seconds=20)
@@ -140,7 +132,7 @@ def test_one_organizations_backlog_holds_no_other_back(
     slow.seconds_a_text = 0.1
     with ThreadPoolExecutor(60) as threads:
         sent = send_logs(threads, service, 60)
-        wait_until(lambda: count_claims(service) >= 2)
+        until(lambda: count_claims(service) >= 2)
         began = time.monotonic()
         answer = ok(
             service.http.post(
@@ -211,7 +203,7 @@ def test_an_upload_beyond_the_backlog_is_refused_early_and_taken_later(
     assert "Try again in" in large["message"]
     slow.seconds_a_text = 0.001
     time.sleep(min(seconds, 20))
-    wait_until(lambda: upload(service, name, "The ferry leaves at noon.").status_code == 200, 30)
+    until(lambda: upload(service, name, "The ferry leaves at noon.").status_code == 200, 30)
     assert name in list_documents(service)
 
 
@@ -224,7 +216,7 @@ def test_an_upload_waits_for_an_index_without_a_connection(
     slow.seconds_a_text = 2
     with ThreadPoolExecutor(80) as threads:
         sent = send_logs(threads, service, 40)
-        wait_until(lambda: len(list_documents(service)) == len(sent))
+        until(lambda: len(list_documents(service)) == len(sent))
         body = {"searchQuery": "tide"}
         searches = [threads.submit(service.call, "search/searchDocumentCatalog", body) for _ in range(40)]
         assert {each.result().status_code for each in searches} == {200}
@@ -250,21 +242,12 @@ def test_a_backlog_that_is_killed_is_indexed_by_the_next_process(
     with embeddings_server(seconds_a_text=0.02) as embeddings:
         process = service_process(**embeddings, CARREL_INLINE_INDEXING_SECONDS="0", CARREL_SWEEP_SECONDS="1")
 
-        def send(number: int) -> str:
-            form, file = {"documentExternalId": f"log-{number}"}, ("log.txt", long_text(number, kilobytes=20).encode())
-            answer = process.http.post("/api/v0/catalog/uploadFile", data=form, files={"file": file})
-            return str(ok(answer)["documentId"])
-
-        ids = [send(number) for number in range(12)]
+        for number in range(6):
+            ok(upload(process, f"log-{number}", long_text(number, kilobytes=20)))
         process.kill()
         claim_for_an_hour(process)
         process.start()
-
-        def all_done() -> bool:
-            state = ok(process.call("admin/status/get"))["indexing"]
-            return state["done"] == len(ids)
-
-        wait_until(all_done, 90)
+        until(lambda: ok(process.call("admin/status/get"))["indexing"]["done"] == 6, 90)
 
 
 REFUSE_UPDATES = """
@@ -303,9 +286,7 @@ def test_searches_are_answered_beside_uploads(service_process: Callable[..., Ser
     def keep_uploading(number: int) -> None:
         sent = 0
         while time.monotonic() < ends:
-            form = {"documentExternalId": f"log-{number}-{sent}"}
-            file = ("log.txt", long_text(1000 * number + sent).encode())
-            answer = process.http.post("/api/v0/catalog/uploadFile", data=form, files={"file": file})
+            answer = upload(process, f"log-{number}-{sent}", long_text(1000 * number + sent))
             assert answer.status_code in {200, 503}
             sent += 1
 

@@ -1,7 +1,9 @@
 """Jobs outlive what happens to their process and their database: kill -9, a stop, a freeze, PostgreSQL gone."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -10,21 +12,23 @@ from sqlalchemy import URL
 from service.platform.database import Database
 from service.runtime.jobs.models import Task
 from service.runtime.jobs.queue import Jobs
+from tests.harness import jobs
 from tests.harness.databases import TestDatabases, connect
-from tests.harness.jobs import until
 from tests.harness.loops import LoopThread
 from tests.harness.processes import ServiceProcess
 
 # The service, with one more task on the agents' queue: it writes down which process begins a thing, waits for a file
-# named after it (or `all`), and writes down that it ended.
+# `open`, and writes down that it ended. A worker is taken for dead after so many seconds without a sign of life.
 SERVICE_WITH_TASK = """
 import asyncio, os, sys
 from pathlib import Path
 from service import main
 from service.__main__ import main as serve
+from service.runtime.jobs import worker
 from service.runtime.jobs.models import Task
 
-folder = Path(sys.argv.pop(1))
+folder, worker.STALLED_SECONDS = Path(sys.argv.pop(1)), float(sys.argv.pop(1))
+worker.GRACE_SECONDS = 0.5
 
 async def work(runtime, *, organization_id, thing_id):
     with (folder / "begun").open("a") as file:
@@ -44,6 +48,10 @@ async def _elsewhere(*_: object, **__: object) -> None:
 
 
 TASK = Task("tests.work", _elsewhere)
+# Within which a worker shows life, however busy the machine is; and what it misses when it has ended.
+NEVER_STALLED, STALLED = 3600.0, 4.0
+# Within which a job is done, however busy the machine is.
+SECONDS = 240
 
 
 class Deployment:
@@ -54,16 +62,16 @@ class Deployment:
         self.processes: list[ServiceProcess] = []
         self._loop = loop
 
-    def prepare(self, **environment: str) -> ServiceProcess:
+    def prepare(self, *, stalled: float = NEVER_STALLED, **environment: str) -> ServiceProcess:
         """Set up one more service, with a data folder of its own."""
         process = ServiceProcess(CARREL_WORKERS="1", **environment)
-        process.program = ("-c", SERVICE_WITH_TASK, str(self.folder))
+        process.program = ("-c", SERVICE_WITH_TASK, str(self.folder), str(stalled))
         self.processes.append(process)
         return process
 
-    def start(self, **environment: str) -> ServiceProcess:
+    def start(self, **options: Any) -> ServiceProcess:
         """Start one more service."""
-        process = self.prepare(**environment)
+        process = self.prepare(**options)
         process.start()
         return process
 
@@ -125,6 +133,9 @@ def outside(databases: TestDatabases) -> Iterator[URL]:
     databases.drop(name)
 
 
+until = partial(jobs.until, seconds=SECONDS)
+
+
 def queued(url: URL) -> int:
     """How many jobs there are."""
     with connect(url.set(username="postgres")) as connection:
@@ -136,7 +147,7 @@ def queued(url: URL) -> int:
 def replica(site: Deployment, url: URL, **environment: str) -> ServiceProcess:
     """Start a service on a database outside it."""
     address = url.set(drivername="postgresql").render_as_string(hide_password=False)
-    return site.start(CARREL_DATABASE_URL=address, CARREL_SECRET_KEY="k" * 32, **environment)
+    return site.start(stalled=10.0, CARREL_DATABASE_URL=address, CARREL_SECRET_KEY="k" * 32, **environment)
 
 
 def pid(process: ServiceProcess) -> int:
@@ -192,7 +203,7 @@ def test_a_stop_puts_a_job_back_for_the_next_start(site: Deployment) -> None:
 @pytest.mark.slow
 def test_the_worker_outlives_its_database(site: Deployment) -> None:
     """PostgreSQL is killed under a running job, and again with none: the service restarts it, and jobs are done."""
-    process = site.start()
+    process = site.start(stalled=STALLED)
     url = process.database_server().url()
     things = site.enqueue(url)
     until(lambda: site.things("begun") == things)
@@ -204,7 +215,7 @@ def test_the_worker_outlives_its_database(site: Deployment) -> None:
     process.kill_database()
     process.wait_ready()
     more = site.enqueue(url, count=3)
-    until(lambda: site.things("ended")[-3:] == more)
+    until(lambda: set(site.things("ended")) == {*things, *more})
     until(lambda: not queued(url))
     assert process.stop() == 0
 
@@ -237,7 +248,7 @@ def test_a_replica_that_froze_and_comes_back_does_no_harm(site: Deployment, outs
     until(lambda: site.lines("ended")[1:] == [(things[0], pid(frozen))])
     assert other.stop() == 0
     more = site.enqueue(outside, count=3)
-    until(lambda: [thing for thing, by in site.lines("ended")[2:] if by == pid(frozen)] == more)
+    until(lambda: {thing for thing, by in site.lines("ended")[2:] if by == pid(frozen)} == set(more))
     until(lambda: not queued(outside))
 
 

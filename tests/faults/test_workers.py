@@ -3,11 +3,11 @@
 import hashlib
 import os
 import signal
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -19,20 +19,23 @@ from service.supervisor import LOOK_SECONDS
 from tests.faults.loading import catalog_of, metric
 from tests.faults.test_database_supervision import without_descriptors
 from tests.harness.first_start import CLUSTER
+from tests.harness.jobs import until
 from tests.harness.processes import ServiceProcess
 from tests.harness.services import API_KEY
-from tests.service.test_ingestion_recovery import wait_until
+from tests.harness.threads import going_on
 
 ORGANIZATION = "/api/v0/admin/organization/get"
 UPLOAD, SEARCH = "/api/v0/catalog/uploadFile", "/api/v0/search/searchDocumentCatalog"
 HEADERS = {"Authorization": f"Bearer {API_KEY}"}
 LIMIT = 30
-# The service, whose workers end at their start while a file is there.
+# The service, whose workers end at their start while a file is there, and which waits for no client when they are
+# replaced.
 SERVICE_WITH_DEADLY_START = """
 import os, sys
 from pathlib import Path
-from service import supervisor
+from service import server, supervisor
 
+server.DRAIN_SECONDS = 0.2
 path, serve = Path(sys.argv.pop(1)), supervisor.serve
 
 async def serve_or_end(*parts, **options):
@@ -57,42 +60,26 @@ class Load:
     many of each thread. `wrong` are searches that found nothing although others had found something before.
     """
 
-    def __init__(self, service: ServiceProcess) -> None:
+    def __init__(self) -> None:
         self.acknowledged: dict[str, str] = {}
         self.turns = [0] * THREADS
         self.statuses: Counter[int] = Counter()
         self.broken: list[str] = []
         self.wrong: list[str] = []
         self._has_found = False
-        self._service = service
-        self._ending = threading.Event()
-        self._threads = [threading.Thread(target=self._run, args=[number]) for number in range(THREADS)]
-
-    def start(self) -> None:
-        """Begin."""
-        for thread in self._threads:
-            thread.start()
-
-    def stop(self) -> None:
-        """End, when each has its answer."""
-        self._ending.set()
-        for thread in self._threads:
-            thread.join(60)
-            assert not thread.is_alive()
 
     def wait_for_more(self) -> None:
         """Wait until each thread has uploaded twice from here on."""
         before = list(self.turns)
-        wait_until(lambda: all(turns >= past + 2 for turns, past in zip(self.turns, before, strict=True)))
+        until(lambda: all(turns >= past + 2 for turns, past in zip(self.turns, before, strict=True)))
 
-    def _run(self, number: int) -> None:
-        with httpx.Client(base_url=self._service.base_url, headers=HEADERS, timeout=60) as client:
-            while not self._ending.is_set():
-                try:
-                    self._ask(client, number)
-                except httpx.TransportError as error:
-                    self.broken.append(repr(error))
-                    time.sleep(PAUSE_SECONDS)
+    def ask(self, client: httpx.Client, number: int) -> None:
+        """Upload and search once."""
+        try:
+            self._ask(client, number)
+        except httpx.TransportError as error:
+            self.broken.append(repr(error))
+            time.sleep(PAUSE_SECONDS)
 
     def _ask(self, client: httpx.Client, number: int) -> None:
         name = f"{LOADED}/{number}-{self.turns[number]}"
@@ -116,13 +103,13 @@ class Load:
 @contextmanager
 def load_on(service: ServiceProcess) -> Iterator[Load]:
     """Put a service under load for as long as the block takes; nothing of it is wrong, or lost afterwards."""
-    load = Load(service)
-    load.start()
-    try:
-        load.wait_for_more()
-        yield load
-    finally:
-        load.stop()
+    load = Load()
+    with ExitStack() as stack:
+        clients = [httpx.Client(base_url=service.base_url, headers=HEADERS, timeout=60) for _ in range(THREADS)]
+        asking = [partial(load.ask, stack.enter_context(client), number) for number, client in enumerate(clients)]
+        with going_on(*asking):
+            load.wait_for_more()
+            yield load
     assert not load.wrong
     assert_all_is_there(service, load)
 
@@ -135,7 +122,7 @@ def assert_all_is_there(service: ServiceProcess, load: Load) -> None:
         catalog = catalog_of(service, LOADED)
         return catalog.indexed == catalog.versions and not catalog.odd
 
-    wait_until(is_indexed)
+    until(is_indexed)
 
 
 def files_of_counts(service: ServiceProcess) -> list[Path]:
@@ -145,7 +132,7 @@ def files_of_counts(service: ServiceProcess) -> list[Path]:
     return list(folder.glob("counter_*.db"))
 
 
-@pytest.mark.parametrize("killed", ["worker-1", "embedding"])
+@pytest.mark.parametrize("killed", ["worker-1", pytest.param("embedding", marks=pytest.mark.slow)])
 def test_a_process_that_is_killed_costs_little(service_process: Callable[..., ServiceProcess], killed: str) -> None:
     """A worker costs its own requests, the embedding process none; of a killed supervisor nothing is left."""
     service = service_process(CARREL_RATE_LIMIT_REQUESTS="0")
@@ -153,7 +140,7 @@ def test_a_process_that_is_killed_costs_little(service_process: Callable[..., Se
     with load_on(service) as load:
         [before] = service.parts(killed)
         before.kill()
-        wait_until(lambda: bool(service.parts(killed)) and service.parts(killed) != [before])
+        until(lambda: bool(service.parts(killed)) and service.parts(killed) != [before])
         load.wait_for_more()
     assert load.statuses.keys() == {200}
     assert len(load.broken) <= (2 * THREADS if killed == "worker-1" else 0), load.broken
@@ -201,7 +188,7 @@ KILLED: tuple[Callable[[ServiceProcess], psutil.Process | None], ...] = (
 def test_what_workers_need_is_brought_back(service_process: Callable[..., ServiceProcess]) -> None:
     """Requests get a 503, or a 400 for the file that was being read; none is broken off, and nothing is lost."""
     service = service_process(CARREL_RATE_LIMIT_REQUESTS="0")
-    wait_until(lambda: all(forks_readers(worker) for worker in service.parts("worker")))
+    until(lambda: all(forks_readers(worker) for worker in service.parts("worker")))
     with load_on(service) as load:
         for find in KILLED:
             process = find(service)
@@ -221,28 +208,42 @@ def test_workers_are_replaced_while_they_serve(service_process: Callable[..., Se
     before = {worker.pid for worker in service.parts("worker")}
     with load_on(service) as load:
         service.signal(signal.SIGHUP)
-        wait_until(lambda: not before & {worker.pid for worker in service.parts("worker")}, 60)
+        until(lambda: not before & {worker.pid for worker in service.parts("worker")}, 60)
         load.wait_for_more()
     assert (load.statuses.keys(), load.broken) == ({200}, [])
     uploads = f'carrel_requests_total{{method="POST",route="{UPLOAD}",status="200"}}'
-    wait_until(lambda: metric(service, uploads) == len(load.acknowledged))
+    until(lambda: metric(service, uploads) == len(load.acknowledged))
     assert metric(service, "carrel_texts_embedded") >= len(load.acknowledged)
     assert service.stop() == 0
     assert not service.events("process_ended")
 
 
+@pytest.fixture
+def flag(tmp_path: Path) -> Path:
+    """The file that makes the start of a worker deadly."""
+    return tmp_path / "deadly"
+
+
+@pytest.fixture
+def replaceable(flag: Path) -> Iterator[ServiceProcess]:
+    """A service whose workers are replaced quickly, or not at all while there is the flag."""
+    with closing(ServiceProcess()) as service:
+        service.program = ("-c", SERVICE_WITH_DEADLY_START, str(flag))
+        service.start()
+        until(lambda: service.events("listening"))
+        yield service
+
+
 @pytest.mark.slow
-def test_a_signal_while_workers_are_replaced_replaces_them_once_more(
-    service_process: Callable[..., ServiceProcess],
-) -> None:
+def test_a_signal_while_workers_are_replaced_replaces_them_once_more(replaceable: ServiceProcess) -> None:
     """A second SIGHUP, at any moment of the first one's work, waits until that is done."""
-    service = service_process()
+    service = replaceable
     before = {worker.pid for worker in service.parts("worker")}
     service.signal(signal.SIGHUP)
-    wait_until(lambda: len(service.parts("worker-1")) == 2)
+    until(lambda: len(service.parts("worker-1")) == 2)
     service.signal(signal.SIGHUP)
-    wait_until(lambda: len(service.events("process_started")) == 1 + 3 * len(before))
-    wait_until(lambda: len(service.parts("worker")) == len(before))
+    until(lambda: len(service.events("process_started")) == 1 + 3 * len(before))
+    until(lambda: len(service.parts("worker")) == len(before))
     assert not before & {worker.pid for worker in service.parts("worker")}
     assert len(files_of_counts(service)) <= 1 + len(before)  # six workers have counted
     assert service.http.post(ORGANIZATION, json={}).status_code == 200
@@ -259,7 +260,7 @@ def test_workers_count_and_tell_together(service_process: Callable[..., ServiceP
             assert client.get("/healthz").status_code == 200
         state = service.call("admin/status/get").json()["connections"]
         assert (state["open"], state["most"]) == (len(clients) + 1, 102)
-        wait_until(lambda: metric(service, "carrel_connections_open") == len(clients) + 1)
+        until(lambda: metric(service, "carrel_connections_open") == len(clients) + 1)
         answers = [clients[turn % len(clients)].post(ORGANIZATION, json={}).status_code for turn in range(2 * LIMIT)]
         assert answers.count(200) == LIMIT - 1
         assert set(answers) == {200, 429}
@@ -273,35 +274,29 @@ def test_a_process_that_keeps_dying_rests(service_process: Callable[..., Service
     """It is started again at once, then after pauses that grow, and the log says so; the other worker serves on."""
     service = service_process()
     for times in (1, 2, 3):
-        wait_until(lambda: len(service.parts("worker-0")) == 1)
+        until(lambda: len(service.parts("worker-0")) == 1)
         os.kill(service.parts("worker-0")[0].pid, signal.SIGKILL)
-        wait_until(lambda times=times: len(service.events("process_ended")) == times)
+        until(lambda times=times: len(service.events("process_ended")) == times)
         assert service.http.post(ORGANIZATION, json={}).status_code == 200
     assert [event["again_in"] for event in service.events("process_ended")] == [0.0, 1.0, 2.0]
 
 
 @pytest.mark.slow
-def test_a_worker_that_can_not_be_replaced_stays(tmp_path: Path) -> None:
+def test_a_worker_that_can_not_be_replaced_stays(replaceable: ServiceProcess, flag: Path) -> None:
     """Where the new one ends at its start, the old one serves on, alone; a further SIGHUP tries again."""
-    service, flag = ServiceProcess(), tmp_path / "deadly"
-    service.program = ("-c", SERVICE_WITH_DEADLY_START, str(flag))
-    try:
-        service.start()
-        wait_until(lambda: bool(service.events("listening")))
-        before = service.parts("worker")
-        flag.touch()
-        service.signal(signal.SIGHUP)
-        wait_until(lambda: bool(service.events("process_ended")))
-        flag.unlink()
-        time.sleep(2 * LOOK_SECONDS)
-        assert service.parts("worker") == before
-        [told] = service.events("process_ended")
-        assert (told["status"], told["again_in"]) == (3, None)
-        service.signal(signal.SIGHUP)
-        wait_until(lambda: len(service.parts("worker")) == 2 and not set(before) & set(service.parts("worker")))
-        assert service.stop() == 0
-    finally:
-        service.close()
+    service = replaceable
+    before = service.parts("worker")
+    flag.touch()
+    service.signal(signal.SIGHUP)
+    until(lambda: service.events("process_ended"))
+    flag.unlink()
+    time.sleep(2 * LOOK_SECONDS)
+    assert service.parts("worker") == before
+    [told] = service.events("process_ended")
+    assert (told["status"], told["again_in"]) == (3, None)
+    service.signal(signal.SIGHUP)
+    until(lambda: len(service.parts("worker")) == 2 and not set(before) & set(service.parts("worker")))
+    assert service.stop() == 0
 
 
 def test_a_stopped_process_keeps_no_folder(service_process: Callable[..., ServiceProcess]) -> None:
@@ -331,16 +326,16 @@ def test_a_database_that_does_not_start_holds_up_nothing_else(service_process: C
     control = service.data_dir / CLUSTER / "global" / "pg_control"
     control.rename(control.with_suffix(".away"))
     service.kill_database()
-    wait_until(lambda: bool(service.events("background_work_failed")))
+    until(lambda: service.events("background_work_failed"))
     [before] = service.parts("worker-1")
     before.kill()
-    wait_until(lambda: bool(service.parts("worker-1")) and service.parts("worker-1") != [before])
-    wait_until(lambda: service.http.get("/healthz").status_code == 200)
+    until(lambda: bool(service.parts("worker-1")) and service.parts("worker-1") != [before])
+    until(lambda: service.http.get("/healthz").status_code == 200)
     control.with_suffix(".away").rename(control)
     service.wait_ready()
     control.rename(control.with_suffix(".away"))
     service.kill_database()
-    wait_until(lambda: service.http.get("/readyz").status_code == 503)
+    until(lambda: service.http.get("/readyz").status_code == 503)
     assert service.stop() == 0
     control.with_suffix(".away").rename(control)
 
@@ -351,6 +346,6 @@ def test_a_process_that_can_not_be_started_is_tried_again(service_process: Calla
     [before] = service.parts("worker-1")
     with without_descriptors(service.process.pid):  # type: ignore[union-attr]
         before.kill()
-        wait_until(lambda: bool(service.events("process_not_started")))
+        until(lambda: service.events("process_not_started"))
         assert service.http.post(ORGANIZATION, json={}).status_code == 200
-    wait_until(lambda: bool(service.parts("worker-1")) and service.parts("worker-1") != [before])
+    until(lambda: bool(service.parts("worker-1")) and service.parts("worker-1") != [before])

@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,12 +20,17 @@ if "PREFECT_HOME" not in os.environ:
     atexit.register(shutil.rmtree, os.environ["PREFECT_HOME"], ignore_errors=True)
 os.environ.setdefault("PREFECT_LOGGING_LEVEL", "ERROR")
 
+from prefect.client.orchestration import PrefectClient, get_client
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from pydantic import SecretStr
 
 from flows.runs import Runs
+from flows.schedule_changes import delete_schedule
+from flows.schedules import list_schedules
 from flows.settings import FlowSettings
+from tests.flows.sources import Source, note
 
+FOLDER = Path(__file__).parent
 # Prefect leaves connections of its own clients to the garbage collector, which comes upon them when it likes.
 _LEFT_OPEN = (
     "ignore:unclosed:ResourceWarning",
@@ -37,9 +42,13 @@ _LEFT_OPEN = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let no test of flows fail for a connection that Prefect left open."""
     for item in items:
-        if item.path.parent == Path(__file__).parent:
+        if isinstance(item, pytest.Function) and item.path.parent == FOLDER and _uses_prefect(item.fixturenames):
             for warning in _LEFT_OPEN:
                 item.add_marker(pytest.mark.filterwarnings(warning))
+
+
+def _uses_prefect(names: Collection[str]) -> bool:
+    return not {"prefect_api", "collected"}.isdisjoint(names)
 
 
 @pytest.fixture(scope="session")
@@ -58,13 +67,38 @@ def withdrawn(prefect_api: str) -> Iterator[None]:
             runs.call("DELETE", f"/deployments/{one['id']}")
 
 
-@pytest.fixture(autouse=True)
-def _collected() -> Iterator[None]:
+@pytest.fixture
+def schedules(prefect_api: str) -> Iterator[Runs]:
+    """The runs on that server, on which every schedule is deleted afterwards."""
+    with Runs(prefect_api) as runs:
+        yield runs
+        for one in list_schedules(runs):
+            if one.schedule_id:
+                delete_schedule(runs, one)
+
+
+@pytest.fixture
+async def client(prefect_api: str) -> AsyncIterator[PrefectClient]:
+    """A client of the session's Prefect server."""
+    del prefect_api
+    async with get_client() as client:
+        yield client
+
+
+@pytest.fixture
+def collected() -> Iterator[None]:
     """Connections that Prefect leaves open are closed within the test that opened them, not in one that comes later."""
     yield
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()
+
+
+@pytest.fixture(autouse=True)
+def _collected(request: pytest.FixtureRequest) -> None:
+    """Tests that use Prefect, and no others, search for garbage, which takes half a second."""
+    if _uses_prefect(request.fixturenames):
+        request.getfixturevalue("collected")
 
 
 @pytest.fixture
@@ -82,10 +116,33 @@ def library(tmp_path: Path) -> Path:
     """A folder of twelve small documents."""
     folder = tmp_path / "library"
     for number in range(12):
-        path = folder / f"shelf-{number % 3}" / f"note-{number}.md"
+        path = folder / note(number)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"# Note {number}\n\nThe ferry number {number} leaves from pier {number * 7}.\n")
     return folder
+
+
+@pytest.fixture
+def ledgers() -> str:
+    """Where runs keep their ledgers; "database" in tests that say so (tests.flows.sources)."""
+    return "file"
+
+
+@pytest.fixture
+def source(
+    request: pytest.FixtureRequest, ledgers: str, library: Path, flow_settings: FlowSettings, service: RunningService
+) -> Source:
+    """The library, loaded into the running service."""
+    url = request.getfixturevalue("database_url") if ledgers == "database" else None
+    return Source(library, flow_settings.model_copy(update={"flows_database_url": url}), service)
+
+
+@pytest.fixture
+def poisoned(source: Source) -> Source:
+    """The library with two files in it that can't be read."""
+    source.write("empty.md", b"")
+    source.write("broken.pdf", b"%PDF-1.7 this is no PDF")
+    return source
 
 
 @pytest.fixture

@@ -1,17 +1,21 @@
 """Processes of the flows and of `carrel`, for tests that kill them, serve with them, or wait for what they do."""
 
 import asyncio
+import fcntl
 import os
+import shutil
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
 import httpx
 
+from tests.harness.first_start import folder_of_run
 from tests.harness.stack import ROOT, free_port
 
 PATIENCE_SECONDS = 240.0
@@ -55,11 +59,16 @@ def said(process: "subprocess.Popen[str]", words: str) -> None:
 
 @contextmanager
 def prefect_server(folder: Path, **environment: str) -> Iterator[str]:
-    """Run Prefect's server as `make up` does, with its state in the folder unless told otherwise; yield its address."""
+    """Run Prefect's server as `make up` does, with its state in the folder unless told otherwise; yield its address.
+
+    The first of a run makes its tables, which takes seconds; the others begin with a copy of its database.
+    """
     url = f"http://127.0.0.1:{free_port()}/api"
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("CARREL_", "PREFECT_"))}
     settings = {"PREFECT_API_URL": url, "CARREL_DATA_DIR": str(folder), "PREFECT_SERVER_UI_ENABLED": "false"}
-    with (folder / "output").open("wb") as output:
+    with (folder / "output").open("wb") as output, ExitStack() as made_meanwhile:
+        if "PREFECT_API_DATABASE_CONNECTION_URL" not in environment:
+            made_meanwhile.enter_context(_tables_made_once(folder / "prefect" / "prefect.db"))
         command = [sys.executable, "-m", "flows.server"]
         process = subprocess.Popen(command, cwd=ROOT, env=kept | settings | environment, stdout=output, stderr=output)
         try:
@@ -68,10 +77,29 @@ def prefect_server(folder: Path, **environment: str) -> Iterator[str]:
                 assert process.poll() is None, (folder / "output").read_text()
                 assert time.monotonic() < deadline, (folder / "output").read_text()
                 time.sleep(0.25)
+            made_meanwhile.close()
             yield url
         finally:
             process.terminate()
             process.wait(60)
+
+
+@contextmanager
+def _tables_made_once(database: Path) -> Iterator[None]:
+    """Begin with the database that the first server of this run has made in such a block; the others wait for it."""
+    made = folder_of_run() / "prefect.db"
+    with (folder_of_run() / "prefect.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            yield
+            unfinished = made.with_suffix(".part")
+            with closing(sqlite3.connect(database)) as first, closing(sqlite3.connect(unfinished)) as copy:
+                first.backup(copy)
+            unfinished.rename(made)
+            return
+    database.parent.mkdir()
+    shutil.copy(made, database)
+    yield
 
 
 def _healthy(url: str) -> bool:

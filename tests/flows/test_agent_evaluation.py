@@ -2,15 +2,17 @@
 
 from typing import Any
 
-import httpx
 import pytest
 from prefect.client.schemas.objects import State
 from pydantic import ValidationError
 
 from carrel import Carrel, ReplyFailedError, evaluation
+from flows.agent_evaluation import agent_evaluation
 from flows.errors import NameUnknownError, RefusedError, ScoresTooLowError
 from flows.operations.evaluating import EvaluationOptions, evaluate_agent
+from flows.run_status import COUNTS
 from flows.settings import FlowSettings
+from tests.flows.serving import artifacts_of
 from tests.harness.services import RunningService
 from tests.service.conversations import a_desk
 
@@ -70,9 +72,6 @@ async def test_a_run_is_kept_and_fails_below_its_floors(
 
 
 async def test_as_a_flow(service: RunningService, flow_settings: FlowSettings, prefect_api: str) -> None:
-    """The flow ends with the scores, or fails with what is too low, and counts along."""
-    from flows.agent_evaluation import agent_evaluation  # noqa: PLC0415 - Prefect's settings first
-    from flows.run_status import COUNTS  # noqa: PLC0415 - as above
 
     async def state_of(*arguments: Any) -> State[Any]:
         return await agent_evaluation(*arguments, return_state=True)
@@ -81,11 +80,7 @@ async def test_as_a_flow(service: RunningService, flow_settings: FlowSettings, p
     set_id = a_set(service)
     state = await state_of(set_id)
     assert state.message == "1 questions asked: answered 1.000, statements_said 0.500, groundedness 1.000."
-    run = {"flow_runs": {"id": {"any_": [str(state.state_details.flow_run_id)]}}}
-    async with httpx.AsyncClient() as http:
-        found = await http.post(f"{prefect_api}/artifacts/filter", json=run)
-    [counts] = [one["data"] for one in found.raise_for_status().json() if one["key"] == COUNTS]
-    assert '"sent": 1' in str(counts)
+    assert '"sent": 1' in artifacts_of(prefect_api, state)[COUNTS]
     failed = await state_of(set_id, EvaluationOptions(at_least={"recall": 0.5}))
     assert failed.is_failed()
     assert "recall is not measured, at least 0.5" in str(failed.message)

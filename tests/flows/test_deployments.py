@@ -7,27 +7,24 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
-from uuid import UUID, uuid4
 
 import pytest
 from prefect import flow
-from prefect.client.orchestration import PrefectClient, get_client
+from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.actions import WorkPoolCreate
-from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.sorting import DeploymentSort
 from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError
 from prefect.exceptions import ObjectNotFound
 from prefect.runner import Runner
 
 from flows.bulk_upload import bulk_upload
-from flows.deployments import read_deployments, read_served
+from flows.deployments import read_deployments
 from flows.errors import DeploymentsError
 from flows.limits import BATCHES, ensure_limits, give_slots_back, one_of_the_batches, set_limits, slots_file
-from flows.runs import FLOWS, Runs, RunsError
-from flows.scheduling import TAG, register
-from flows.settings import SHIPPED, FlowSettings
-from tests.flows.processes import SERVE, running, said, until
+from flows.runs import FLOWS
+from flows.scheduling import TAG
+from flows.settings import FlowSettings
+from tests.flows.serving import deploy, register_entries
 
 NIGHTLY = """
 deployments:
@@ -115,29 +112,13 @@ MISTAKES = {
 
 
 @pytest.fixture
-def written(tmp_path: Path) -> Path:
-    """The file, with two entries."""
-    path = tmp_path / "deployments.yaml"
-    path.write_text(NIGHTLY)
-    return path
-
-
-@pytest.fixture
-async def client(prefect_api: str) -> Any:
-    """A client of the session's Prefect server."""
-    assert prefect_api
-    async with get_client() as client:
-        yield client
-
-
-@pytest.fixture
-def runner() -> Runner:
-    """A runner that is never started."""
-    return Runner(pause_on_shutdown=False)
+def file(tmp_path: Path) -> Path:
+    """The place of a file of deployments."""
+    return tmp_path / "deployments.yaml"
 
 
 def test_the_file_that_comes_with_it_offers_every_flow_and_its_examples_are_right(
-    flow_settings: FlowSettings, tmp_path: Path
+    flow_settings: FlowSettings, file: Path
 ) -> None:
     """Nothing runs by itself until somebody says so; what the comments show can be taken as it is."""
     offered = read_deployments(flow_settings.deployments)
@@ -145,18 +126,15 @@ def test_the_file_that_comes_with_it_offers_every_flow_and_its_examples_are_righ
     assert {(entry.name, len(entry.schedules)) for entry in offered} == {("carrel", 0)}
     head, _, rest = flow_settings.deployments.read_text().partition("\ndeployments:\n")
     assert "#   name " in head
-    path = tmp_path / "examples.yaml"
-    path.write_text(f"{head}\ndeployments:\n" + rest.replace("#  ", "  ").replace("#\n", "\n"))
-    assert [len(entry.schedules) for entry in read_deployments(path)] == [0] * len(offered) + [1, 1]
+    file.write_text(f"{head}\ndeployments:\n" + rest.replace("#  ", "  ").replace("#\n", "\n"))
+    assert [len(entry.schedules) for entry in read_deployments(file)] == [0] * len(offered) + [1, 1]
 
 
-def test_mistakes_are_all_named_by_line_and_entry(tmp_path: Path) -> None:
-    """One message has every mistake of every entry, each with the line it stands in, in words of the file."""
-    path = tmp_path / "wrong.yaml"
-    path.write_text(WRONG)
+def test_mistakes_are_all_named_by_line_and_entry(file: Path) -> None:
+    file.write_text(WRONG)
     with pytest.raises(DeploymentsError) as raised:
-        read_deployments(path)
-    lines = [line.removeprefix(f"{path}:").partition(": ") for line in str(raised.value).splitlines()]
+        read_deployments(file)
+    lines = [line.removeprefix(f"{file}:").partition(": ") for line in str(raised.value).splitlines()]
     said = sorted((int(number), words) for number, _, words in lines)
     for (line, words), (expected, start) in zip(said, sorted(MISTAKES), strict=True):
         assert (line, words[: len(start)]) == (expected, start)
@@ -172,107 +150,92 @@ def test_mistakes_are_all_named_by_line_and_entry(tmp_path: Path) -> None:
         (b"\xff\xfe", "can't be read"),
         ("", "a list under `deployments:`"),
         ("# Only begun to be written.\n", "a list under `deployments:`"),
+        (None, "can't be read"),
+        # A file that was made for an earlier version.
+        (
+            "deployments:\n  - name: carrel\n    entrypoint: flows.quarantine.quarantine\n",
+            ":3: carrel: entrypoint: flows.quarantine.quarantine is no more: .* Ingestion shows it. Remove this entry$",
+        ),
     ],
 )
-def test_what_is_no_such_file_is_said(tmp_path: Path, text: str | bytes, words: str) -> None:
-    """A file that is no YAML, or is YAML of another kind, is refused as a whole; so is one that isn't there."""
-    path = tmp_path / "wrong.yaml"
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+def test_what_is_no_such_file_is_said(file: Path, text: str | bytes | None, words: str) -> None:
+    if text is not None:
+        file.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(DeploymentsError, match=words):
-        read_deployments(path)
-    with pytest.raises(DeploymentsError, match="can't be read"):
-        read_deployments(tmp_path / "none.yaml")
+        read_deployments(file)
 
 
 @pytest.mark.parametrize("source", ["s3://key:hush@bucket/p", "https://key:hush@host/p", "s3://bucket/p?token=hush"])
-def test_credential_in_a_source_is_refused_before_prefect_keeps_it(tmp_path: Path, source: str) -> None:
+def test_credential_in_a_source_is_refused_before_prefect_keeps_it(file: Path, source: str) -> None:
     """Parameters of deployments are shown to whoever sees Prefect; the message doesn't repeat it either."""
-    path = tmp_path / "secret.yaml"
     entry = f"- {{name: a, entrypoint: flows.bulk_upload.bulk_upload, parameters: {{source: '{source}'}}}}"
-    path.write_text(f"deployments: \n{entry}\n")
+    file.write_text(f"deployments: \n{entry}\n")
     with pytest.raises(DeploymentsError, match=r"a: parameters: source: .*environment") as raised:
-        read_deployments(path)
+        read_deployments(file)
     assert "hush" not in str(raised.value)
 
 
-def test_an_entry_of_a_flow_that_is_no_more_says_what_to_do(tmp_path: Path) -> None:
-    """A file that was made for an earlier version is refused with what is there instead, and where to remove it."""
-    path = tmp_path / "former.yaml"
-    path.write_text("deployments:\n  - name: carrel\n    entrypoint: flows.quarantine.quarantine\n")
-    with pytest.raises(DeploymentsError) as raised:
-        read_deployments(path)
-    assert str(raised.value) == (
-        f"{path}:3: carrel: entrypoint: flows.quarantine.quarantine is no more: the service keeps what could not be "
-        "loaded, and the page Ingestion shows it. Remove this entry"
-    )
-
-
-async def _registered(path: Path, text: str, runner: Runner) -> None:
-    await asyncio.to_thread(path.write_text, text)
-    await register(read_deployments(path), runner=runner)
-
-
-async def _read(client: PrefectClient, name: str) -> DeploymentResponse:
-    return await client.read_deployment_by_name(name)
+async def _register(file: Path, text: str) -> None:
+    await asyncio.to_thread(file.write_text, text)
+    await register_entries(read_deployments(file))
 
 
 async def _names(client: PrefectClient) -> set[str]:
     return {one.name for one in await client.read_deployments(sort=DeploymentSort.NAME_ASC, limit=200)}
 
 
-async def test_the_server_follows_the_file(client: PrefectClient, written: Path, runner: Runner) -> None:
-    """Entries are added with their parameters and times, changed, and removed; others' deployments stay."""
-    other = await runner.aadd_deployment(await bulk_upload.ato_deployment("somebody-elses"))
-    await register(read_deployments(written), runner=runner)
-    nightly = await _read(client, "bulk-upload/nightly")
+async def test_the_server_follows_the_file(client: PrefectClient, file: Path) -> None:
+    """Entries are added with their parameters and times, changed, and removed; others' deployments stay.
+
+    A deployment that an earlier version has registered, of a flow that is no more, goes when this one registers.
+    """
+    other = await deploy("somebody-elses")
+    former = await flow(bulk_upload.fn, name="quarantine").ato_deployment("carrel", tags=[TAG])
+    await Runner(pause_on_shutdown=False).aadd_deployment(former)
+    assert (await client.read_deployment_by_name("quarantine/carrel")).tags == [TAG]
+    await _register(file, NIGHTLY)
+    with pytest.raises(ObjectNotFound):
+        await client.read_deployment_by_name("quarantine/carrel")
+    nightly = await client.read_deployment_by_name("bulk-upload/nightly")
+    assert nightly.tags == [TAG]
     assert nightly.parameters == {
         "source": "/srv/handbook",
         "options": {"internal_public": True, "collection": "Handbook"},
     }
     assert [(one.schedule.cron, one.schedule.timezone) for one in nightly.schedules] == [("0 2 * * *", "Europe/Berlin")]
-    assert (await _read(client, "collection-add/members")).schedules == []
+    assert (await client.read_deployment_by_name("collection-add/members")).schedules == []
 
-    await _registered(written, NIGHTLY.replace("0 2 * * *", "30 3 * * *").partition("  - name: members")[0], runner)
-    changed = await _read(client, "bulk-upload/nightly")
+    alone = NIGHTLY.partition("  - name: members")[0]
+    await _register(file, alone.replace("0 2 * * *", "30 3 * * *"))
+    changed = await client.read_deployment_by_name("bulk-upload/nightly")
     assert (changed.id, [one.schedule.cron for one in changed.schedules]) == (nightly.id, ["30 3 * * *"])
     names = await _names(client)
     assert ("members" in names, "somebody-elses" in names) == (False, True)
 
-    await _registered(written, NIGHTLY.replace('{cron: "0 2 * * *", timezone: Europe/Berlin}', ""), runner)
-    assert (await _read(client, "bulk-upload/nightly")).schedules == []
-    await _registered(written, "deployments:\n", runner)
+    await _register(file, alone.replace('{cron: "0 2 * * *", timezone: Europe/Berlin}', ""))
+    assert (await client.read_deployment_by_name("bulk-upload/nightly")).schedules == []
+    await _register(file, "deployments:\n")
     assert not await _names(client) & {"nightly", "members"}
     await client.delete_deployment(other)
 
 
-async def test_a_flow_of_an_earlier_version_is_withdrawn(client: PrefectClient, runner: Runner) -> None:
-    """What an earlier version has registered of a flow that is no more goes when this one serves the same file."""
-    former = await flow(bulk_upload.fn, name="quarantine").ato_deployment("carrel", tags=[TAG])
-    await runner.aadd_deployment(former)
-    assert (await _read(client, "quarantine/carrel")).tags == [TAG]
-    await register(read_served(SHIPPED), runner=runner)
-    with pytest.raises(ObjectNotFound):
-        await _read(client, "quarantine/carrel")
-    assert (await _read(client, "quarantine-retry/carrel")).tags == [TAG]
-    await register([], runner=runner)
-
-
-async def test_what_people_paused_stays_paused(client: PrefectClient, written: Path, runner: Runner) -> None:
+async def test_what_people_paused_stays_paused(client: PrefectClient, file: Path) -> None:
     """A paused deployment and a paused schedule stay so when they are registered again, changed or not."""
-    await register(read_deployments(written), runner=runner)
-    nightly = await _read(client, "bulk-upload/nightly")
+    alone = NIGHTLY.partition("  - name: members")[0]
+    await _register(file, alone)
+    nightly = await client.read_deployment_by_name("bulk-upload/nightly")
     await client.pause_deployment(nightly.id)
     await client.update_deployment_schedule(nightly.id, nightly.schedules[0].id, active=False)
-    await _registered(written, NIGHTLY.replace("0 2 * * *", "30 3 * * *"), runner)
-    again = await _read(client, "bulk-upload/nightly")
+    await _register(file, alone.replace("0 2 * * *", "30 3 * * *"))
+    again = await client.read_deployment_by_name("bulk-upload/nightly")
     assert (again.paused, [(one.schedule.cron, one.active) for one in again.schedules]) == (
         True,
         [("30 3 * * *", False)],
     )
     await client.resume_deployment(nightly.id)
-    await _registered(written, NIGHTLY.replace("    schedules:", "    paused: true\n    schedules:"), runner)
-    assert not (await _read(client, "bulk-upload/nightly")).paused
-    await register([], runner=runner)
+    await _register(file, alone.replace("    schedules:", "    paused: true\n    schedules:"))
+    assert not (await client.read_deployment_by_name("bulk-upload/nightly")).paused
+    await register_entries([])
 
 
 async def test_batches_wait_for_their_limit(client: PrefectClient, flow_settings: FlowSettings) -> None:
@@ -337,64 +300,16 @@ async def test_slots_of_a_killed_run_are_given_back_by_the_next_one(
 
 
 @pytest.mark.slow
-async def test_serve_follows_the_file_while_it_runs(
-    prefect_api: str, client: PrefectClient, library: Path, written: Path, flow_settings: FlowSettings
-) -> None:
-    """An entry that comes later is registered and run; a file that is wrong then changes nothing, and is said.
-
-    A file that is wrong from the beginning ends `serve` with 2 and its mistakes.
-    """
-    assert flow_settings.base_url
-    name = f"later-{uuid4().hex[:8]}"
-    entry = f"  - {{name: {name}, entrypoint: flows.bulk_upload.bulk_upload, parameters: {{source: '{library}'}}}}\n"
-    environment = {
-        "PREFECT_API_URL": prefect_api,
-        "CARREL_FLOWS_DEPLOYMENTS": str(written),
-        "PREFECT_RUNNER_POLL_FREQUENCY": "1",
-    }
-    with running(*SERVE, **environment) as process, Runs(prefect_api) as runs:
-        await until(lambda: _known(runs, "nightly"))
-        await asyncio.to_thread(written.write_text, NIGHTLY + entry)
-        await until(lambda: _known(runs, name))
-        flow_run_id = _start(runs, name)
-        assert await until(lambda: runs.run_status(flow_run_id).finished)
-        assert runs.run_status(flow_run_id).counts.created == 12
-        await asyncio.to_thread(written.write_text, WRONG)
-        await asyncio.to_thread(said, process, "other: entrypoint: flows.nothing.at_all")
-        assert _known(runs, name)
-        process.terminate()
-        await asyncio.to_thread(process.communicate)
-    with running(*SERVE, **environment) as process:
-        _, errors = await asyncio.to_thread(process.communicate)
-    assert process.returncode == 2
-    assert "other: entrypoint: flows.nothing.at_all" in errors
-    for mine in await client.read_deployments(sort=DeploymentSort.NAME_ASC, limit=200):
-        await client.delete_deployment(mine.id)
-
-
-def _start(runs: Runs, name: str) -> UUID:
-    deployment = runs.call("GET", f"/deployments/name/bulk-upload/{name}")
-    return UUID(runs.call("POST", f"/deployments/{deployment['id']}/create_flow_run", {})["id"])
-
-
-def _known(runs: Runs, name: str) -> bool:
-    try:
-        return bool(runs.call("GET", f"/deployments/name/bulk-upload/{name}"))
-    except RunsError:
-        return False
-
-
-@pytest.mark.slow
 async def test_work_pools_get_the_same_deployments(prefect_api: str, client: PrefectClient) -> None:
     """`prefect deploy --all` registers every flow that is served, under the same name, for a work pool's machines."""
     await client.create_work_pool(WorkPoolCreate(name="carrel", type="process"))
     command = [str(Path(sys.executable).with_name("prefect")), "--no-prompt", "deploy", "--all"]
-    deploy = functools.partial(subprocess.run, capture_output=True, text=True, check=False)
+    call = functools.partial(subprocess.run, capture_output=True, text=True, check=False)
     environment = os.environ | {"PREFECT_API_URL": prefect_api}
-    done = await asyncio.to_thread(deploy, command, cwd=Path(__file__).parents[2], env=environment)
+    done = await asyncio.to_thread(call, command, cwd=Path(__file__).parents[2], env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     for entry in read_deployments(FlowSettings().deployments):
-        deployment = await _read(client, f"{entry.flow.name}/carrel")
+        deployment = await client.read_deployment_by_name(f"{entry.flow.name}/carrel")
         assert (deployment.work_pool_name, deployment.pull_steps) == ("carrel", [])
         assert deployment.entrypoint == f"{entry.flow.fn.__module__}.{entry.flow.fn.__name__}"
         await client.delete_deployment(deployment.id)

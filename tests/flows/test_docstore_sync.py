@@ -12,7 +12,6 @@ from prefect.client.schemas.objects import State
 from flows.docstore_sync import docstore_sync
 from flows.errors import NameUnknownError, StorageFullError, SyncFailedError
 from flows.runs import Runs
-from flows.settings import FlowSettings
 from tests.harness.mongo.processes import MongoServer
 from tests.harness.services import RunningService
 from tests.service.directory import done
@@ -49,8 +48,8 @@ def small_disk(tmp_path: Path, overrides: dict[str, Any]) -> Iterator[Path]:
 @pytest.fixture
 def syncing(service: RunningService, mongo: MongoServer) -> Syncing:
     """A collection that is synced with twenty things."""
-    mongo.collection.insert_many([a_thing(number) for number in range(20)])
     syncing = Syncing(service, mongo)
+    syncing.filled(20)
     syncing.first_run()
     return syncing
 
@@ -60,9 +59,9 @@ async def state_of(*arguments: Any) -> State[Any]:
     return await docstore_sync(*arguments, return_state=True)
 
 
-async def test_the_flow_tells_of_the_run(prefect_api: str, syncing: Syncing, flow_settings: FlowSettings) -> None:
+@pytest.mark.usefixtures("flow_settings")
+async def test_the_flow_tells_of_the_run(prefect_api: str, syncing: Syncing) -> None:
     """Counts and failures are its artifacts and its result; its state says what was left out, and left undone."""
-    del flow_settings
     things = syncing.mongo.collection
     things.insert_one(a_thing(30))
     clean = await state_of("things")
@@ -111,22 +110,21 @@ async def test_a_run_that_could_take_nothing_fails_the_flow(
     service: RunningService, mongo: MongoServer, members: dict[str, Any], code: str
 ) -> None:
     """The config or the documents have to be changed, so nothing says that the service is away."""
-    mongo.collection.insert_many([a_thing(number) for number in range(3)])
     syncing = Syncing(service, mongo)
+    syncing.filled(3)
     syncing.first_run(**members)
     with pytest.raises(SyncFailedError, match=rf"{code}.*None of the 3 documents"):
         await docstore_sync("things")
 
 
-@pytest.mark.usefixtures("prefect_api")
+@pytest.mark.usefixtures("prefect_api", "flow_settings")
 async def test_a_run_without_room_for_its_files_fails_the_flow(
-    small_disk: Path, service: RunningService, flow_settings: FlowSettings, mongo: MongoServer
+    small_disk: Path, service: RunningService, mongo: MongoServer
 ) -> None:
     """As what it is, so that somebody makes room; the next run then brings everything."""
-    del flow_settings
     (small_disk / "filler").write_bytes(bytes(DISK_BYTES))
-    mongo.collection.insert_many([a_thing(number) for number in range(3)])
     syncing = Syncing(service, mongo)
+    syncing.filled(3)
     assert syncing.first_run()["lastError"]["code"] == "storage_full"
     with pytest.raises(StorageFullError, match="storage_full"):
         await docstore_sync("things")

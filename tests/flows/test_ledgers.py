@@ -5,8 +5,9 @@ import random
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,14 @@ def _planned(ledger: Ledger, *keys: str) -> None:
     ledger.apply_plan(dict.fromkeys(keys, Action.CREATE))
 
 
+@contextmanager
+def _run(open_ledger: Open) -> Iterator[Ledger]:
+    """A ledger of which a run begins, or is taken up."""
+    with open_ledger() as ledger:
+        ledger.begin()
+        yield ledger
+
+
 def _pending(ledger: Ledger) -> list[str]:
     return sorted(entry.document.external_id for entry in ledger.pending(partition=0, partitions=1))
 
@@ -79,8 +88,7 @@ def test_run_goes_from_scan_to_end_and_leaves_what_was_sent(open_ledger: Open) -
         assert [(one.place, one.code) for one in ledger.failures()] == [("line 2", "row_invalid"), ("b", "file_empty")]
         assert ledger.failure_codes() == {"row_invalid": 1, "file_empty": 1}
         ledger.finish()
-    with open_ledger() as ledger:
-        ledger.begin()
+    with _run(open_ledger) as ledger:
         assert ledger.digests(["/library/a", "/library/b"]) == {"/library/a": digest}
         assert summarize(ledger).documents == 0
         assert _missing(ledger) == ["a", "c"]  # c may have been sent without anybody having heard of it
@@ -88,13 +96,11 @@ def test_run_goes_from_scan_to_end_and_leaves_what_was_sent(open_ledger: Open) -
 
 def test_killed_run_is_taken_up_where_it_was(open_ledger: Open) -> None:
     """What a run had sent stays sent for the run that takes it up; what it hadn't is planned again."""
-    with open_ledger() as first:
-        first.begin()
+    with _run(open_ledger) as first:
         _planned(first, "a", "b")
         _sent(first, "a")
         key = first.run.key
-    with open_ledger() as second:
-        second.begin()
+    with _run(open_ledger) as second:
         assert second.run.key == key
         second.record([_entry("a"), _entry("b")])
         second.forget_unseen()
@@ -104,32 +110,20 @@ def test_killed_run_is_taken_up_where_it_was(open_ledger: Open) -> None:
 
 
 def test_document_that_arrived_unheard_of_is_known_as_sent(open_ledger: Open) -> None:
-    """A run killed between the service's word and the ledger's: the next one finds the document there and knows it."""
-    with open_ledger() as first:
-        first.begin()
+    """A run killed between the service's word and the ledger's: the next one finds the document there and knows it.
+
+    What somebody else has loaded the same is not this source's to delete.
+    """
+    with _run(open_ledger) as first:
         _planned(first, "heard", "gone")
-    with open_ledger() as second:
-        second.begin()
-        second.record([_entry("heard")])
+    with _run(open_ledger) as second:
+        second.record([_entry("heard"), _entry("of others")])
         second.forget_unseen()
-        second.apply_plan({"heard": State.UNCHANGED})
+        second.apply_plan({"heard": State.UNCHANGED, "of others": State.UNCHANGED})
         second.finish()
-    with open_ledger() as third:
-        third.begin()
+    with _run(open_ledger) as third:
         found = {one.external_id: (one.fingerprint, one.intended) for _, one in third.find_missing()}
         assert found == {"heard": ("f1", None), "gone": (None, "f1")}
-
-
-def test_document_the_catalog_had_already_is_not_known_as_sent(open_ledger: Open) -> None:
-    """What somebody else has loaded the same is not this source's to delete."""
-    with open_ledger() as ledger:
-        ledger.begin()
-        ledger.record([_entry("a")])
-        ledger.apply_plan({"a": State.UNCHANGED})
-        ledger.finish()
-    with open_ledger() as ledger:
-        ledger.begin()
-        assert _missing(ledger) == []
 
 
 def test_second_run_on_a_source_is_told_who_has_it(open_ledger: Open) -> None:
@@ -145,30 +139,24 @@ def test_second_run_on_a_source_is_told_who_has_it(open_ledger: Open) -> None:
 
 def test_of_many_that_begin_at_once_one_has_the_source(open_ledger: Open) -> None:
     """However many begin together on a place that has no tables yet, one has the source and the others are told."""
+    with ExitStack() as opened, ThreadPoolExecutor(6) as pool:
 
-    def begin(_: int) -> Ledger | None:
-        ledger = open_ledger()
-        try:
-            ledger.begin()
-        except SourceBusyError:
-            ledger.close()
-            return None
-        return ledger
+        def begin(_: int) -> bool:
+            try:
+                opened.enter_context(open_ledger()).begin()
+            except SourceBusyError:
+                return False
+            return True
 
-    with ThreadPoolExecutor(6) as pool:
-        ledgers = [ledger for ledger in pool.map(begin, range(6)) if ledger is not None]
-    assert len(ledgers) == 1
-    ledgers[0].close()
+        assert sorted(pool.map(begin, range(6))) == [False] * 5 + [True]
 
 
 def test_who_was_taken_over_writes_no_more(open_ledger: Open) -> None:
     """A batch of a run that another process has taken up is refused, and changes nothing."""
-    with open_ledger() as first:
-        first.begin()
+    with _run(open_ledger) as first:
         _planned(first, "a")
         stale = Ledger.join(first.address, first.run.claim)
-    with stale, open_ledger() as second:
-        second.begin()
+    with stale, _run(open_ledger) as second:
         with pytest.raises(SourceBusyError, match="taken this source over"):
             _sent(stale, "a")
         with pytest.raises(SourceBusyError):
@@ -189,7 +177,6 @@ sys.stdin.read()
 
 
 def test_lock_ends_with_its_process(shared: Open, tmp_path: Path, database_url: SecretStr) -> None:
-    """A run that is killed outright leaves no lock behind in the database."""
     command = [sys.executable, "-c", _HOLD, str(tmp_path), database_url.get_secret_value()]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -215,8 +202,7 @@ def _until_begun(ledger: Ledger) -> None:
 
 def test_run_whose_lock_is_lost_writes_no_more(shared: Open, databases: TestDatabases, database: str) -> None:
     """When the connection that holds the lock breaks, every later write is refused, though nobody else has begun."""
-    with shared() as ledger:
-        ledger.begin()
+    with _run(shared) as ledger:
         _planned(ledger, "a", "b")
         _sent(ledger, "a")
         with Ledger.join(ledger.address, ledger.run.claim) as batch:
@@ -230,8 +216,7 @@ def test_run_whose_lock_is_lost_writes_no_more(shared: Open, databases: TestData
             with pytest.raises(LedgerError):
                 ledger.finish()
         assert summarize(ledger).created == 1
-    with shared() as again:
-        again.begin()
+    with _run(shared) as again:
         again.record([_entry("a"), _entry("b")])
         again.apply_plan({"a": State.UNCHANGED, "b": Action.CREATE})
         assert _pending(again) == ["b"]
@@ -252,8 +237,7 @@ def test_external_ids_longer_than_an_index_takes(open_ledger: Open) -> None:
     """Ids of 1,024 letters of four bytes each are kept and told apart."""
     letters = "".join(map(chr, random.Random(1).choices(range(0x1F300, 0x1F600), k=1023)))  # noqa: S311 - unpackable
     keys = [letters + end for end in ("a", "b")]
-    with open_ledger() as ledger:
-        ledger.begin()
+    with _run(open_ledger) as ledger:
         _planned(ledger, *keys)
         assert _pending(ledger) == keys
 
@@ -320,16 +304,14 @@ def test_tables_in_postgresql_are_brought_to_the_format_of_now(
     shared: Open, database: str, databases: TestDatabases
 ) -> None:
     """The next that opens them does it, whatever was in them before; a newer format is refused in words."""
-    with shared() as ledger:
-        ledger.begin()
+    with _run(shared) as ledger:
         _planned(ledger, "a")
     with databases.connect(database) as connection:
         connection.execute(
             "ALTER TABLE ledger_documents DROP COLUMN parts_not_read, DROP COLUMN pages_waiting, DROP COLUMN contained"
         )
         connection.execute("UPDATE ledger_format SET format = 2")
-    with shared() as ledger:
-        ledger.begin()
+    with _run(shared) as ledger:
         _sent(ledger, "a", parts_not_read=1)
         assert summarize(ledger).partly_read == 1
     with databases.connect(database) as connection:
@@ -341,7 +323,6 @@ def test_tables_in_postgresql_are_brought_to_the_format_of_now(
 
 @pytest.mark.parametrize(("number", "words"), [(99, "newer"), (1, "before 0.1.0")])
 def test_ledger_of_another_format_is_left_as_it_is(tmp_path: Path, number: int, words: str) -> None:
-    """A file of a later or a former format is refused in words, and not touched."""
     with Ledger.at(tmp_path, target="t", source="s") as ledger:
         path = ledger.address.path
     with sqlite3.connect(path) as connection:
@@ -354,8 +335,7 @@ def test_ledger_of_another_format_is_left_as_it_is(tmp_path: Path, number: int, 
 def test_quarantine_is_read_in_pages(open_ledger: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     """However long the quarantine is, each item comes once, problems first, and a page at a time."""
     monkeypatch.setattr("flows.operations.ledger.queries.quarantined.PAGE", 3)
-    with open_ledger() as ledger:
-        ledger.begin()
+    with _run(open_ledger) as ledger:
         ledger.record_problems([Problem(f"line {number}", "row_invalid", "bad") for number in range(7)])
         keys = [f"doc-{number}" for number in range(5)]
         _planned(ledger, *keys)

@@ -9,13 +9,11 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 import psutil
 import pytest
 from prefect.client.orchestration import PrefectClient, get_client
-from prefect.runner import Runner
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Crashed, Running
 from pydantic import SecretStr
@@ -27,19 +25,12 @@ from flows.scheduling import TAG
 from flows.settings import FlowSettings
 from service.platform.postgres.host import server_account
 from tests.flows.processes import PATIENCE_SECONDS, SERVE, prefect_server, until
+from tests.flows.serving import deploy
 from tests.harness.proxy import UPLOAD, Fault, faulty
 from tests.harness.services import RunningService
 from tests.harness.stack import free_port
 
 SILENT = "The run has sent no heartbeat for 120 seconds."
-
-
-@pytest.fixture
-async def client(prefect_api: str) -> Any:
-    """A client of the session's Prefect server."""
-    assert prefect_api
-    async with get_client() as client:
-        yield client
 
 
 async def test_lost_runs_are_watched_for_by_one_automation(client: PrefectClient) -> None:
@@ -56,7 +47,7 @@ async def test_lost_runs_are_watched_for_by_one_automation(client: PrefectClient
 async def test_a_lost_run_is_started_again_a_few_times(client: PrefectClient) -> None:
     """Not one that ended otherwise, nor one that no deployment starts, nor one of another project's deployment."""
     deployment_id = await deploy("lost", tags=[TAG])
-    foreign_id = await deploy("of-another-project", tags=[])
+    foreign_id = await deploy("of-another-project")
     foreign = await client.create_flow_run_from_deployment(foreign_id, parameters={"source": "x"})
     await client.set_flow_run_state(foreign.id, Crashed(message=SILENT))
     run = await client.create_flow_run_from_deployment(deployment_id, parameters={"source": "x"})
@@ -89,11 +80,6 @@ async def test_a_silent_run_whose_process_lives_here_is_left_alone(client: Prefe
         assert await lost_runs.take_over(client) == []
     assert await lost_runs.take_over(client) == [run.name]
     await client.delete_deployment(deployment_id)
-
-
-async def deploy(name: str, *, tags: list[str]) -> UUID:
-    """Register a deployment with tags on the Prefect server; its id."""
-    return await Runner(pause_on_shutdown=False).aadd_deployment(await bulk_upload.ato_deployment(name, tags=tags))
 
 
 @pytest.mark.long

@@ -8,17 +8,13 @@ from typing import Any
 
 import pytest
 
-from carrel import Carrel
 from flows.errors import SourceError
-from flows.operations.bulk import upload
-from flows.operations.options import UploadOptions
 from flows.operations.sources import objects
 from flows.operations.sources.documents import Defaults, Problem, Skipped, SourceDocument
 from flows.operations.sources.objects import object_identity
 from flows.operations.sources.reading import read_source, source_identity
-from flows.settings import FlowSettings
+from tests.flows.sources import Source
 from tests.harness.object_store import SECRET, Bucket, object_store
-from tests.harness.services import RunningService
 
 
 @pytest.fixture(scope="module")
@@ -43,33 +39,22 @@ def bucket(store: Bucket, monkeypatch: pytest.MonkeyPatch) -> Bucket:
     return bucket
 
 
-async def _run(url: str, settings: FlowSettings, **options: Any) -> dict[str, Any]:
-    return (await upload(url, options=UploadOptions(**options), settings=settings)).summary.as_json()
-
-
-async def test_objects_are_loaded_once_and_unchanged_ones_not_read(
-    bucket: Bucket, flow_settings: FlowSettings, service: RunningService
-) -> None:
+async def test_objects_are_loaded_once_and_unchanged_ones_not_read(bucket: Bucket, source: Source) -> None:
     """A prefix is loaded by its keys; then nothing is downloaded until an object changes, even without the ledger."""
     url = f"s3://{bucket.name}/reports"
-    first = await _run(url, flow_settings)
-    assert (first["created"], first["quarantined"], bucket.downloads()) == (3, 0, 3)
-    with Carrel(service.api_key, service.base_url) as client:
-        names = sorted(document.document_external_id for document in client.catalog.list_documents())
-        assert names == ["0/note 0.md", "0/note 2.md", "1/note 1.md"]
-        found = client.search.search_document_catalog("ferry 1")
-        assert found.results
-    elsewhere = flow_settings.model_copy(update={"data_dir": flow_settings.data_dir / "another"})
-    for settings in (flow_settings, elsewhere):
-        again = await _run(url + "/", settings)
-        assert (again["unchanged"], again["sent_bytes"], bucket.downloads()) == (3, 0, 3)
+    first = (await source.load(url)).summary
+    assert (first.created, first.quarantined, bucket.downloads()) == (3, 0, 3)
+    assert source.documents() == {"0/note 0.md", "0/note 2.md", "1/note 1.md"}
+    for loaded in (source, source.using(data_dir=source.settings.data_dir / "another")):
+        again = (await loaded.load(url + "/")).summary
+        assert (again.unchanged, again.sent_bytes, bucket.downloads()) == (3, 0, 3)
     bucket.put("reports/1/note 1.md", b"# Note 1\n\nThe timetable has changed.\n")
-    changed = await _run(url, flow_settings)
-    assert (changed["updated"], changed["unchanged"], bucket.downloads()) == (1, 2, 4)
+    changed = (await source.load(url)).summary
+    assert (changed.updated, changed.unchanged, bucket.downloads()) == (1, 2, 4)
 
 
 async def test_an_object_that_changes_between_listing_and_sending(
-    bucket: Bucket, flow_settings: FlowSettings, monkeypatch: pytest.MonkeyPatch
+    bucket: Bucket, source: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is kept is the fingerprint of what was sent, so that the next run finds it unchanged; one gone is named."""
     listed = objects._item
@@ -82,25 +67,23 @@ async def test_an_object_that_changes_between_listing_and_sending(
             bucket.delete("reports/0/note 2.md")
         return item
 
-    monkeypatch.setattr(objects, "_item", then_changed)
-    outcome = await upload(f"s3://{bucket.name}/reports", options=UploadOptions(), settings=flow_settings)
+    with monkeypatch.context() as changing:
+        changing.setattr(objects, "_item", then_changed)
+        outcome = await source.load(f"s3://{bucket.name}/reports")
     assert (outcome.summary.created, outcome.summary.failed) == (2, 1)
-    monkeypatch.undo()
-    for name, value in bucket.environment.items():
-        monkeypatch.setenv(name, value)
-    again = await _run(f"s3://{bucket.name}/reports", flow_settings)
-    assert (again["unchanged"], again["sent"]) == (2, 0)
+    again = (await source.load(f"s3://{bucket.name}/reports")).summary
+    assert (again.unchanged, again.sent) == (2, 0)
 
 
 async def test_a_large_object_is_not_held_in_memory(
-    bucket: Bucket, flow_settings: FlowSettings, monkeypatch: pytest.MonkeyPatch
+    bucket: Bucket, source: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It goes through a temporary file, and arrives whole."""
     monkeypatch.setattr(objects, "_IN_MEMORY", 10)
     content = b"# Large\n\n" + b"The tide turns. " * 1000
     bucket.put("large/book.md", content)
-    counts = await _run(f"s3://{bucket.name}/large", flow_settings)
-    assert (counts["created"], counts["sent_bytes"]) == (1, len(content))
+    counts = (await source.load(f"s3://{bucket.name}/large")).summary
+    assert (counts.created, counts.sent_bytes) == (1, len(content))
 
 
 def test_what_a_listing_has_that_is_no_document(bucket: Bucket) -> None:
@@ -165,12 +148,12 @@ def test_one_prefix_has_one_identity(tmp_path: Path) -> None:
 
 def test_markers_tell_versions_apart() -> None:
     """Quotes and weakness of an ETag don't matter; size does, and the time where there is no ETag."""
-    meta: Any = {"path": "x", "e_tag": '"a"', "size": 1, "version": None, "last_modified": None}
-    assert (
-        objects.marker_of(meta)
-        == objects.marker_of({**meta, "e_tag": 'W/"a"'})
-        == objects.marker_of({**meta, "e_tag": "a"})
-    )
-    assert objects.marker_of(meta) != objects.marker_of({**meta, "size": 2})
-    first, second = ({**meta, "e_tag": None, "last_modified": datetime(2026, 1, day, tzinfo=UTC)} for day in (1, 2))
-    assert objects.marker_of(first) != objects.marker_of(second)
+
+    def marker(tag: str | None = '"a"', *, size: int = 1, day: int = 1) -> str:
+        changed = datetime(2026, 1, day, tzinfo=UTC)
+        meta: Any = {"path": "x", "e_tag": tag, "size": size, "version": None, "last_modified": changed}
+        return objects.marker_of(meta)
+
+    assert marker() == marker('W/"a"') == marker("a")
+    assert marker() != marker(size=2)
+    assert marker(None) != marker(None, day=2)

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pyarrow.parquet as pq
 import pytest
 
@@ -17,8 +16,11 @@ from flows.operations.snapshots.comparing import compare
 from flows.operations.snapshots.files import COLUMNS, list_snapshots, read_manifest
 from flows.operations.snapshots.readers import People, Readers
 from flows.operations.snapshots.taking import take_snapshot
+from flows.permission_snapshot import SNAPSHOT, permission_snapshot
+from flows.run_status import CHANGES
 from flows.settings import FlowSettings
 from tests.client.test_docs import ROOT, run_code_of
+from tests.flows.serving import artifacts_of
 from tests.harness.services import RunningService
 
 ADA, BEN, CAT = "ada@example.com", "ben@example.com", "cat@example.com"
@@ -66,49 +68,47 @@ def looked_up(admin: Carrel, resource_id: str) -> set[str]:
 
 
 async def test_it_says_what_the_look_ups_say(admin: Carrel, flow_settings: FlowSettings) -> None:
-    """Every resource is in it with exactly its effective readers: direct, by nested groups, and everyone."""
+    """Every resource is in it with exactly its effective readers: direct, by nested groups, and everyone.
+
+    What docs/snapshots.md does with the files gives the same readers.
+    """
     crew = a_group(admin, "Crew", person(ADA))
     ship = a_group(admin, "Ship", crew, person(BEN))
     a_document(admin, "private")
     a_document(admin, "direct", allowed_users_email_addresses=[CAT])
     a_document(admin, "wide", internal_public=True)
-    nested = a_document(admin, "nested", allowed_group_ids=[str(ship["id"])])
+    nested = a_document(admin, "nested", allowed_group_ids=[str(ship["id"])])["resource_id"]
     taken = await take_snapshot(flow_settings)
     found = readers_by(taken.folder)
     assert len(found) == taken.manifest.rows["resources"] == 4
     assert {name: looked_up(admin, name) for name in found} == found
-    assert {ADA, BEN} < found[nested["resource_id"]]
+    assert {ADA, BEN} < found[nested]
     assert taken.manifest.consistent
     assert (taken.difference, taken.problems) == (None, ())
-
-
-async def test_its_files_are_plain_parquet(admin: Carrel, flow_settings: FlowSettings) -> None:
-    """The columns are those that are documented, the counts are those of the manifest, and only the owner may read."""
-    a_document(admin, "log", allowed_users_email_addresses=[ADA])
-    taken = await take_snapshot(flow_settings)
-    for name, columns in COLUMNS.items():
-        table = pq.read_table(taken.folder / f"{name}.parquet")
-        assert tuple(table.column_names) == columns
-        assert table.num_rows == taken.manifest.rows[name]
-    assert read_manifest(taken.folder) == taken.manifest
-    assert taken.folder.stat().st_mode & 0o077 == 0
+    page: dict[str, Any] = {"folder": taken.folder, "resource_id": nested}
+    assert run_code_of(ROOT / "docs" / "snapshots.md", page) == 1
+    assert {name: set(page["readers"](taken.folder, name)) for name in found} == found
 
 
 async def test_what_widened_and_what_narrowed(admin: Carrel, flow_settings: FlowSettings) -> None:
-    """Counted by resource and by person, largest first, with who and examples; contents and roles are no access."""
+    """Counted by resource and by person, largest first, with who and examples; contents and roles are no access.
+
+    What widened from one to the other narrowed the other way round.
+    """
     crew = a_group(admin, "Crew", person(ADA))
     shared = [a_document(admin, f"crew {number}", allowed_group_ids=[str(crew["id"])]) for number in range(5)]
     closing = a_document(admin, "closing", internal_public=True)
     role = a_document(admin, "role", allowed_users_email_addresses=[ADA])
     going = a_document(admin, "going")
-    await take_snapshot(flow_settings)
+    first = await take_snapshot(flow_settings)
 
     admin.admin.groups.add_members(crew["id"], [person(BEN)])
     admin.admin.grants.set(closing, [{"principal": person(ADA), "role": "VIEWER"}])
     admin.admin.grants.set(role, [{"principal": person(ADA), "role": "EDITOR"}])
     admin.catalog.delete_document(going["resource_id"])
     a_document(admin, "coming")
-    found = (await take_snapshot(flow_settings)).difference
+    second = await take_snapshot(flow_settings)
+    found = second.difference
     assert found is not None
     assert (found.widened, found.gained) == (5, 5)
     assert (found.narrowed, found.lost) == (1, 2)
@@ -119,6 +119,8 @@ async def test_what_widened_and_what_narrowed(admin: Carrel, flow_settings: Flow
     assert (closed.change, closed.resources, set(closed.who)) == ("narrowed", 1, {BEN, CAT})
     assert found.consistent
     assert not found.is_empty
+    back = compare(second.folder, first.folder)
+    assert (back.widened, back.gained, back.narrowed, back.lost) == (1, 2, 5, 5)
 
 
 async def test_people_who_come_and_go(admin: Carrel, flow_settings: FlowSettings) -> None:
@@ -135,7 +137,10 @@ async def test_people_who_come_and_go(admin: Carrel, flow_settings: FlowSettings
 
 
 async def test_nothing_changed(admin: Carrel, flow_settings: FlowSettings) -> None:
-    """A second snapshot of the same access has a folder of its own, and no difference."""
+    """A second snapshot of the same access has a folder of its own, and no difference.
+
+    Its files are Parquet with the documented columns and the manifest's counts, which only the owner may read.
+    """
     a_document(admin, "log", internal_public=True)
     first, second = await take_snapshot(flow_settings), await take_snapshot(flow_settings)
     assert first.folder != second.folder
@@ -143,10 +148,19 @@ async def test_nothing_changed(admin: Carrel, flow_settings: FlowSettings) -> No
     assert second.difference is not None
     assert second.difference.is_empty
     assert json.loads((second.folder / "difference.json").read_text())["same"] == 1
+    for name, columns in COLUMNS.items():
+        table = pq.read_table(first.folder / f"{name}.parquet")
+        assert tuple(table.column_names) == columns
+        assert table.num_rows == first.manifest.rows[name]
+    assert read_manifest(first.folder) == first.manifest
+    assert first.folder.stat().st_mode & 0o077 == 0
+
+
+Changing = Callable[[Callable[[int], object]], None]
 
 
 @pytest.fixture
-def while_listing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[int], object]], None]:
+def while_listing(monkeypatch: pytest.MonkeyPatch) -> Changing:
     """Do something at the end of each walk through the lists, before it is asked whether anything changed."""
 
     def arrange(work: Callable[[int], object]) -> None:
@@ -166,7 +180,7 @@ def while_listing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[int], 
 
 
 async def test_what_changes_meanwhile_is_listed_anew(
-    admin: Carrel, flow_settings: FlowSettings, while_listing: Callable[[Callable[[int], object]], None]
+    admin: Carrel, flow_settings: FlowSettings, while_listing: Changing
 ) -> None:
     """A change during the walk makes another one, whose snapshot has it and nothing twice."""
     a_document(admin, "first")
@@ -178,9 +192,7 @@ async def test_what_changes_meanwhile_is_listed_anew(
     assert len(found) == 2
 
 
-async def test_endless_changes_are_told(
-    admin: Carrel, flow_settings: FlowSettings, while_listing: Callable[[Callable[[int], object]], None]
-) -> None:
+async def test_endless_changes_are_told(admin: Carrel, flow_settings: FlowSettings, while_listing: Changing) -> None:
     """Access that changes during every attempt gives a snapshot that says so, and so does the next difference."""
     while_listing(lambda walk: a_document(admin, f"document {walk}") if walk <= listing.ATTEMPTS else None)
     taken = await take_snapshot(flow_settings)
@@ -216,9 +228,7 @@ async def test_it_is_for_admins_and_leaves_nothing_when_refused(
         other.admin.access.get_state()
 
 
-async def test_what_fails_half_way_leaves_nothing(
-    flow_settings: FlowSettings, while_listing: Callable[[Callable[[int], object]], None]
-) -> None:
+async def test_what_fails_half_way_leaves_nothing(flow_settings: FlowSettings, while_listing: Changing) -> None:
     """A run that ends in the middle of a walk leaves no snapshot, and the next is compared with the last whole one."""
     first = await take_snapshot(flow_settings)
 
@@ -235,44 +245,14 @@ async def test_what_fails_half_way_leaves_nothing(
     assert second.difference.since == first.folder.name
 
 
-async def test_compared_in_either_direction(admin: Carrel, flow_settings: FlowSettings) -> None:
-    """What widened from one to the other narrowed the other way round."""
-    log = a_document(admin, "log")
-    first = (await take_snapshot(flow_settings)).folder
-    admin.admin.grants.set(log, [{"principal": person(ADA), "role": "VIEWER"}])
-    second = (await take_snapshot(flow_settings)).folder
-    there, back = compare(first, second), compare(second, first)
-    assert (there.widened, there.gained, there.narrowed, there.lost) == (1, 1, 0, 0)
-    assert (back.widened, back.gained, back.narrowed, back.lost) == (0, 0, 1, 1)
-
-
 async def test_as_a_flow(admin: Carrel, flow_settings: FlowSettings, prefect_api: str) -> None:
     """The flow ends with the snapshot's members, and its artifacts say what widened."""
-    from flows.permission_snapshot import SNAPSHOT, permission_snapshot  # noqa: PLC0415 - Prefect's settings first
-    from flows.run_status import CHANGES  # noqa: PLC0415 - as above
-
     log = a_document(admin, "log")
     first = await take_snapshot(flow_settings)
     admin.admin.grants.set(log, [{"principal": person(ADA), "role": "VIEWER"}])
     state = await permission_snapshot(return_state=True)
     assert state.name == "Completed"
-    run = {"flow_runs": {"id": {"any_": [str(state.state_details.flow_run_id)]}}}
-    async with httpx.AsyncClient() as http:
-        found = await http.post(f"{prefect_api}/artifacts/filter", json=run)
-    artifacts = {one["key"]: str(one["data"]) for one in found.raise_for_status().json()}
+    artifacts = artifacts_of(prefect_api, state)
     assert f"`{first.folder.name}`" in artifacts[SNAPSHOT]
     assert "| widened | 1 | 1 |" in artifacts[SNAPSHOT]
     assert ADA in artifacts[CHANGES]
-
-
-async def test_the_page_about_snapshots_runs(admin: Carrel, flow_settings: FlowSettings) -> None:
-    """What docs/snapshots.md does with the files gives the readers that the service's own look-up gives."""
-    crew = a_group(admin, "Crew", person(ADA))
-    ship = a_group(admin, "Ship", crew, person(BEN))
-    nested = a_document(admin, "nested", allowed_group_ids=[str(ship["id"])])["resource_id"]
-    wide = a_document(admin, "wide", internal_public=True)["resource_id"]
-    folder = (await take_snapshot(flow_settings)).folder
-    page: dict[str, Any] = {"folder": folder, "resource_id": nested}
-    assert run_code_of(ROOT / "docs" / "snapshots.md", page) == 1
-    for resource_id in (nested, wide):
-        assert set(page["readers"](folder, resource_id)) == looked_up(admin, resource_id)

@@ -1,19 +1,19 @@
-"""One poisoned file of each kind among five hundred: the others arrive, each poisoned one is named and mended."""
+"""One poisoned file of each kind among twelve notes: the others arrive, each poisoned one is named and mended."""
 
-import json
-import os
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from carrel import Carrel
-from cli.app import run
-from flows.settings import FlowSettings
+from flows.operations.jobs import Outcome
+from flows.operations.ledger.ledger import Ledger
+from flows.operations.quarantine import failure_rows
 from tests import made_files
+from tests.flows.sources import Source
 from tests.harness.services import RunningService
 
+NOTES = 12
 _BODY = "word/document.xml"
 _LAUGHS = (
     "<!DOCTYPE lolz [<!ENTITY a 'lollollollol'>"
@@ -33,7 +33,7 @@ def words() -> bytes:
 
 
 @cache
-def poisoned() -> dict[str, tuple[bytes, set[str]]]:
+def poisoned_files() -> dict[str, tuple[bytes, set[str]]]:
     """Return a file of each kind, with the reasons of which it must be told."""
     return {
         "empty.md": (b"", {"file_empty"}),
@@ -55,21 +55,16 @@ def poisoned() -> dict[str, tuple[bytes, set[str]]]:
 
 
 @pytest.fixture
-def library(tmp_path: Path) -> Path:
-    """Five hundred documents, and among them one poisoned file of each kind, three links and a name that is no text."""
-    folder = tmp_path / "library"
-    for number in range(500):
-        path = folder / f"shelf-{number % 7}" / f"note-{number:03}.md"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"# Note {number}\n\nThe ferry number {number} leaves from pier {number * 7}.\n")
-    for name, (contents, _) in poisoned().items():
-        (folder / "shelf-3" / name).write_bytes(contents)
-    (tmp_path / "secret.md").write_text("Outside.")
-    (folder / "out.md").symlink_to(tmp_path / "secret.md")
-    (folder / "nowhere.md").symlink_to(folder / "gone.md")
-    (folder / "round.md").symlink_to(folder / "round.md")
-    Path(os.fsdecode(os.fsencode(folder) + b"/caf\xe9.md")).write_text("Not UTF-8.")
-    return folder
+def library(library: Path) -> Path:
+    """Twelve notes, and among them one poisoned file of each kind, three links and a name that is no text."""
+    for name, (contents, _) in poisoned_files().items():
+        (library / "shelf-2" / name).write_bytes(contents)
+    (library.parent / "secret.md").write_text("Outside.")
+    (library / "out.md").symlink_to(library.parent / "secret.md")
+    (library / "nowhere.md").symlink_to(library / "gone.md")
+    (library / "round.md").symlink_to(library / "round.md")
+    (library / "caf\udce9.md").write_text("Not UTF-8.")
+    return library
 
 
 @cache
@@ -87,63 +82,49 @@ LINKS = {"out.md": "link_escapes", "nowhere.md": "link_broken", "caf\\udce9.md":
 
 
 @pytest.fixture
-def carrel_json(flow_settings: FlowSettings, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Run `carrel … --json` in this process; returns the exit code and the object it printed."""
-    assert flow_settings.api_key is not None
-
-    def call(*arguments: str) -> tuple[int, dict[str, Any]]:
-        code = run([*arguments, "--json"])
-        # Around it stands the service's log.
-        return code, next(json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{"))
-
-    return call
-
-
-@pytest.fixture
 def service(make_service: Any) -> RunningService:
     """A service that takes files up to a megabyte."""
     return make_service(max_upload_bytes=1_000_000)
 
 
-def _names(service: RunningService) -> set[str]:
-    with Carrel(service.api_key, service.base_url) as client:
-        return {document.document_external_id for document in client.catalog.list_documents(page_size=1000)}
+def _reasons(outcome: Outcome) -> dict[str, str]:
+    """Return the codes of what a run could not load, by the names of the files."""
+    with Ledger(outcome.ledger) as ledger:
+        ledger.join_latest()
+        rows = failure_rows(ledger)
+    assert all(row["reason"] for row in rows)
+    return {Path(row["place"]).name: row["code"] for row in rows}
 
 
 @pytest.mark.slow
-def test_five_hundred_arrive_and_each_poisoned_one_is_named_and_can_be_mended(
-    library: Path, service: RunningService, carrel_json: Any
-) -> None:
+async def test_the_others_arrive_and_each_poisoned_one_is_named_and_can_be_mended(source: Source) -> None:
     """Each poisoned file costs itself alone, keeps its reason over runs, is sent only once, and can be mended."""
-    code, counts = carrel_json("upload", str(library), "--direct")
-    assert (code, counts["created"], counts["waiting"], counts["indexing"]) == (1, 500, 0, 0)
-    reasons = {Path(row["place"]).name: row["code"] for row in counts["failures"]}
-    assert reasons.keys() == poisoned().keys() | LINKS.keys() | {"round.md"}
+    outcome = await source.load()
+    first, reasons = outcome.summary, _reasons(outcome)
+    assert (first.created, first.waiting, first.indexing) == (NOTES, 0, 0)
+    assert reasons.keys() == poisoned_files().keys() | LINKS.keys() | {"round.md"}
     assert {name: reasons[name] for name in LINKS} == LINKS
-    wrong = {name: reasons[name] for name, (_, codes) in poisoned().items() if reasons[name] not in codes}
+    wrong = {name: reasons[name] for name, (_, codes) in poisoned_files().items() if reasons[name] not in codes}
     assert wrong == {}
-    assert all(row["reason"] for row in counts["failures"])
-    assert len(_names(service)) == 500
+    assert len(source.documents()) == NOTES
 
-    code, again = carrel_json("upload", str(library), "--direct")
-    assert (code, again["unchanged"], again["sent_bytes"]) == (1, 500, 0)
-    assert {Path(row["place"]).name for row in again["failures"]} == reasons.keys()
-    _, listed = carrel_json("quarantine", "list")
-    assert {Path(row["place"]).name for row in listed["quarantine"]} == reasons.keys()
+    outcome = await source.load()
+    assert (outcome.summary.unchanged, outcome.summary.sent_bytes) == (NOTES, 0)
+    assert _reasons(outcome).keys() == reasons.keys()
+    assert {Path(name).name for name in await source.quarantine()} == reasons.keys()
 
-    for name in poisoned():
-        if name in mended_files():
-            (library / "shelf-3" / name).write_bytes(mended_files()[name])
-        else:
-            (library / "shelf-3" / name).unlink()
+    for name in poisoned_files():
+        (source.folder / "shelf-2" / name).unlink()
+    for name, content in mended_files().items():
+        source.write(f"shelf-2/{name}", content)
     for name in ("out.md", "nowhere.md", "round.md"):
-        (library / name).unlink()
-        (library / name).write_text(f"{name} is a file now.")
-    Path(os.fsdecode(os.fsencode(library) + b"/caf\xe9.md")).unlink()
-    code, mended = carrel_json("quarantine", "retry", str(library))
-    assert (code, mended["documents"], mended["quarantined"]) == (0, len(mended_files()) + 3, 0), mended["failures"]
-    assert (mended["created"], mended["unchanged"]) == (len(mended_files()) + 3, 0)
-    assert len(_names(service)) == 500 + len(mended_files()) + 3
-    assert carrel_json("quarantine", "list")[1]["quarantine"] == []
-    code, last = carrel_json("upload", str(library), "--direct")
-    assert (code, last["sent_bytes"], last["unchanged"]) == (0, 0, len(_names(service)))
+        (source.folder / name).unlink()
+        source.write(name, f"{name} is a file now.")
+    (source.folder / "caf\udce9.md").unlink()
+    mended, number = await source.retry(), len(mended_files()) + 3
+    assert (mended.summary.documents, mended.summary.quarantined) == (number, 0), _reasons(mended)
+    assert (mended.summary.created, mended.summary.unchanged) == (number, 0)
+    assert len(source.documents()) == NOTES + number
+    assert await source.quarantine() == {}
+    last = (await source.load()).summary
+    assert (last.sent_bytes, last.unchanged, last.complete) == (0, NOTES + number, True)

@@ -118,25 +118,17 @@ async def test_a_flow_makes_an_index_anew_and_tells_of_it(
     assert MODEL in status.plan
 
 
-@pytest.mark.usefixtures("shelf")
-async def test_what_can_not_be_begun_says_why(flow_settings: FlowSettings) -> None:
-    """No such collection, no such model, or another rebuild in the way; each is an error of its own."""
-    for name, model, error in (
-        ("Nowhere", MODEL, NameUnknownError),
-        ("Shelf", "unheard-of", SourceError),
-    ):
+async def test_what_can_not_be_begun_says_why(
+    shelf: Shelf, flow_settings: FlowSettings, embeddings: EmbeddingsEndpoint
+) -> None:
+    """No such collection, no such model, or another rebuild in the way, which is not disturbed."""
+    for name, model, error in (("Nowhere", MODEL, NameUnknownError), ("Shelf", "unheard-of", SourceError)):
         with pytest.raises(error):
             await rebuild_index(name, options=ReindexOptions(model=model), settings=flow_settings)
     with pytest.raises(ValueError, match="choose one"):
         ReindexOptions(model=MODEL, everything=True)
     with pytest.raises(ValueError, match="goes with a model"):
         ReindexOptions(force=True)
-
-
-async def test_another_rebuild_is_not_disturbed(
-    shelf: Shelf, flow_settings: FlowSettings, embeddings: EmbeddingsEndpoint
-) -> None:
-    """While an index is made anew with one model, another one has to wait."""
     embeddings.hold()
     shelf.start(MODEL)
     with pytest.raises(SourceBusyError, match=MODEL):

@@ -1,25 +1,15 @@
 """Documents of the catalog are added to a collection by what they are called, and by their metadata."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from flows.errors import SourceError
-from flows.operations.collecting import add_to_collection
-from flows.operations.options import CollectionOptions
 from flows.operations.sources.selection import Selection
-from flows.settings import FlowSettings
+from tests.flows.sources import Source
 from tests.harness.documents import create_collection, ok, uploaded
 from tests.harness.services import RunningService
-
-OPTIONS = CollectionOptions(collection="Shelf")
-
-
-@pytest.fixture
-def service(own_service: RunningService) -> RunningService:
-    """A service with a database of its own, whose rows are looked at."""
-    return own_service
+from tests.service.directory import organization_id
 
 
 @pytest.fixture
@@ -42,41 +32,33 @@ def held(service: RunningService, collection_id: str) -> dict[str, dict[str, Any
     return {each["documentExternalId"]: each for each in listed}
 
 
-async def test_a_selection_is_added_and_found_unchanged_again(
-    service: RunningService, collection_id: str, flow_settings: FlowSettings
-) -> None:
+async def test_a_selection_is_added_and_found_unchanged_again(source: Source, collection_id: str) -> None:
     """By external ids and metadata, with metadata for the collection; what is chosen next time is added to it."""
-    options = OPTIONS.model_copy(update={"metadata": {"shelf": "upper"}})
-    source = "catalog://reports/*?team=ferries"
-    added = await add_to_collection(source, options=options, settings=flow_settings)
-    assert (added.summary.documents, added.summary.created, added.summary.quarantined) == (2, 2, 0)
-    assert {name: each["customMetadata"] for name, each in held(service, collection_id).items()} == {
-        "reports/2025/ferry.txt": {"shelf": "upper"},
-        "reports/2026/ferry.txt": {"shelf": "upper"},
+    selection, metadata = "catalog://reports/*?team=ferries", {"shelf": "upper"}
+    added = (await source.add_to("Shelf", selection, metadata=metadata)).summary
+    assert (added.documents, added.created, added.quarantined) == (2, 2, 0)
+    assert {name: each["customMetadata"] for name, each in held(source.service, collection_id).items()} == {
+        "reports/2025/ferry.txt": metadata,
+        "reports/2026/ferry.txt": metadata,
     }
-    again = await add_to_collection(source, options=options, settings=flow_settings)
-    assert (again.summary.documents, again.summary.created, again.summary.unchanged) == (2, 0, 2)
-    uploaded(service, "reports/2027/ferry.txt", "New.", customMetadata='{"team": "ferries"}')
-    more = await add_to_collection(source, options=options, settings=flow_settings)
-    assert (more.summary.created, more.summary.unchanged) == (1, 2)
-    assert len(held(service, collection_id)) == 3
+    again = (await source.add_to("Shelf", selection, metadata=metadata)).summary
+    assert (again.documents, again.created, again.unchanged) == (2, 0, 2)
+    uploaded(source.service, "reports/2027/ferry.txt", "New.", customMetadata='{"team": "ferries"}')
+    more = (await source.add_to("Shelf", selection, metadata=metadata)).summary
+    assert (more.created, more.unchanged) == (1, 2)
+    assert len(held(source.service, collection_id)) == 3
 
 
-@pytest.mark.parametrize(
-    ("source", "names"),
-    [
-        ("catalog://*/ferry.txt", {"reports/2025/ferry.txt", "reports/2026/ferry.txt", "notes/ferry.txt"}),
-        ("catalog://?team=lights&team=ferries&state=final", {"reports/2026/ferry.txt"}),
-        ("catalog://notes%2Fferry.txt", {"notes/ferry.txt"}),
-        ("catalog://nothing*", set()),
-    ],
-)
-async def test_what_is_selected(
-    service: RunningService, collection_id: str, flow_settings: FlowSettings, source: str, names: set[str]
-) -> None:
+async def test_what_is_selected(source: Source, collection_id: str) -> None:
     """Globs across slashes, fields that must all fit, percent-encoding, and nothing at all."""
-    await add_to_collection(source, options=OPTIONS, settings=flow_settings)
-    assert held(service, collection_id).keys() == names
+    for selection, names in (
+        ("catalog://nothing*", set[str]()),
+        ("catalog://notes%2Fferry.txt", {"notes/ferry.txt"}),
+        ("catalog://?team=lights&team=ferries&state=final", {"notes/ferry.txt", "reports/2026/ferry.txt"}),
+        ("catalog://*/ferry.txt", {"notes/ferry.txt", "reports/2026/ferry.txt", "reports/2025/ferry.txt"}),
+    ):
+        await source.add_to("Shelf", selection)
+        assert held(source.service, collection_id).keys() == names, selection
 
 
 def test_a_selection_that_can_not_be_read() -> None:
@@ -85,32 +67,30 @@ def test_a_selection_that_can_not_be_read() -> None:
         Selection.read("catalog://reports/*?team")
 
 
-async def test_saying_nothing_of_metadata_leaves_it_as_it_is(
-    service: RunningService, collection_id: str, flow_settings: FlowSettings, tmp_path: Path
-) -> None:
+async def test_saying_nothing_of_metadata_leaves_it_as_it_is(source: Source, collection_id: str) -> None:
     """Documents that are in the collection keep what they have there, and count unchanged; what is said is set."""
-    for name, shelf in (("reports/2025/ferry.txt", "upper"), ("reports/2026/ferry.txt", "upper")):
-        options = OPTIONS.model_copy(update={"metadata": {"shelf": shelf}})
-        await add_to_collection(f"catalog://{name}", options=options, settings=flow_settings)
-    with service.owner_connection() as connection:  # one is there and can't be searched
+    await source.add_to("Shelf", "catalog://reports/*/ferry.txt", metadata={"shelf": "upper"})
+    with source.service.owner_connection() as connection:  # one is there and can't be searched
         connection.execute(
-            "UPDATE space_documents SET indexed_version = NULL WHERE document_id ="
-            " (SELECT document_id FROM documents WHERE external_id = 'reports/2026/ferry.txt')"
+            "UPDATE space_documents SET indexed_version = NULL WHERE document_id = (SELECT document_id FROM documents"
+            " WHERE external_id = 'reports/2026/ferry.txt' AND organization_id = %s)",
+            [organization_id(source.service)],
         )
-    added = (await add_to_collection("catalog://reports/*", options=OPTIONS, settings=flow_settings)).summary
+    added = (await source.add_to("Shelf", "catalog://reports/*")).summary
     assert (added.documents, added.unchanged, added.updated, added.created) == (3, 1, 0, 2)
-    assert {name: each["customMetadata"] for name, each in held(service, collection_id).items()} == {
+    assert {name: each["customMetadata"] for name, each in held(source.service, collection_id).items()} == {
         "reports/2025/ferry.txt": {"shelf": "upper"},
         "reports/2026/ferry.txt": {"shelf": "upper"},
         "reports/2026/lamp.txt": {},
     }
-    manifest = tmp_path / "m.csv"
     for name in ("a.txt", "b.txt"):
-        (tmp_path / name).write_text("Not read.")
-    manifest.write_text("path,externalId,metadata.shelf\na.txt,reports/2025/ferry.txt,lower\nb.txt,notes/ferry.txt,\n")
-    said = (await add_to_collection(str(manifest), options=OPTIONS, settings=flow_settings)).summary
+        source.write(name, "Not read.")
+    rows = ("a.txt,reports/2025/ferry.txt,lower", "b.txt,notes/ferry.txt,")
+    manifest = source.manifest("path,externalId,metadata.shelf", *rows)
+    said = (await source.add_to("Shelf", manifest)).summary
     assert (said.documents, said.quarantined) == (2, 0)
-    assert {name: each["customMetadata"].get("shelf") for name, each in held(service, collection_id).items()} == {
+    found = held(source.service, collection_id).items()
+    assert {name: each["customMetadata"].get("shelf") for name, each in found} == {
         "reports/2025/ferry.txt": "lower",
         "reports/2026/ferry.txt": "upper",
         "reports/2026/lamp.txt": None,

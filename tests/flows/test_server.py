@@ -4,13 +4,10 @@ import asyncio
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from sqlalchemy import text
@@ -18,45 +15,23 @@ from sqlalchemy import text
 from flows import serving
 from flows.__main__ import main
 from flows.server import let_writers_wait
-from tests.flows.processes import PATIENCE_SECONDS
+from tests.app.prefect_api import PrefectServer
+from tests.flows.processes import PATIENCE_SECONDS, until
 from tests.harness.stack import ROOT
 
 pytestmark = pytest.mark.timeout(600)
 
 
-@pytest.fixture
-def server(prefect_api: str) -> Iterator[httpx.Client]:
-    """The server as a process of its own, answering."""
-    with httpx.Client(base_url=prefect_api, timeout=60) as client:
-        yield client
-
-
-def asked(server: httpx.Client, path: str, body: dict[str, Any]) -> Any:
-    """What the server answers; while its own start keeps its database busy it answers 503, as its clients know."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while (answer := server.post(path, json=body)).status_code == 503 and time.monotonic() < deadline:
-        time.sleep(0.5)
-    return answer.raise_for_status().json()
-
-
 @pytest.mark.slow
-def test_a_deployment_with_a_schedule_has_runs_ahead(server: httpx.Client) -> None:
+async def test_a_deployment_with_a_schedule_has_runs_ahead(prefect_api: str) -> None:
     """Each at its time, waiting for who serves the deployment."""
-    flow = asked(server, "/flows/", {"name": "nightly"})
-    deployment = {
-        "name": "carrel",
-        "flow_id": flow["id"],
-        "schedules": [{"active": True, "schedule": {"cron": "0 2 * * *", "timezone": "UTC"}}],
-    }
-    made = asked(server, "/deployments/", deployment)
-    wanted = {"deployments": {"id": {"any_": [made["id"]]}}}
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not (runs := asked(server, "/flow_runs/filter", wanted)):
-        assert time.monotonic() < deadline, "nothing was scheduled"
-        time.sleep(0.5)
-    assert {run["state_type"] for run in runs} == {"SCHEDULED"}
-    assert all("T02:00:00" in run["expected_start_time"] for run in runs)
-    server.delete(f"/deployments/{made['id']}").raise_for_status()
+    with closing(PrefectServer(prefect_api)) as server:
+        schedule = {"active": True, "schedule": {"cron": "0 2 * * *", "timezone": "UTC"}}
+        nightly = server.deploy("nightly", schedules=[schedule])
+        runs = await until(lambda: server.runs_of(nightly), seconds=PATIENCE_SECONDS)
+        assert {run["state_type"] for run in runs} == {"SCHEDULED"}
+        assert all("T02:00:00" in run["expected_start_time"] for run in runs)
+        server.withdraw(nightly)
 
 
 async def test_writers_at_once_wait_for_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,13 +59,13 @@ async def test_writers_at_once_wait_for_each_other(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.parametrize(("argument", "code"), [("--help", 0), ("--port", 2)])
 def test_it_says_how_it_is_used(argument: str, code: int) -> None:
-    """And starts nothing."""
     command = [sys.executable, "-m", "flows.server", argument]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert ended.returncode == code
     assert "PREFECT_API_URL" in ended.stdout + ended.stderr
 
 
+@pytest.mark.usefixtures("collected")
 async def test_a_prefect_that_stays_away_ends_serving_as_it_ends_carrel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

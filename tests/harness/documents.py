@@ -7,8 +7,6 @@ import httpx
 
 from tests.harness.services import RunningService
 
-DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
-
 
 def add_users(service: RunningService, *emails: str) -> None:
     """Create users."""

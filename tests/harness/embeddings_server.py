@@ -4,9 +4,11 @@ import hashlib
 import json
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from tests.harness.json_endpoint import Answer, serving_json
 
 DIMENSIONS = 384
 SLOW = "sha512-"
@@ -15,34 +17,6 @@ _VECTORS = [
     json.dumps([round(((index * 37 + place * 11) % 101) / 101 - 0.5, 3) for place in range(DIMENSIONS)])
     for index in range(64)
 ]
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self) -> None:
-        """Answer with a vector for each text; the same text has the same one."""
-        texts = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["input"]
-        assert isinstance(self.server, _Server)
-        if self.server.released is not None and any(SLOW in text for text in texts):
-            self.server.released.wait(_LONGEST_HOLD)
-        time.sleep(self.server.seconds_a_text * len(texts))
-        rows = [f'{{"index":{index},"embedding":{_vector(text)}}}' for index, text in enumerate(texts)]
-        content = f'{{"object":"list","data":[{",".join(rows)}],"usage":{{"total_tokens":1}}}}'.encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-        """Say nothing."""
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    seconds_a_text = 0.0
-    released: threading.Event | None = None
 
 
 def _vector(text: str) -> str:
@@ -55,20 +29,20 @@ def embeddings_server(
 ) -> Generator[dict[str, str]]:
     """Serve while the body runs, each text taking so long; yields the service's settings that ask it.
 
-    What has `SLOW` in it is held until it is `released`; without, nothing is.
+    The same text has the same vector. What has `SLOW` in it is held until it is `released`; without, nothing is.
     """
-    server = _Server(("127.0.0.1", 0), _Handler)
-    server.seconds_a_text = seconds_a_text
-    server.released = released
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+
+    def answer(_path: str, _headers: Mapping[str, str], body: dict[str, Any]) -> Answer:
+        texts = body["input"]
+        if released is not None and any(SLOW in text for text in texts):
+            released.wait(_LONGEST_HOLD)
+        time.sleep(seconds_a_text * len(texts))
+        rows = [f'{{"index":{index},"embedding":{_vector(text)}}}' for index, text in enumerate(texts)]
+        return 200, f'{{"object":"list","data":[{",".join(rows)}],"usage":{{"total_tokens":1}}}}'.encode()
+
+    with serving_json(answer) as url:
         yield {
-            "CARREL_EMBEDDINGS_URL": f"http://127.0.0.1:{server.server_port}/v1",
+            "CARREL_EMBEDDINGS_URL": url,
             "CARREL_EMBEDDINGS_MODEL": "stand-in",
             "CARREL_EMBEDDINGS_DIMENSIONS": str(DIMENSIONS),
         }
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

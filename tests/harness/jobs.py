@@ -95,9 +95,9 @@ def enqueue(service: RunningService, task: Task, *, count: int = 1, lock: str | 
     return things
 
 
-def until(claim: Callable[[], bool]) -> None:
+def until(claim: Callable[[], object], seconds: float = SECONDS) -> None:
     """Wait until something is so."""
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + seconds
     while not claim():
         assert time.monotonic() < deadline, "it never came to be"
         time.sleep(0.01)

@@ -7,8 +7,9 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.harness.http_servers import Handler, serving
 
 KEY = "sk-stand-in-4711"
 MODEL = "stand-in"
@@ -23,19 +24,13 @@ Script = Callable[[Request], Answer]
 class Exchange:
     """One request, while it is answered."""
 
-    def __init__(self, handler: BaseHTTPRequestHandler) -> None:
+    def __init__(self, handler: Handler) -> None:
         self._handler = handler
 
     def refuse(self, status: int, body: object, **headers: str) -> None:
         """Answer with an error."""
-        self._handler.send_response(status)
-        for name, value in headers.items():
-            self._handler.send_header(name.replace("_", "-"), value)
         content = body.encode() if isinstance(body, str) else json.dumps(body).encode()
-        self._handler.send_header("Content-Type", "application/json")
-        self._handler.send_header("Content-Length", str(len(content)))
-        self._handler.end_headers()
-        self._handler.wfile.write(content)
+        self._handler.respond(status, content, Content_Type="application/json", **headers)
 
     def begin(self) -> None:
         """Begin a stream."""
@@ -230,40 +225,19 @@ def serving_model() -> Generator[ModelServer]:
     """An endpoint, until the block ends."""
     model = ModelServer()
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            length = int(self.headers["Content-Length"])
-            request = json.loads(self.rfile.read(length))
+    class Endpoint(Handler):
+        def answer(self, body: bytes) -> None:
+            request = json.loads(body)
             model.requests.append(request)
             model.keys.append(self.headers.get("Authorization", ""))
-            if self.path != "/v1/chat/completions":
-                Exchange(self).refuse(404, {"error": {"message": "no such path"}})
-                return
+            script = model.script if self.path == "/v1/chat/completions" else _no_such_path
             with suppress(OSError):
-                model.script(request)(Exchange(self))
+                script(request)(Exchange(self))
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the parameter's name there
-            pass
-
-        def finish(self) -> None:
-            with suppress(OSError, ValueError):
-                super().finish()
-
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-
-        def handle_error(self, request: Any, client_address: Any) -> None:
-            pass
-
-    server = Server(("127.0.0.1", 0), Handler)
-    model.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
-    try:
+    with serving(Endpoint) as url:
+        model.url = f"{url}/v1"
         yield model
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(10)
+
+
+def _no_such_path(_: Request) -> Answer:
+    return refuses(404, message="no such path")

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+
+from tests.harness.http_servers import Handler, serving
 
 _RESET = struct.pack("ii", 1, 0)
 _HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length"}
@@ -125,24 +125,11 @@ class Proxy:
 UPLOAD = "catalog/uploadFile"
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class _Handler(Handler):
     timeout = _SECONDS
-    # Small answers aren't held back until the other end has acknowledged the last one.
-    disable_nagle_algorithm = True
+    proxy: Proxy
 
-    @property
-    def proxy(self) -> Proxy:
-        server: Any = self.server
-        return server.proxy
-
-    def do_GET(self) -> None:
-        self._pass_on(b"")
-
-    def do_POST(self) -> None:
-        self._pass_on(self.rfile.read(int(self.headers.get("Content-Length", 0))))
-
-    def _pass_on(self, body: bytes) -> None:
+    def answer(self, body: bytes) -> None:
         operation = self.path.partition("?")[0].removeprefix("/api/v0/").strip("/")
         fault = self.proxy.choose(operation, body)
         if fault is Fault.RESET:
@@ -207,34 +194,14 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.close()
             self.connection.close()
 
-    def handle(self) -> None:
-        # Whoever asked may be killed at any moment, and this end resets connections itself.
-        with suppress(OSError, ValueError):
-            super().handle()
-
-    def finish(self) -> None:
-        with suppress(OSError, ValueError):
-            super().finish()
-
-    def log_message(self, *_: object) -> None:
-        return
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 128
-
 
 @contextmanager
 def faulty(upstream: str, *, seed: int = 0, rates: Mapping[Fault, float] | None = None) -> Iterator[Proxy]:
     """Put a proxy before a service."""
-    with _Server(("127.0.0.1", 0), _Handler) as server:
-        proxy = Proxy(f"http://127.0.0.1:{server.server_port}", upstream, seed=seed, rates=rates or {})
-        server.proxy = proxy  # type: ignore[attr-defined]
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-        thread.start()
-        try:
-            yield proxy
-        finally:
-            server.shutdown()
-            thread.join(5)
+    between = Proxy("", upstream, seed=seed, rates=rates or {})
+
+    class Passing(_Handler):
+        proxy = between
+
+    with serving(Passing) as between.base_url:
+        yield between

@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email import message_from_bytes, policy
 from email.message import EmailMessage
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from aiosmtpd.controller import Controller
+
+from tests.harness.http_servers import Handler, serving
 
 SECONDS = 30
 
@@ -19,7 +20,7 @@ SECONDS = 30
 class Receiver:
     """What was posted, and how the next posts are answered (200 when nothing is said)."""
 
-    port: int = 0
+    url: str = ""
     posts: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
     answers: list[int] = field(default_factory=list)
     open: threading.Event = field(default_factory=threading.Event)
@@ -27,45 +28,24 @@ class Receiver:
     def __post_init__(self) -> None:
         self.open.set()
 
-    @property
-    def url(self) -> str:
-        """Where to post."""
-        return f"http://127.0.0.1:{self.port}/carrel"
-
 
 @contextmanager
 def receiving() -> Generator[Receiver]:
     """Receive posts on a free port; while `open` is cleared, what was posted gets no answer."""
     receiver = Receiver()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
+    class Posts(Handler):
+        def answer(self, body: bytes) -> None:
             receiver.posts.append(({name.lower(): value for name, value in self.headers.items()}, body))
             receiver.open.wait(SECONDS)
-            status = receiver.answers.pop(0) if receiver.answers else 200
-            try:
-                self.send_response(status)
-                self.send_header("Location", receiver.url)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-            except OSError:  # whoever posted was killed
-                return
+            self.respond(receiver.answers.pop(0) if receiver.answers else 200, Location=receiver.url)
 
-        def log_message(self, *_: Any) -> None:
-            """Write nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    receiver.port = server.server_port
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    try:
-        yield receiver
-    finally:
-        receiver.open.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serving(Posts) as url:
+        receiver.url = f"{url}/carrel"
+        try:
+            yield receiver
+        finally:
+            receiver.open.set()
 
 
 @dataclass

@@ -6,7 +6,7 @@ import os
 import socket
 import ssl
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import psycopg
 import pytest
 import uvicorn
 from argon2 import PasswordHasher
 from httpx._transports import default
 from pydantic import SecretStr
+from sqlalchemy.engine import URL
 
 from service import main
 from service.domains.directory.organizations import create_organization
@@ -34,7 +36,9 @@ from service.platform.settings import Settings
 from service.platform.sharing import MOST_COUNTS, Counts, Figures, Share
 from service.runtime import Runtime
 from service.server import server_config
-from service.text.embedding import Embedders, open_embedders
+from service.text.embedding import MODEL_FOLDER, Arithmetic, Embedders, open_embedders
+from service.text.embedding.batching import Rows, Tokens
+from service.text.embedding.engine import Engine
 from service.text.embedding.remote import RemoteEmbedder
 from service.text.recognition import workers as recognition
 from tests.harness.databases import TestDatabases, connect
@@ -123,9 +127,13 @@ class RunningService:
         with httpx.Client(base_url=self.base_url, headers=headers, timeout=60, transport=transport) as http:
             yield replace(self, api_key=api_key, admin_email=admin_email, http=http)
 
+    def owner_url(self) -> URL:
+        """Return the address by which the owner of the database connects, whom no row-level security holds back."""
+        return driver_url(self.settings.database_url.get_secret_value())
+
     def owner_connection(self) -> psycopg.Connection[Any]:
-        """Connect to the test's database as its owner, whom no row-level security holds back; autocommit."""
-        return connect(driver_url(self.settings.database_url.get_secret_value()))
+        """Connect to the test's database as its owner, in autocommit mode."""
+        return connect(self.owner_url())
 
     def run(self, work: Any) -> Any:
         """Run a coroutine that uses `runtime`, on the loop the service itself runs on."""
@@ -160,6 +168,27 @@ class QuickServer(uvicorn.Server):
         await self.stopping.wait()
 
 
+class Remembering:
+    """Arithmetic that computes the vector of a text once in a session; in int8, it does not depend on other texts."""
+
+    def __init__(self, arithmetic: Arithmetic) -> None:
+        self._arithmetic = arithmetic
+        self._rows: dict[bytes, Any] = {}
+
+    async def embed(self, texts: Sequence[Tokens], *, in_background: bool) -> Rows:
+        """Return a row for each text, in their order."""
+        keys = [text.tobytes() for text in texts]
+        new = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._rows}
+        if new:
+            rows = await self._arithmetic.embed([*new.values()], in_background=in_background)
+            self._rows |= zip(new, rows, strict=True)
+        return np.stack([self._rows[key] for key in keys])
+
+    async def close(self) -> None:
+        """Stop."""
+        await self._arithmetic.close()
+
+
 class SharedParts:
     """The extraction processes and the embedding model of a session, made when first asked for."""
 
@@ -175,7 +204,9 @@ class SharedParts:
 
     async def _open_embedders(self, settings: Settings) -> Embedders:
         """Open the local model, which is the default, and beside it the one of the stand-in endpoint."""
-        local = (await open_embedders(settings)).default
+        folder = settings.data_dir / MODEL_FOLDER
+        engine = Engine.open(folder, precision=settings.embeddings_precision)
+        local = (await open_embedders(settings, arithmetic=Remembering(engine))).default
         further = RemoteEmbedder(
             url=self.embeddings.url,
             api_key=None,

@@ -3,7 +3,6 @@
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,7 +12,9 @@ from pathlib import Path
 
 import psutil
 
+from tests.harness.first_start import bring_database, bring_model
 from tests.harness.logs import logs_of_processes, shorten_log
+from tests.harness.processes import free_port
 
 ROOT = Path(__file__).parents[2]
 READY = "Carrel is up"
@@ -21,13 +22,6 @@ ADMIN = "admin@northlight.example"
 PASSWORD = "only-for-this-test-run"
 STARTING_SECONDS = 240.0
 STOPPING_SECONDS = 60.0
-
-
-def free_port() -> int:
-    """A port of this machine that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @dataclass
@@ -58,7 +52,12 @@ class Stack:
         return path.read_text(errors="replace") if path.exists() else ""
 
     def start(self) -> None:
-        """Start everything and wait until it says that it is up."""
+        """Start everything and wait until it says that it is up. The first start finds its database and model made."""
+        data = self.folder / "data"
+        if not data.exists():
+            data.mkdir(mode=0o711)
+            bring_database(data)
+            bring_model(data)
         environment = {
             name: value for name, value in os.environ.items() if not name.startswith(("CARREL_", "PREFECT_"))
         }
@@ -113,7 +112,11 @@ class Stack:
             "CARREL_APP_PORT": str(self.app_port),
             "CARREL_APP_DIR": str(self.folder / "workbench"),
             "CARREL_DATA_DIR": str(self.folder / "data"),
+            "CARREL_WORKERS": "1",
+            "CARREL_EXTRACTION_WORKERS": "1",
             "PREFECT_API_URL": f"http://127.0.0.1:{self.prefect_port}/api",
+            "PREFECT_SERVER_UI_ENABLED": "false",
+            "PREFECT_RUNNER_POLL_FREQUENCY": "1",
         }
 
 

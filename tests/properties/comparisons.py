@@ -195,6 +195,8 @@ class Comparisons:
         authorized = principal in self.model.readers(there)
         assert (explained["authorized"], explained["complete"]) == (authorized, True), explained
         assert ("missing" in explained) != authorized
+        lengths = [len(path) for path in explained["paths"]]
+        assert lengths == sorted(lengths)
         paths = [self.chain(path, resource) for path in explained["paths"]]
         assert len(set(paths)) == len(paths)
         assert set(paths) == (self.model.chains(principal, there) if authorized else set())

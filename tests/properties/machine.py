@@ -43,6 +43,16 @@ def act(*, rest: int = SHORT_REST, **strategies: Any) -> Callable[[Callable[...,
     return decorate
 
 
+def begin_with(names: str, target: "Bundle[str]") -> Any:
+    """A rule that fills a bundle with what the model has of a kind at first."""
+
+    def begin(self: "Permissions") -> Any:
+        return multiple(*getattr(self.model, names))
+
+    begin.__name__ = f"begin_with_{names}"
+    return initialize(target=target)(begin)
+
+
 class Permissions(Operations, RuleBasedStateMachine):
     """One organization: its people, its machines, what they upload, and who may see it."""
 
@@ -105,40 +115,14 @@ class Permissions(Operations, RuleBasedStateMachine):
         self.do(an_operation("offboard", leaver, people[2], by=ADMIN))
         self.rests = {"everybody_sees_what_the_model_says": LONG_REST}
 
-    @initialize(target=users)
-    def begin_with_people(self) -> Any:
-        """An admin and three others."""
-        return multiple(*self.model.users)
-
-    @initialize(target=accounts)
-    def begin_with_an_account(self) -> Any:
-        """One at the end of the chain of groups."""
-        return multiple(*self.model.accounts)
-
-    @initialize(target=credentials)
-    def begin_with_credentials(self) -> Any:
-        """The account's token and a user's key."""
-        return multiple(*self.model.credentials)
-
-    @initialize(target=groups)
-    def begin_with_groups(self) -> Any:
-        """A chain of three groups, by two ways, with a user and an account at its end."""
-        return multiple(*self.model.groups)
-
-    @initialize(target=documents)
-    def begin_with_a_document(self) -> Any:
-        """One that the whole chain may read."""
-        return multiple(*self.model.documents)
-
-    @initialize(target=collections)
-    def begin_with_a_collection(self) -> Any:
-        """One that every user may search, and the account."""
-        return multiple(*self.model.collections)
-
-    @initialize(target=agents)
-    def begin_with_an_agent(self) -> Any:
-        """One that is deployed to the whole chain."""
-        return multiple(*self.model.agents)
+    # A chain of three groups, by two ways, with a user and an account at its end, and what the whole chain may use.
+    begin_with_users = begin_with("users", users)
+    begin_with_accounts = begin_with("accounts", accounts)
+    begin_with_credentials = begin_with("credentials", credentials)
+    begin_with_groups = begin_with("groups", groups)
+    begin_with_documents = begin_with("documents", documents)
+    begin_with_collections = begin_with("collections", collections)
+    begin_with_agents = begin_with("agents", agents)
 
     def a_marker(self) -> str:
         """A word that was never used before, and is no part of another."""

@@ -15,6 +15,7 @@ from service.platform.identifiers import document_id_for, uuid7
 from service.platform.secrets import API_KEY, MCP_ACCESS_TOKEN, mint
 from tests.harness.databases import connect
 from tests.harness.processes import ServiceProcess
+from tests.harness.services import RunningService
 from tests.properties.model import EVERYONE, Text
 
 ADMIN = "admin@example.test"
@@ -64,7 +65,7 @@ class World:
     Requests are made `by` a credential that was made here, or by its admin's key: in the name of a user, or of nobody.
     """
 
-    def __init__(self, service: ServiceProcess) -> None:
+    def __init__(self, service: ServiceProcess | RunningService) -> None:
         self._service = service
         self._organization_id = uuid7()
         self._key = mint(API_KEY)
@@ -132,7 +133,7 @@ class World:
         return [known[one["resourceId"], one["resourceType"]] for one in resources]
 
     @property
-    def service(self) -> ServiceProcess:
+    def service(self) -> ServiceProcess | RunningService:
         """The service that is asked."""
         return self._service
 
@@ -324,10 +325,10 @@ class World:
 
     def granted(self, name: str) -> set[tuple[str, str]]:
         """The grants on a resource, as they are listed."""
-        listed = self.walk("admin/grants/list", page_size=1000, resource=self.resource(name))
-        everyone = self.ask("admin/grants/list", resource=self.resource(name))["organizationWide"]
+        answer = self.ask("admin/grants/list", pageSize=1000, resource=self.resource(name))
+        listed = answer["grants"]
         held = zip(self.names([one["principal"] for one in listed]), (one["role"] for one in listed), strict=True)
-        return {*held, *([(EVERYONE, "VIEWER")] if everyone else [])}
+        return {*held, *([(EVERYONE, "VIEWER")] if answer["organizationWide"] else [])}
 
     def transfer(self, to: str, *, owner: str | None = None, names: Iterable[str] = ()) -> httpx.Response:
         """Give all that somebody owns, or the named resources, another owner."""

@@ -237,7 +237,9 @@ def test_internal_and_unsafe_addresses_are_refused(module_service: RunningServic
 
 def test_a_name_that_leads_inside_is_posted_nothing(module_service: RunningService, receiver: Receiver) -> None:
     """A name is judged by the address that is connected to, when it is: this machine's own leads inside."""
-    rule = a_rule(module_service, webhookUrl=f"https://{socket.gethostname()}:{receiver.port}/carrel")
+    rule = a_rule(
+        module_service, webhookUrl=receiver.url.replace("http://127.0.0.1", f"https://{socket.gethostname()}")
+    )
     sent = send_test(module_service, rule)["deliveryIds"]
     until(lambda: bool(deliveries(module_service, "FAILED")))
     [delivery] = deliveries(module_service)

@@ -328,6 +328,30 @@ def test_a_token_never_acts_as_a_person(world: World, credential: str) -> None:
     assert found == expected
 
 
+# Operations in which a key may name the user that it acts for. The examples know them from the requests' models, and
+# would follow without a word if a model lost the member.
+ACTING = {
+    "catalog": "uploadFile uploadDocumentContents planUpload getDocument listDocuments"
+    " listLeftOutFiles downloadDocument downloadDocumentPage reindexDocument deleteDocument",
+    "documentCollections": "createDocumentCollection addDocumentToCollection addDocumentChunksToCollection"
+    " reindexDocumentInCollection removeDocumentFromCollection deleteDocumentCollection listDocumentCollections"
+    " listDocumentsInCollection getDocumentChunks startIndexRebuild getIndexRebuild listIndexRebuildFailures"
+    " cancelIndexRebuild",
+    "documentCollections/docstore": "createDocstoreSync updateDocstoreSync launchDocstoreSync getDocstoreSync"
+    " listDocstoreSyncs listDocstoreFailures deleteDocstoreSync",
+    "copilots": "sendMessage streamMessage createConversation provideMessageFeedback",
+    "permissions": "listAuthorizedResources checkResourceAuthorizationForUser checkBulkResourcesAuthorizationForUser",
+    "search": "searchDocumentCatalog searchDocumentCollection submitSearchFeedback",
+    "sources": "reportSource reportSourceItems endSourceReport listSources listSourceItems ignoreSourceItems"
+    " restoreSourceItems removeSource",
+}
+
+
+def test_a_key_names_a_user_wherever_it_could_before() -> None:
+    named = {f"{folder}/{name}" for folder, names in ACTING.items() for name in names.split()}
+    assert {operation for operation, example in EXAMPLES.items() if example.acting} == named
+
+
 def test_a_key_that_may_act_acts_as_the_user(world: World) -> None:
     """With the address of a member, an admin's key is served as the member, about the member's things."""
     credential = "an admin's key that may act"

@@ -1,8 +1,5 @@
 """What was acknowledged is indexed, whatever happens to the process in between; and nothing half done is ever seen."""
 
-import resource
-import socket
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -12,57 +9,25 @@ import pytest
 from service.index.ingestion.sweeper import release_claims, sweep
 from service.platform.errors import Unavailable
 from tests.harness.documents import (
-    assert_nothing_stored,
     chunks,
     create_collection,
     embedded,
     get_document,
     list_documents,
     ok,
-    refused,
-    stored_files,
     upload,
     uploaded,
 )
-from tests.harness.processes import ServiceProcess
+from tests.harness.jobs import until as wait_until
 from tests.harness.services import RunningService
 from tests.service.directory import on_rows
 
 LONG = "\n\n".join(f"Harbour number {number}. " + "The tide is written down every hour. " * 30 for number in range(20))
 
 
-def wait_until(condition: Callable[[], Any], seconds: float = 60) -> None:
-    """Wait for something to become true."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.05)
-
-
 def place(service: RunningService, document_id: str) -> dict[str, Any]:
     """Return how the document is indexed in the catalog."""
     return get_document(service, document_id)["indexedIn"][0]
-
-
-def test_a_process_killed_between_commit_and_indexing_leaves_nothing_undone(
-    service_process: Callable[..., ServiceProcess],
-) -> None:
-    process = service_process(CARREL_INLINE_INDEXING_SECONDS="0", CARREL_SWEEP_SECONDS="0.5")
-    answer = ok(
-        process.http.post(
-            "/api/v0/catalog/uploadFile", data={"documentExternalId": "a"}, files={"file": ("long.txt", LONG.encode())}
-        )
-    )
-    process.kill()
-    assert answer["indexing"] == "RUNNING"
-    process.start()
-    body = {"documentId": answer["documentId"]}
-
-    def state() -> dict[str, Any]:
-        return ok(process.call("catalog/getDocument", body))["indexedIn"][0]
-
-    wait_until(lambda: state()["status"] == "DONE")
-    assert state()["chunkCount"] > 10
 
 
 def test_indexing_that_takes_long_goes_on_in_the_background(make_service: Callable[..., RunningService]) -> None:
@@ -86,7 +51,6 @@ def test_indexing_that_takes_long_goes_on_in_the_background(make_service: Callab
 
 
 def test_a_document_tells_how_far_its_indexing_is(service: RunningService) -> None:
-    """While a worker is at it, getDocument says how many of its chunks have vectors; afterwards not."""
     document_id = uploaded(service, "a")["documentId"]
     assert "chunksExpected" not in place(service, document_id)
     on_rows(
@@ -137,38 +101,6 @@ def test_uploads_of_one_document_at_once_are_done_one_after_the_other(service: R
     wait_until(lambda: place(service, document_id)["status"] == "DONE")
     assert chunks(service, document_id) == [newest]
     assert service.call("catalog/downloadDocument", {"documentId": document_id}).text == newest
-
-
-def test_a_client_that_vanishes_leaves_nothing(own_service: RunningService) -> None:
-    """Half an upload and a closed connection: no document, no file, no half of one."""
-    host, port = own_service.base_url.removeprefix("http://").split(":")
-    head = (
-        f"POST /api/v0/catalog/uploadFile HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {own_service.api_key}\r\n"
-        "Content-Type: multipart/form-data; boundary=b\r\nContent-Length: 5000000\r\n\r\n"
-        '--b\r\nContent-Disposition: form-data; name="documentExternalId"\r\n\r\na\r\n'
-        '--b\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
-    )
-    with socket.create_connection((host, int(port))) as connection:
-        connection.sendall(head.encode() + b"words " * 500_000)
-        wait_until(lambda: stored_files(own_service))
-    wait_until(lambda: not stored_files(own_service))
-    assert_nothing_stored(own_service)
-
-
-def test_a_full_disk_is_a_507_that_stores_nothing(service_process: Callable[..., ServiceProcess]) -> None:
-    """A process that may write no more than 100 kB to a file refuses a larger one, and takes a small one after it."""
-    process = service_process()
-    for worker in process.parts("worker"):
-        resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, (100_000, 100_000))
-
-    def send(content: bytes) -> Any:
-        form = {"documentExternalId": "a"}
-        return process.http.post("/api/v0/catalog/uploadFile", data=form, files={"file": ("a.txt", content)})
-
-    refused(send(b"many words " * 50_000), 507, "storage_full")
-    assert ok(process.call("catalog/listDocuments"))["documents"] == []
-    assert [path for path in (process.data_dir / "uploads").rglob("*") if path.is_file()] == []
-    assert ok(send(b"a few words"))["status"] == "CREATED"
 
 
 def test_an_upload_waits_for_every_collection_it_reaches(service: RunningService) -> None:

@@ -4,7 +4,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
@@ -17,6 +16,7 @@ from service.migrations import HEAD
 from service.platform.postgres.server import remove_cluster
 from service.platform.version import VERSION
 from tests.harness.databases import TestDatabases
+from tests.harness.jobs import until
 from tests.harness.processes import ServiceProcess, environment_without_settings, run_command
 from tests.harness.services import ADMIN_PASSWORD, API_KEY
 from tests.service.conversations import in_background
@@ -59,14 +59,6 @@ def run(**settings: str) -> "subprocess.CompletedProcess[str]":
     return run_command(environment_without_settings() | settings)
 
 
-def eventually(claim: Callable[[], bool]) -> None:
-    """Wait until something is so."""
-    deadline = time.monotonic() + SECONDS
-    while not claim():
-        assert time.monotonic() < deadline, "it never came to be"
-        time.sleep(0.05)
-
-
 @pytest.fixture(scope="module")
 def standing() -> Iterator[ServiceProcess]:
     """A service that tests share, each of which leaves it running; `running` is how they get it."""
@@ -94,7 +86,7 @@ def waiting(service: ServiceProcess, path: str, body: dict[str, str]) -> Iterato
         holding.execute("BEGIN")
         holding.execute(lock)
         request = in_background(lambda: service.http.post(path, json=body))
-        eventually(lambda: watching.execute(blocked).rowcount > 0)
+        until(lambda: watching.execute(blocked).rowcount > 0)
         yield request
 
 
@@ -119,12 +111,11 @@ def test_it_stops_cleanly_and_keeps_everything(service_process: Start) -> None:
 
 
 def test_in_flight_requests_finish(running: ServiceProcess) -> None:
-    """A request that is being answered when SIGTERM comes is answered, and what it wrote is there."""
     assert running.process is not None
     stops = len(running.events("Shutting down"))
     with waiting(running, "/api/v0/admin/organization/update", {"name": "In flight"}) as request:
         running.signal(signal.SIGTERM)
-        eventually(lambda: len(running.events("Shutting down")) > stops)
+        until(lambda: len(running.events("Shutting down")) > stops)
         assert running.process.poll() is None
     assert request.result(SECONDS).status_code == 200
     assert running.process.wait(SECONDS) == 0
@@ -133,7 +124,6 @@ def test_in_flight_requests_finish(running: ServiceProcess) -> None:
 
 
 def test_what_was_acknowledged_outlives_kills(running: ServiceProcess) -> None:
-    """Of the service, and of its database with it; of uploads that were half received nothing is left."""
     rename(running, "Acknowledged")
     running.kill()
     assert running.database_server().process() is not None
@@ -189,12 +179,11 @@ def test_a_database_that_goes_away_is_503_until_it_is_back(running: ServiceProce
         return response.status_code == 200
 
     assert not recovered()
-    eventually(recovered)
+    until(recovered)
     assert statuses == {200, 503}
 
 
 def test_a_database_restarted_mid_request_is_503(running: ServiceProcess) -> None:
-    """The request that was waiting for the database gets 503; the next ones are served on new connections."""
     database = running.database_server()
     with waiting(running, ORGANIZATION, {}) as request:
         database.stop()

@@ -5,11 +5,14 @@ collections of the same names. Only row-level security is left between them here
 """
 
 import asyncio
+import inspect
 import json
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
 from typing import Any, LiteralString
 from uuid import UUID
 
@@ -17,11 +20,16 @@ import psycopg
 import pytest
 from psycopg import sql
 from psycopg.errors import FeatureNotSupported, InsufficientPrivilege
+from sqlalchemy.exc import NoResultFound
 from sqlalchemy.ext.asyncio import AsyncConnection
 from structlog.testing import capture_logs
 
+import service as package
+from service.auth.callers import Caller, authenticate
 from service.operate.distribution import INDEX_TABLE_NAMES
+from service.platform.batches import Batch
 from service.platform.database import SERVICE_ROLE
+from service.platform.identifiers import NIL
 from service.schema.indexing import INDEX_TABLES
 from tests.harness.services import RunningService, ServiceHarness
 from tests.service.directory import a_user, organization_id, user
@@ -30,7 +38,6 @@ from tests.service.service_accounts import enable_service_accounts
 from tests.service.test_every_endpoint import converse, name_admin_things
 
 MARK = "harbour"
-ISSUER = "https://people.test"
 ADA = "ada@example.test"
 # What a transaction without an organization must find, to learn its organization.
 CREDENTIALS = {
@@ -44,8 +51,14 @@ QUEUE = "procrastinate_jobs"
 ONLY_GROWS = {"audit_entries"}
 # How a plan reads the organization that a transaction has entered, on one server and on those of a cluster.
 READS_ORGANIZATION = r"\((InitPlan|NULLIF\(current_setting)"
-
-Work = Callable[[AsyncConnection], Awaitable[Any]]
+# How the names of queries begin that read.
+READING = ("ask_", "count_", "find_", "get_", "has_", "list_", "rank_", "read_", "search_")
+# What the parameters of queries call the things of the examples, and the places before the first row of a list.
+CALLED = dict(message_id="turn_id", evaluation_set_id="set_id", evaluation_run_id="run_id", alert_rule_id="rule_id")
+PEOPLE = ("principal_id", "owner_id", "member_id", "person_id")
+# Queries that tell of nothing by zeros, or by a state.
+TELLING = {"count_taken", "list_unread", "read_state", "read_text_status", "read_totals"}
+FIRST: dict[object, object] = {UUID: NIL, int: -1, tuple[UUID, UUID]: (NIL, NIL), tuple[str, UUID]: ("", NIL)}
 
 
 @dataclass(frozen=True)
@@ -248,6 +261,90 @@ def test_functions_beside_the_policies_find_nothing_of_another(pair: Pair) -> No
             counts = [connection.execute(look_up, [second]).fetchall()[0][0] for look_up in LOOK_UPS.values()]
             found[tenant.organization_id] = {count > 0 for count in counts}
     assert found == {pair[0].organization_id: {False}, second: {True}}
+
+
+def queries() -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Every query that reads what an organization has, or what a caller may read, but for those that tell of nothing."""
+    folder = Path(package.__path__[0])
+    for path in sorted(folder.rglob("queries.py")):
+        module = import_module(".".join([package.__name__, *path.relative_to(folder).with_suffix("").parts]))
+        for name, query in inspect.getmembers(module, inspect.isfunction):
+            is_bound = {"organization_id", "caller"} & inspect.signature(query).parameters.keys()
+            if name.startswith(READING) and is_bound and name not in TELLING and query.__module__ == module.__name__:
+                yield f"{module.__name__}.{name}", query
+
+
+def arguments_of(tenant: Tenant) -> dict[str, Any]:
+    """What queries are asked about, by the names of their parameters: an organization's things, and all of them."""
+    caller = caller_of(tenant)
+    ids = {name: UUID(value) for name, value in vars(tenant.things).items() if name.endswith("_id") and value}
+    ids |= {name: ids[known] for known, name in CALLED.items()} | dict.fromkeys(PEOPLE, caller.principal_id)
+    several = {f"{name}s": [value] for name, value in ids.items()}
+    everything = {"email": ADA, "emails": [ADA], "limit": 1000, "most": 1000, "lock": False, "own": False}
+    return ids | several | everything | {"organization_id": tenant.organization_id, "caller": caller}
+
+
+def caller_of(tenant: Tenant) -> Caller:
+    """The admin of an organization, as queries know it."""
+    runtime = tenant.service.runtime
+
+    async def find() -> Caller:
+        async with runtime.database.transaction(None) as connection:
+            return await authenticate(connection, f"Bearer {tenant.service.api_key}", keys=runtime.keys)
+
+    return tenant.service.run(find())
+
+
+def chosen(query: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any] | None:
+    """The arguments that a query takes; None when it takes another argument than these."""
+    taken = dict[str, Any]()
+    for name, parameter in list(inspect.signature(query).parameters.items())[1:]:
+        kind = parameter.annotation
+        if name in given:
+            taken[name] = given[name]
+        elif "None" in str(kind):
+            taken[name] = None
+        elif name == "after" and kind in FIRST:
+            taken[name] = FIRST[kind]
+        elif isinstance(kind, type) and "Filter" in kind.__name__:
+            taken[name] = kind()
+        elif parameter.default is parameter.empty:
+            return None
+    return taken
+
+
+def found_in(tenant: Tenant, query: Callable[..., Any], given: dict[str, Any]) -> Any:
+    """What a query finds in a transaction of an organization."""
+
+    async def find() -> Any:
+        async with tenant.service.runtime.database.transaction(tenant.organization_id) as connection:
+            if inspect.iscoroutinefunction(query):
+                return await query(connection, **given)
+            batch = Batch()
+            answer = query(batch, **given)
+            await batch.run(connection)
+            return getattr(answer, "rows", None)
+
+    try:
+        return tenant.service.run(find())
+    except NoResultFound:
+        return None
+
+
+def test_a_query_told_another_organization_finds_nothing(pair: Pair) -> None:
+    """Every query that reads, asked for the second about the first's things, in a transaction of the first."""
+    first, second = pair
+    own = arguments_of(first)
+    others = own | {"organization_id": second.organization_id, "caller": caller_of(second)}
+    finding, shown = set[str](), dict[str, Any]()
+    for name, query in queries():
+        if (given := chosen(query, own)) is None or not found_in(first, query, given):
+            continue
+        finding.add(name)
+        if found := found_in(first, query, chosen(query, others) or {}):
+            shown[name] = found
+    assert shown == {}
+    assert len(finding) > 90
 
 
 def test_requests_served_in_the_wrong_organization_show_and_change_nothing(

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,8 @@ from uuid import uuid4
 
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
+
+from tests.harness.processes import free_port
 
 REAL_URI = "MONGO_TEST_URI"
 STARTING_SECONDS = 30
@@ -60,7 +61,7 @@ def server_over_mongomock(*others: str) -> Iterator[MongoServer]:
 @contextmanager
 def server_nx(folder: Path) -> Iterator[MongoServer]:
     """Start nx-27017, which keeps documents in SQLite."""
-    port = _free_port()
+    port = free_port()
     command = [str(Path(sys.executable).with_name("nx-27017")), "--db", "memory", "-p", str(port)]
     files = ["--log-file", str(folder / "nx.log"), "--pid-file", str(folder / "nx.pid")]
     process = subprocess.Popen([*command, *files], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -112,9 +113,3 @@ def _wait_until(ask: Callable[[], Any]) -> None:
             return
         time.sleep(0.05)
     ask()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
