@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, cast
 from uuid import UUID, uuid4
 
-import pandas as pd
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import local_script_runner
@@ -26,11 +25,13 @@ from carrel._drivers import SyncDriver
 from carrel.oauth.tokens import TokenResponse
 from tests.app.pages import SECONDS, Page
 from tests.harness.jobs import until
+from tests.harness.lazy import lazily
 from tests.harness.services import RunningService
 from tests.oauth.flow import EVERY_SCOPE, PASSWORD, App, Pkce, an_app, sent_back
 from tests.oauth.flow import Person as WithBrowser
 from tests.service.directory import a_group, a_user, done, user
 
+pd = lazily("pandas")
 VIEWS = Path(__file__).parents[2] / "app" / "views"
 NOBODY_LISTENS = "http://127.0.0.1:1"
 
@@ -101,7 +102,6 @@ class House:
     _cookies: dict[str, str] = field(default_factory=dict, init=False)
 
     def open(self, view: str, *, signed_in_as: str = "", **address: str | list[str]) -> Page:
-        """Draw a page at an address."""
         return draw(view, session=self.sign_in(signed_in_as), **address)
 
     def sign_in(self, email: str = "") -> str:
@@ -149,12 +149,10 @@ class House:
             )
 
     def add_collection(self, name: str = "", **options: Any) -> str:
-        """Add a collection; return its id."""
         made = self.client.document_collections.create_document_collection(name or f"Shelf {uuid4()}", **options)
         return str(made.document_collection_id)
 
     def add_to(self, collection: str, document: str, **metadata: str) -> None:
-        """Add a document to a collection, with metadata of its fields."""
         self.client.document_collections.add_document_to_collection(
             document_id=document, document_collection_id=collection, custom_metadata=metadata
         )

@@ -79,7 +79,6 @@ class Page(AppTest):
 
     @property
     def secret(self) -> str:
-        """The secret that the page shows."""
         return self.code[0].value
 
     @property
@@ -89,7 +88,6 @@ class Page(AppTest):
 
     @property
     def texts(self) -> list[str]:
-        """The page's plain texts."""
         return [one.value for one in self.text]
 
     @property
@@ -98,7 +96,6 @@ class Page(AppTest):
         return [one.label for one in self.button]
 
     def rows(self, table: int = 0) -> list[dict[str, Any]]:
-        """What one of the page's lists shows."""
         return self.dataframe[table].value.to_dict("records")
 
     def column(self, name: str, table: int = 0) -> list[Any]:
@@ -120,20 +117,17 @@ class Page(AppTest):
         return self.run()
 
     def field(self, label: str) -> Any:
-        """The one field whose label begins so."""
         fields = [one for kind in FIELDS for one in self.get(kind)]
         found = [one for one in fields if one.label.startswith(label)]
         assert len(found) == 1, (label, [one.label for one in fields])
         return found[0]
 
     def find_button(self, label: str) -> Any:
-        """The one button of this label."""
         found = [one for one in self.button if one.label == label]
         assert len(found) == 1, (label, self.labels, self.shown)
         return found[0]
 
     def press(self, label: str) -> Self:
-        """Press the button of this label."""
         return self.find_button(label).click().run()
 
     def press_key(self, key: str) -> Self:
@@ -168,7 +162,6 @@ class Page(AppTest):
 
 
 def drawn(chart: Any) -> Any:
-    """What a chart draws, as a table."""
     return convert_arrow_bytes_to_pandas_df(chart.proto.datasets[0].data.data)
 
 

@@ -20,7 +20,6 @@ class PrefectServer:
         self._http = httpx.Client(base_url=url, timeout=30)
 
     def close(self) -> None:
-        """Close the connections."""
         self._http.close()
 
     def deploy(self, flow: str = "bulk-upload", *, name: str = DEPLOYMENT, **members: Any) -> str:
@@ -29,7 +28,6 @@ class PrefectServer:
         return str(self._call("POST", "/deployments/", {"name": name, "flow_id": made["id"], **members})["id"])
 
     def deployment(self, deployment: str) -> dict[str, Any]:
-        """What the server has of a deployment."""
         return dict(self._request("GET", f"/deployments/{deployment}").json())
 
     def start(self, deployment: str, parameters: Mapping[str, Any]) -> str:
@@ -38,16 +36,13 @@ class PrefectServer:
         return str(self._call("POST", f"/deployments/{deployment}/create_flow_run", body)["id"])
 
     def withdraw(self, deployment: str) -> None:
-        """Offer it no more."""
         self._request("DELETE", f"/deployments/{deployment}")
 
     def runs_of(self, deployment: str) -> list[dict[str, Any]]:
-        """The runs started of a deployment."""
         query = {"deployments": {"id": {"any_": [deployment]}}}
         return list(self._call("POST", "/flow_runs/filter", query))
 
     def move(self, run: UUID | str, state: str, message: str = "") -> None:
-        """Bring a run into a state."""
         body = {"state": {"type": state, "message": message}, "force": True}
         self._call("POST", f"/flow_runs/{run}/set_state", body)
 
@@ -56,7 +51,6 @@ class PrefectServer:
         self._request("DELETE", f"/flow_runs/{run}")
 
     def state_of(self, run: UUID | str) -> str:
-        """The state that a run is in."""
         return str(self._request("GET", f"/flow_runs/{run}").json()["state_type"])
 
     def tell(

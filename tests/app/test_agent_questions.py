@@ -32,14 +32,12 @@ def desk(house: House) -> Desk:
 
 
 def open_questions(house: House, desk: Desk | None = None, **address: Any) -> Page:
-    """Open the questions to an agent, or all."""
     if desk is not None:
         address["of"] = desk.agent_id
     return house.open("agents", show="questions", **address)
 
 
 def open_one(house: House, question_id: object, **options: Any) -> str:
-    """What the page shows of one question."""
     return open_questions(house, question=str(question_id), **options).shown
 
 

@@ -14,12 +14,10 @@ VERA, OTTO = "vera@example.test", "otto@example.test"
 
 
 def open_agent(house: House, agent: AgentDefinition, part: str = "define", **options: Any) -> Page:
-    """Open the page of an agent."""
     return house.open("agents", agent=str(agent.agent_id), part=part, **options)
 
 
 def as_it_is(house: House, agent: AgentDefinition) -> AgentDefinition:
-    """The agent as the service has it now."""
     return next(one for one in house.client.admin.agents.list(query=agent.name[:100]) if one.agent_id == agent.agent_id)
 
 
@@ -31,7 +29,6 @@ def users_of(house: House, agent: AgentDefinition) -> tuple[set[str], bool]:
 
 @pytest.fixture
 def agent(house: House) -> AgentDefinition:
-    """An agent of the test's own, deployed to nobody."""
     return house.client.admin.agents.create(f"Desk {uuid4()}", description="Knows the ferry.")
 
 

@@ -12,7 +12,6 @@ ADA = "ada@example.test"
 
 
 def keys(house: House, name: str) -> list[Any]:
-    """The keys of this name."""
     return [key for key in house.client.admin.api_keys.list() if key.name == name]
 
 

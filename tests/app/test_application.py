@@ -25,13 +25,11 @@ def itself(make_house: MakeHouse, service: RunningService) -> RunningService:
 
 
 def ids(service: RunningService) -> list[str]:
-    """The ids of what registered itself."""
     listed = walk(service, "admin/oauthClients/list", {}, page_size=100)
     return [one["clientId"] for one in listed if one["name"] == NAME]
 
 
 def delete(service: RunningService, client_id: str) -> None:
-    """Delete an application, as an admin does."""
     done(service.call("admin/oauthClients/delete", {"clientId": client_id}))
 
 

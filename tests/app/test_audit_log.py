@@ -23,7 +23,6 @@ RECORDED = re.compile(r'(?:action=|action = |Change\(|_record\([^"\n]*)"([a-zA-Z
 
 
 def said(page: Page) -> list[str]:
-    """The sentences of the page's list."""
     return page.column("Event")
 
 

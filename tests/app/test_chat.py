@@ -29,7 +29,6 @@ class Visit:
     email: str
 
     def open(self, **address: str) -> Page:
-        """Draw the page at an address."""
         return self.house.open("chat", signed_in_as=self.email, **address)
 
     def ask(self, words: str = ASKED, **address: str) -> Page:
@@ -70,7 +69,6 @@ def begin_visit(house: House) -> Visit:
 
 @pytest.fixture
 def visit(house: House) -> Visit:
-    """A visit of the test's own."""
     return begin_visit(house)
 
 
@@ -100,7 +98,6 @@ def cut_line(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., httpx.R
 
 
 def say(page: Page, words: str) -> Page:
-    """Send a message."""
     return page.chat_input(key="chat.words").set_value(words).run()
 
 
@@ -176,7 +173,6 @@ def test_a_new_conversation_offers_questions(visit: Visit, cut_line: Callable[..
 
 
 def examples(page: Page) -> list[str]:
-    """The questions that the page offers."""
     return [one.label for one in page.button if str(one.key).startswith("chat.example-")]
 
 
@@ -360,7 +356,6 @@ def test_conversations_are_listed_and_opened(visit: Visit) -> None:
 
 
 def titles(page: Page) -> list[str]:
-    """The conversations that the page lists."""
     return [one for one in page.labels if "Question" in one]
 
 

@@ -29,7 +29,6 @@ def _people(house: House) -> None:
 
 
 def open_collection(house: House, collection: str, part: str = "documents", **options: Any) -> Page:
-    """Open the page of a collection."""
     return house.open("collections", collection=collection, part=part, **options)
 
 
@@ -40,7 +39,6 @@ def inside(house: House, collection: str) -> dict[str, int | None]:
 
 
 def fields_in(house: House, collection: str) -> dict[str, dict[str, str]]:
-    """The fields of a collection's documents."""
     listed = house.client.document_collections.list_documents_in_collection(collection)
     return {one.document_name: one.custom_metadata for one in listed}
 
@@ -51,7 +49,6 @@ def a_shelf(house: House, *names: str) -> tuple[str, list[str]]:
 
 
 def choose_to_add(house: House, collection: str, query: str, *documents: str) -> Page:
-    """Find documents, and choose these to be added."""
     page = open_collection(house, collection, "add")
     page.text_input(key="add.query").set_value(query).run()
     page.multiselect(key="add.chosen").set_value(list(documents)).run()

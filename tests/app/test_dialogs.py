@@ -6,7 +6,6 @@ from tests.app.pages import Page
 
 
 def run(script: object) -> Page:
-    """Run a script of a page's."""
     return Page.from_function(script).run()
 
 

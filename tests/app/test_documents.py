@@ -22,12 +22,10 @@ def _member(house: House) -> None:
 
 
 def open_document(house: House, document: str, part: str = "about", **address: str) -> Page:
-    """Open the page of a document."""
     return house.open("documents", document=document, part=part, **address)
 
 
 def names(page: Page) -> list[str]:
-    """The names that the list shows."""
     return page.column("Name")
 
 

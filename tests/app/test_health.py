@@ -51,13 +51,11 @@ def a_status(**changes: Any) -> AdminStatusGetResponse:
 
 
 def finding(about: str, **changes: Any) -> Finding:
-    """The finding about one thing."""
     [one] = [one for one in findings_of(a_status(**changes), now=NOW) if one.about == about]
     return one
 
 
 def index(**state: Any) -> dict[str, Any]:
-    """The index is so."""
     return {"indexing": IndexingState(**({"done": 3, "running": 0, "failed": 0} | state))}
 
 
@@ -67,7 +65,6 @@ def jobs(**state: Any) -> dict[str, Any]:
 
 
 def reranking(**state: Any) -> dict[str, Any]:
-    """Reranking is so."""
     return {"reranking": RerankingState(**state)}
 
 
@@ -85,12 +82,10 @@ def pressed(ago: timedelta | None) -> dict[str, Any]:
 
 
 def standby(state: StandbyState) -> dict[str, Any]:
-    """The second standby of the database is so."""
     return {"standbys": [StandbyStatus(number=2, state=state, since=NOW, lag_bytes=3 << 20)]}
 
 
 def archive(late: timedelta | None, *, has_backup: bool = True) -> dict[str, Any]:
-    """The archive is so late, or nothing was archived yet."""
     backed_up_at = NOW - timedelta(days=1) if has_backup else None
     return {"archive": ArchiveState(archived_at=None if late is None else NOW - late, backed_up_at=backed_up_at)}
 

@@ -68,7 +68,6 @@ def page_of(script: str, cookie: str) -> Page:
 
 
 def texts(page: Page) -> list[str]:
-    """Draw a page; the texts on it."""
     page.run()
     return page.texts
 

@@ -15,12 +15,10 @@ CALLBACK = "https://app.example.test/callback"
 
 
 def found(house: House, name: str) -> Any:
-    """The application of this name."""
     return next(client for client in house.client.admin.oauth_clients.list() if client.name == name)
 
 
 def made(house: House, name: str, **options: Any) -> Any:
-    """A new application."""
     wanted = {"redirect_uris": [CALLBACK], "scopes": ["api:catalog:read"]} | options
     return house.client.admin.oauth_clients.create(name, **wanted)
 

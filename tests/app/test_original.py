@@ -24,7 +24,6 @@ def rules(house: House) -> str:
 
 
 def open_original(house: House, document: str, **address: str) -> Page:
-    """Open the pages of a document."""
     return house.open("documents", document=document, part="original", **address)
 
 

@@ -13,28 +13,23 @@ from tests.service.directory import a_group, a_resource, user
 
 
 def person(house: House, email: str) -> ListedUser:
-    """A person as the service has them now."""
     return next(one for one in house.client.admin.users.list(query=email) if one.email == email)
 
 
 def group_now(house: House, group_id: str) -> Group | None:
-    """A group as the service has it now."""
     return next(iter(house.client.admin.groups.list(ids=[group_id])), None)
 
 
 def members(house: House, group_id: str) -> set[str]:
-    """The names of a group's members."""
     return {one.name for one in house.client.admin.groups.list_members(group_id)}
 
 
 def opens(house: House, name: str, group_id: str) -> None:
-    """A resource of this name, granted to a group."""
     resource = a_resource(house.service, name)
     house.grant(resource["resourceType"], name, {"type": "group", "id": group_id})
 
 
 def open_person(house: House, email: str) -> Page:
-    """The page of a person."""
     return house.open("people", person=str(person(house, email).id))
 
 

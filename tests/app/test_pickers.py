@@ -30,12 +30,10 @@ def page_of(house: House) -> Page:
 
 
 def chosen(page: Page) -> str:
-    """Who is chosen."""
     return page.text[0].value
 
 
 def add(page: Page, typed: str, number: int) -> None:
-    """Find people and add one of them."""
     page.text_input(key="picked.typed").set_value(typed).run()
     page.selectbox(key="picked.match").set_value(f"user:pick{number}@example.test").run()
 

@@ -39,7 +39,6 @@ def judge(house: House, found: Any, feedback: str = "THUMBS_DOWN", **options: An
 
 
 def draw(house: House, part: str = "overview", **address: str) -> Page:
-    """Open a part of the page."""
     return house.open("quality", part=part, **address)
 
 
@@ -171,7 +170,6 @@ def a_set(house: House, judgements: Mapping[str, Mapping[str, int]] | None = Non
 
 
 def open_set(house: House, one: EvaluationSet) -> Page:
-    """Open a set's page."""
     return draw(house, "sets", set=str(one.evaluation_set_id))
 
 
@@ -264,7 +262,6 @@ def test_results_are_judged_with_one_click_and_taken_back_with_another(house: Ho
 
 
 def grade(page: Page, label: str, question: str, external_id: str) -> Page:
-    """Click on a grade of a document."""
     [button] = [one for one in page.button if one.label == label and f".{question}.{external_id}." in str(one.key)]
     return button.click().run()
 

@@ -122,7 +122,6 @@ def test_results_are_marked_and_the_address_tells_the_question(house: House, pen
 
 
 def document_id(house: House, name: str) -> str:
-    """The id of the document of this name."""
     return next(str(one.document_id) for one in house.client.catalog.list_documents(document_name=name))
 
 
@@ -156,7 +155,6 @@ def test_searches_are_saved_and_recent_ones_listed_for_the_person_alone(house: H
 
 
 def own_searches(page: Page) -> list[Any]:
-    """The buttons that do one of the person's searches again."""
     return [each for each in page.button if str(each.key).startswith("own.")]
 
 
@@ -288,7 +286,6 @@ def test_feedback_is_sent_once(new_house: House) -> None:
 
 
 def send_comment(page: Page, comment: str) -> None:
-    """Fill in the comment's form and send it."""
     page.text_area[0].set_value(comment)
     first(page, "Send the comment")
 
@@ -559,7 +556,6 @@ def test_what_others_wrote_leaves_room_for_other_results(house: House) -> None:
 
 
 def add_chunks(house: House, collection: str, document: str, *chunks: str) -> None:
-    """Add a document to a collection in chunks of its owner's."""
     house.client.document_collections.add_document_chunks_to_collection(
         document_id=document, document_collection_id=collection, chunks=list(chunks), custom_metadata={}
     )

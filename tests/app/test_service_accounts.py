@@ -24,14 +24,12 @@ def account(house: House, name: str = "Intranet") -> str:
 
 
 def mint(house: House, account_id: str, name: str = "prod", **options: Any) -> Any:
-    """A token of an account."""
     return house.client.admin.service_account_tokens.mint(
         account_id, name, **({"scopes": [Scope.CATALOG_READ]} | options)
     )
 
 
 def tokens(house: House, account_id: str) -> list[Any]:
-    """An account's tokens."""
     return list(house.client.admin.service_account_tokens.list(account_id))
 
 

@@ -31,7 +31,6 @@ def syncing(house: House, mongo: MongoServer) -> Syncing:
 
 
 def fill(page: Page, syncing: Syncing, **members: str) -> Page:
-    """Fill in the form."""
     values = {
         "syncName": "Things",
         "collectionName": syncing.mongo.collection_name,
@@ -53,7 +52,6 @@ def new(house: House, syncing: Syncing, **members: str) -> Page:
 
 
 def of(sync: dict[str, Any]) -> str:
-    """A sync's id."""
     return str(sync["docstoreCredentialId"])
 
 

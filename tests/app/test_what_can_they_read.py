@@ -27,7 +27,6 @@ def keys(house: House) -> Mapping[str, str]:
 
 
 def names(page: Any) -> set[str]:
-    """What the page's list names."""
     return {row["Name"] for row in page.rows()}
 
 

@@ -18,7 +18,6 @@ def service(own_service: RunningService) -> RunningService:
 
 @pytest.fixture
 def ada(service: RunningService) -> Person:
-    """Somebody with a password."""
     return a_person(service)
 
 

@@ -22,7 +22,6 @@ def a_notebook(path: Path, *cells: dict[str, Any]) -> str:
 
 
 def shows(text: str, kind: str = "text/plain") -> dict[str, Any]:
-    """Return a cell that shows a text."""
     return {"outputs": [{"output_type": "execute_result", "data": {kind: text.splitlines(keepends=True)}}]}
 
 

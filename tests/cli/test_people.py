@@ -25,7 +25,6 @@ def ada(service: RunningService) -> str:
 
 
 def is_active(service: RunningService, email: str) -> bool:
-    """Whether a user is active."""
     (found,) = done(service.call("admin/users/list", {"query": email}))["users"]
     return bool(found["active"])
 

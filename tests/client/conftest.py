@@ -58,7 +58,6 @@ class Caller:
             return entered
 
     async def close(self) -> None:
-        """Close the client."""
         await self(lambda client: client.close())
 
 
@@ -114,5 +113,4 @@ def person(make_caller: MakeCaller) -> Caller:
 
 @pytest.fixture
 def caller(make_caller: MakeCaller) -> Caller:
-    """A client with its defaults."""
     return make_caller()

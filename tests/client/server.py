@@ -31,7 +31,6 @@ class Received:
 
     @property
     def json(self) -> Any:
-        """The body, parsed."""
         return json.loads(self.body)
 
     @property
@@ -55,7 +54,6 @@ class Server:
         self.script.extend(json_answer(answer) if isinstance(answer, dict) else answer for answer in answers)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Be the ASGI application."""
         request = Request(scope, receive)
         body = await request.body()
         seen = Received(request.url.path, dict(request.headers), body, request.method, dict(request.query_params))
@@ -66,7 +64,6 @@ class Server:
 
 
 def json_answer(content: object, *, status: int = 200, headers: dict[str, str] | None = None) -> Answer:
-    """Answer with JSON."""
     return lambda _: JSONResponse(content, status_code=status, headers=headers)
 
 
@@ -77,7 +74,6 @@ def refuse(status: int, code: str = "refused", headers: dict[str, str] | None = 
 
 
 def raw(content: bytes, *, status: int = 200, headers: dict[str, str] | None = None) -> Answer:
-    """Answer with these bytes."""
     return lambda _: Response(content, status_code=status, headers=headers)
 
 
@@ -93,7 +89,6 @@ def cut_short(content: bytes, *, promised: int, headers: dict[str, str] | None =
 
 
 def event(kind: str, data: object, event_id: str) -> bytes:
-    """A server-sent event."""
     return f"event: {kind}\ndata: {json.dumps(data, ensure_ascii=False)}\nid: {event_id}\n\n".encode()
 
 
@@ -111,8 +106,6 @@ def streamed(*pieces: bytes, cut: bool = False) -> Answer:
 
 
 def slowly(seconds: float, answer: Answer) -> Answer:
-    """Answer after a while."""
-
     async def wait(request: Request) -> Response:
         await asyncio.sleep(seconds)
         response = answer(request)

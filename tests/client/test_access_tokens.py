@@ -22,7 +22,6 @@ class Counting:
         self._last = last
 
     def current(self) -> Flow[str]:
-        """Return the newest."""
         return f"token-{len(self.refused)}"
         yield
 

@@ -56,7 +56,6 @@ def watched(connect: MakeCaller) -> Watched:
 
 @pytest.fixture
 def real(connect: MakeCaller) -> Caller:
-    """A client of the real service."""
     return connect()
 
 

@@ -48,17 +48,14 @@ class Shown(HTMLParser):
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Keep the tag and its attributes."""
         self.tags.append(tag)
         self.attributes += attrs
         self._in_mark = tag == "mark"
 
     def handle_endtag(self, tag: str) -> None:
-        """Leave a mark."""
         self._in_mark = self._in_mark and tag != "mark"
 
     def handle_data(self, data: str) -> None:
-        """Keep the text."""
         self.text += data
         if self._in_mark:
             self.marked.append(data)
@@ -101,12 +98,10 @@ def replied(text: str, *, quote: str = "three weeks ahead", url: str | None = No
 
 
 def listed(**members: object) -> ListDocumentsResponse:
-    """Return a page of documents."""
     return ListDocumentsResponse.model_validate({"documents": [DOCUMENT | members]})
 
 
 def planned(*actions: str) -> PlanUploadResponse:
-    """Return a plan with these actions."""
     documents = [{"documentExternalId": f"page-{number}", "action": action} for number, action in enumerate(actions)]
     return PlanUploadResponse.model_validate({"documents": documents})
 

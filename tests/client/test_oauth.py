@@ -49,7 +49,6 @@ def make_oauth(open_client: MakeCaller, server: Server) -> MakeCaller:
 
 @pytest.fixture
 def oauth(make_oauth: MakeCaller) -> Caller:
-    """A client with its defaults."""
     return make_oauth()
 
 
@@ -60,13 +59,11 @@ def answer(request: AuthorizationRequest, server: Server, **changes: str | None)
 
 
 async def exchanged(oauth: Caller, server: Server, **changes: str | None) -> Tokens:
-    """The tokens a callback comes to."""
     request = oauth.client.authorization_request()
     return await oauth(lambda c: c.exchange(answer(request, server, **changes), request))
 
 
 def form(server: Server) -> dict[str, str]:
-    """The form that was sent last."""
     assert server.received[-1].headers["content-type"] == "application/x-www-form-urlencoded"
     return dict(parse_qsl(server.received[-1].body.decode(), strict_parsing=True))
 
@@ -323,7 +320,6 @@ async def test_revoking(oauth: Caller, server: Server) -> None:
 
 
 def described(server: Server, **changes: Any) -> dict[str, Any]:
-    """A server's metadata."""
     url = server.base_url
     endpoints = {f"{name}_endpoint": f"{url}/{name}" for name in ("authorization", "token", "revocation")}
     return {"issuer": url, **endpoints, "code_challenge_methods_supported": ["plain", "S256"], **changes}

@@ -36,7 +36,6 @@ DONE = event("completed", COMPLETED_JOB, f"1-{len(TEXT)}")
 
 
 def events_from(position: int, *, pace: int = 9) -> bytes:
-    """All events of TEXT from a position on, each with up to `pace` characters."""
     pieces = [(TEXT[start : start + pace], min(start + pace, len(TEXT))) for start in range(position, len(TEXT), pace)]
     return b"".join(event("delta", {"text": piece}, f"1-{end}") for piece, end in pieces) + DONE
 
@@ -64,7 +63,6 @@ def told(items: list[Any]) -> str:
 
 
 async def read(caller: Caller) -> list[Any]:
-    """Read the reply of a job."""
     return await caller.walk(caller.client.agents.stream_response(JOB_ID))
 
 
@@ -127,7 +125,6 @@ async def test_a_reply_that_begins_anew(person: Caller, server: Server) -> None:
 
 
 def chunk(kind: str, **members: Any) -> bytes:
-    """An event of v0."""
     return f"data: {json.dumps({'event': kind, **members})}\n\n".encode()
 
 
@@ -288,7 +285,6 @@ class Endless:
         self.left = threading.Event()
 
     def __call__(self, request: Request) -> StreamingResponse:
-        """Answer."""
         return StreamingResponse(self._body(request), media_type="text/event-stream")
 
     async def _body(self, request: Request) -> AsyncIterator[bytes]:

@@ -37,14 +37,12 @@ UNAVAILABLE = TokenRequestError("busy", status=503, code="temporarily_unavailabl
 
 
 def tokens(number: int, *, seconds: float = 3600) -> Tokens:
-    """Tokens that end in some seconds."""
     ends = datetime.now(UTC) + timedelta(seconds=seconds)
     return Tokens(access_token=f"at-{number}", refresh_token=f"rt-{number}", expires_at=ends, scope="a")
 
 
 @pytest.fixture(params=["memory", "files"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> TokenStore:
-    """An empty store of each kind."""
     return MemoryTokenStore() if request.param == "memory" else FileTokenStore(tmp_path / "deep" / "tokens")
 
 
@@ -63,7 +61,6 @@ class Server:
         self._answers = list(answers)
 
     def __call__(self, tokens: Tokens) -> Tokens:
-        """Answer."""
         self.asked.append(tokens.refresh_token)
         answer = self._answers.pop(0)
         if isinstance(answer, Exception):
@@ -77,7 +74,6 @@ AWAITING = AsyncDriver(None)  # type: ignore[arg-type]
 
 
 def current(source: StoredTokens) -> str:
-    """The source's token."""
     return BLOCKING.run(source.current())
 
 
@@ -300,7 +296,6 @@ class Slow:
         self._answer = answer
 
     def __call__(self, _: Tokens) -> Tokens:
-        """Refresh."""
         self.asked += 1
         self.begun.set()
         assert self.go_on.wait(30)

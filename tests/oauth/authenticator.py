@@ -26,7 +26,6 @@ class Authenticator:
     key: ec.EllipticCurvePrivateKey = field(default_factory=lambda: ec.generate_private_key(ec.SECP256R1()))
 
     def make(self, asked: str, **wrong: Any) -> str:
-        """Make the passkey that a page asks for."""
         options: dict[str, Any] = json.loads(asked)
         self.handle = decode(options["user"]["id"])
         rp = wrong.get("rp", options["rp"]["id"])
@@ -38,7 +37,6 @@ class Authenticator:
         return self._answer(client, attestationObject=wrong.get("attested", attested))
 
     def sign(self, asked: str, **wrong: Any) -> str:
-        """Sign what a page asks for."""
         options: dict[str, Any] = json.loads(asked)
         if self.count:
             self.count += 1

@@ -51,7 +51,6 @@ def house(service_harness: ServiceHarness) -> Iterator[RunningService]:
 
 @pytest.fixture(scope="module")
 def standing(house: RunningService) -> Iterator[Standing]:
-    """One organization a module."""
     with new_organization(house) as service:
         yield Standing(service, an_app(service), an_mcp_client(service, scopes=EVERY_SCOPE), a_person(service).email)
 
@@ -78,13 +77,11 @@ def ada(service: RunningService) -> Person:
 
 @pytest.fixture
 def ben(service: RunningService) -> Person:
-    """Another one."""
     return a_person(service, "ben@example.test", name="Ben")
 
 
 @pytest.fixture
 def pkce() -> Pkce:
-    """A verifier and its challenge."""
     return Pkce()
 
 

@@ -55,11 +55,9 @@ class App:
         return self.post("token", **(values | changes))
 
     def refresh(self, refresh_token: str, /, **changes: str | None) -> httpx.Response:
-        """Refresh at the token endpoint."""
         return self.post("token", **({"grant_type": "refresh_token", "refresh_token": refresh_token} | changes))
 
     def revoke(self, token: str, /, **changes: str | None) -> httpx.Response:
-        """Revoke a token."""
         return self.post("revoke", **({"token": token} | changes))
 
     def post(self, endpoint: str, /, **values: str | None) -> httpx.Response:
@@ -116,11 +114,9 @@ class Page(HTMLParser):
             self.forms[-1].buttons.append(named.get("value", ""))
 
     def handle_data(self, data: str) -> None:
-        """Note what is to be read."""
         self.text += data
 
     def form(self, button: str) -> Form:
-        """The form with this button, or the one that a script sends for it."""
         return next(form for form in self.forms if button in {*form.buttons, form.fields.get("action")})
 
 
@@ -141,7 +137,6 @@ class Person:
         return self.http.get("/api/oauth/authorize", params=app.parameters(pkce or Pkce(), **changes))
 
     def press(self, response: httpx.Response, button: str, **fields: str | list[str]) -> httpx.Response:
-        """Fill in the form with this button, and press it."""
         form = Page(response).form(button)
         return self.http.post(form.action, data=form.fields | fields | {"action": button})
 
@@ -183,7 +178,6 @@ class Person:
 
 
 def asks_to_sign_in(response: httpx.Response) -> bool:
-    """Whether a page asks who is there."""
     return response.status_code == 200 and Page(response).forms[0].buttons == ["signIn"]
 
 

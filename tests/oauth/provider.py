@@ -45,7 +45,6 @@ class OpenIdProvider:
         vars(self).update(vars(OpenIdProvider(self.issuer)))
 
     def metadata(self) -> Claims:
-        """Its discovery document."""
         return {
             "issuer": self.issuer,
             "authorization_endpoint": f"{self.issuer}/authorize",
@@ -82,7 +81,6 @@ class OpenIdProvider:
         return {"id_token": self.signed(self.change({**claims, **self.person})), "token_type": "Bearer"}
 
     def signed(self, claims: Claims) -> str:
-        """The claims as a token."""
         if self.algorithm == "none":
             parts = [json.dumps(one).encode() for one in ({"alg": "none"}, claims)]
             return ".".join([*map(base64url.encode, parts), ""])
@@ -94,7 +92,6 @@ class OpenIdProvider:
 
 @contextmanager
 def serving() -> Iterator[OpenIdProvider]:
-    """The provider, on a free port."""
     provider = OpenIdProvider()
 
     class Handler(BaseHTTPRequestHandler):

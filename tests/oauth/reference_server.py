@@ -44,25 +44,21 @@ PROMPTS = {
 
 
 async def list_tools(_context: Any, _params: Any) -> types.ListToolsResult:
-    """List the tools."""
     plain = [types.Tool(name=name, description=name, input_schema={"type": "object"}) for name in RESULTS]
     schema = types.Tool(name="json_schema_2020_12_tool", description="A schema", input_schema=SCHEMA)
     return types.ListToolsResult(tools=[*plain, schema])
 
 
 async def call_tool(_context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
-    """Answer with what is set."""
     return types.CallToolResult(content=list(RESULTS[params.name]), is_error=params.name == "test_error_handling")
 
 
 async def list_resources(_context: Any, _params: Any) -> types.ListResourcesResult:
-    """List the resources."""
     uris = ("test://static-text", "test://static-binary", "test://watched-resource")
     return types.ListResourcesResult(resources=[types.Resource(uri=uri, name=uri) for uri in uris])
 
 
 async def read_resource(_context: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-    """Read one."""
     if params.uri == "test://static-binary":
         return types.ReadResourceResult(
             contents=[types.BlobResourceContents(uri=params.uri, mime_type="image/png", blob=PIXEL)]
@@ -74,7 +70,6 @@ async def read_resource(_context: Any, params: types.ReadResourceRequestParams) 
 
 
 async def list_prompts(_context: Any, _params: Any) -> types.ListPromptsResult:
-    """List the prompts."""
     return types.ListPromptsResult(
         prompts=[
             types.Prompt(
@@ -88,7 +83,6 @@ async def list_prompts(_context: Any, _params: Any) -> types.ListPromptsResult:
 
 
 async def get_prompt(_context: Any, params: types.GetPromptRequestParams) -> types.GetPromptResult:
-    """Fill one in."""
     given = params.arguments or {}
     contents: list[Any] = [types.TextContent(text=f"A prompt for testing. {' '.join(given.values())}")]
     if "resourceUri" in given:
@@ -99,7 +93,6 @@ async def get_prompt(_context: Any, params: types.GetPromptRequestParams) -> typ
 
 
 async def complete(_context: Any, _params: types.CompleteRequestParams) -> types.CompleteResult:
-    """Offer nothing."""
     return types.CompleteResult(completion=types.Completion(values=[], total=0, has_more=False))
 
 
@@ -109,7 +102,6 @@ async def do_nothing(_context: Any, _params: Any) -> types.EmptyResult:
 
 
 def reference_server() -> Server[Any]:
-    """Make the server."""
     server = Server(
         "reference",
         version="1",

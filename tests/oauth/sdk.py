@@ -40,7 +40,6 @@ class Application:
         return self.keep(kind(self.app.client_id, secret, **values))
 
     def keep(self, client: Any) -> Any:
-        """Have a client closed with the application."""
         self.made.append(client)
         return client
 
@@ -67,7 +66,6 @@ class Application:
         return self.api(tokens=oauth.token_source(store, "ada")), store
 
     async def close(self) -> None:
-        """Close what was made."""
         for client in self.made:
             await self(client.close())
 

@@ -14,7 +14,6 @@ ALL = "api:agent:message:*"
 
 
 def listed(service: RunningService, token: str, *, page_size: int = 2) -> list[dict[str, Any]]:
-    """The agents, all pages."""
     agents: list[dict[str, Any]] = []
     parameters: dict[str, Any] = {"pageSize": page_size}
     while True:

@@ -17,7 +17,6 @@ LOCAL = "http://127.0.0.1/callback"
 
 
 def refused(service: RunningService, token: str) -> str:
-    """The code by which /mcp refuses a token."""
     with pytest.raises(Unauthenticated) as caught:
         call_mcp(service, token)
     return caught.value.code

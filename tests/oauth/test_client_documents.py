@@ -66,7 +66,6 @@ class Publisher:
 
 @pytest.fixture(scope="module")
 def publisher() -> Iterator[Publisher]:
-    """One for the module."""
     one = Publisher()
     yield one
     one.server.shutdown()
@@ -86,7 +85,6 @@ def allow(service: RunningService, *hosts: str, **options: Any) -> dict[str, Any
 
 
 def clients(service: RunningService, **options: Any) -> list[dict[str, Any]]:
-    """The organization's clients."""
     return done(service.call("admin/oauthClients/list", {}, **options))["oauthClients"]
 
 

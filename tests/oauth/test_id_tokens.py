@@ -32,7 +32,6 @@ def signed(content: object, **header: str) -> str:
 
 
 def read(token: str, *keys: object) -> Subject:
-    """The subject of a token, by the provider's keys."""
     return subject_of(token, {"keys": list(keys) or [PUBLIC]}, Expected(ISSUER, CLIENT_ID, "n"))
 
 

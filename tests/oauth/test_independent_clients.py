@@ -21,7 +21,6 @@ def _plain_http(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def endpoint(service: RunningService, name: str) -> str:
-    """An endpoint, as the metadata names it."""
     return str(service.http.get("/.well-known/oauth-authorization-server").json()[f"{name}_endpoint"])
 
 

@@ -75,7 +75,6 @@ def know_an_application(service: RunningService, monkeypatch: pytest.MonkeyPatch
 
 @contextlib.contextmanager
 def taken(ports: Any) -> Iterator[None]:
-    """Take ports of this machine."""
     with contextlib.ExitStack() as stack:
         for port in ports:
             stack.enter_context(socket.create_server((HOST, port)))
@@ -83,12 +82,10 @@ def taken(ports: Any) -> Iterator[None]:
 
 
 def tokens_in(folder: Path) -> str:
-    """What the files of tokens hold."""
     return "".join(path.read_text() for path in (folder / "tokens").glob("*.json"))
 
 
 def access_tokens_in(folder: Path) -> list[str]:
-    """The access tokens that are kept."""
     return [each.partition('"')[0] for each in tokens_in(folder).split('"access_token":"')[1:]]
 
 

@@ -8,11 +8,10 @@ from uuid import UUID
 
 import httpx
 import pytest
-from mcp.shared.exceptions import MCPError
 
 from service.auth.queries import Grantable, get_grantable
-from service.mcp import server
 from tests.harness.documents import uploaded
+from tests.harness.lazy import lazily
 from tests.harness.services import RunningService
 from tests.oauth.conftest import Standing
 from tests.oauth.flow import EVERY_SCOPE, Page, Person, an_mcp_client, elsewhere
@@ -20,10 +19,11 @@ from tests.oauth.talking import REVISION, official_client, refusal, result, send
 from tests.service.agents import an_agent
 from tests.service.conversations import Desk, a_desk
 
+server, exceptions = lazily("service.mcp.server"), lazily("mcp.shared.exceptions")
+
 
 @pytest.fixture(scope="module")
 def token(standing: Standing) -> str:
-    """An access token of the person's."""
     return str(standing.person().tokens(standing.agent)["access_token"])
 
 
@@ -77,10 +77,10 @@ async def test_the_official_client_says_why_it_is_refused(standing: Standing, mo
     """In the service's words: the body is an error of the protocol, whatever the status."""
     mine = standing.person().tokens(standing.agent, scope="api:agent:message:*")
     async with official_client(standing.service, mine["access_token"], mode) as client:
-        with pytest.raises(MCPError, match="lacks the scope api:catalog:read"):
+        with pytest.raises(exceptions.MCPError, match="lacks the scope api:catalog:read"):
             await client.call_tool("fetch", {"id": "any"})
         standing.agent.revoke(mine["refresh_token"])
-        with pytest.raises(MCPError, match="revoked") as caught:
+        with pytest.raises(exceptions.MCPError, match="revoked") as caught:
             await client.call_tool("ask_agent", {"question": "any"})
         assert caught.value.error.data["code"] == "credential_revoked"
 

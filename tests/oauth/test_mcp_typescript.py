@@ -13,7 +13,6 @@ from tests.oauth.sdk import run_script
 
 @pytest.fixture(scope="module")
 def client_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the script and the client."""
     return install_programs(tmp_path_factory.mktemp("node") / "typescript", Path(__file__).parent / "typescript")
 
 

@@ -29,7 +29,6 @@ class Scene:
     loose: str
 
     def narrowed_to(self) -> list[str]:
-        """What the token is narrowed to."""
         return [*map(str, call_mcp(self.service, self.token).collection_ids or ())]
 
     def found(self) -> set[str]:

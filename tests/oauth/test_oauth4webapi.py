@@ -13,7 +13,6 @@ from tests.oauth.sdk import run_script
 
 @pytest.fixture(scope="module")
 def node_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the script and its library."""
     return install_programs(tmp_path_factory.mktemp("node") / "client")
 
 

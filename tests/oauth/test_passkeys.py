@@ -48,7 +48,6 @@ def house(service_harness: ServiceHarness) -> Iterator[RunningService]:
 
 @pytest.fixture
 def ada(service: RunningService) -> Person:
-    """An admin, who is signed in."""
     ada = a_person(service, isAdmin=True)
     enter(ada)
     return ada
@@ -60,13 +59,11 @@ def send(person: Person, page: httpx.Response, does: str, answer: str, **fields:
 
 
 def asked(page: httpx.Response, does: str) -> str:
-    """What a page asks the browser for."""
     assert "script-src 'self'" in page.headers["Content-Security-Policy"]
     return Page(page).form(does).asked
 
 
 def new_device(person: Person, **own: Any) -> Authenticator:
-    """A device that knows the service."""
     return Authenticator(person.service.settings.issuer, **own)
 
 

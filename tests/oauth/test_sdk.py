@@ -19,7 +19,6 @@ WRITE = ["api:catalog:read", "api:catalog:write"]
 
 @pytest_asyncio.fixture(params=["sync", "async"])
 async def use(request: pytest.FixtureRequest, app: App) -> AsyncIterator[Application]:
-    """An application in this run's mode."""
     application = Application(app, is_async=request.param == "async")
     yield application
     await application.close()
@@ -94,7 +93,6 @@ class Pipe(io.BytesIO):
     """What can be read once."""
 
     def seekable(self) -> bool:
-        """It isn't."""
         return False
 
 

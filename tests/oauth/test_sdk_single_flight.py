@@ -47,7 +47,6 @@ print(json.dumps(got))
 
 @pytest.fixture
 def oauth(app: App) -> Iterator[OAuthClient]:
-    """The application's client."""
     own = {"redirect_uri": app.redirect_uri, "auth_url": app.service.base_url, "scopes": [SCOPE]}
     with OAuthClient(app.client_id, app.client_secret, **own) as client:
         yield client
@@ -55,7 +54,6 @@ def oauth(app: App) -> Iterator[OAuthClient]:
 
 @pytest.fixture
 def tokens(oauth: OAuthClient, ada: Person) -> Tokens:
-    """The application's tokens of Ada."""
     request = oauth.authorization_request()
     return oauth.exchange(callback(ada, request.url), request)
 
@@ -77,7 +75,6 @@ def test_fifty_threads_refresh_once(service: RunningService, source: StoredToken
 
 
 async def search_in(client: AsyncCarrel) -> None:
-    """Search, as one of the tasks."""
     answer = await client.search.search_document_catalog("anything")
     assert answer.results == []
 
@@ -123,7 +120,6 @@ def test_threads_and_tasks_with_sources_of_their_own_refresh_once(
 
 @pytest.fixture
 def store(tmp_path: Path, tokens: Tokens) -> FileTokenStore:
-    """A store of files, with tokens of Ada's that have ended."""
     store = FileTokenStore(tmp_path / "tokens")
     store.put("ada", ended(tokens))
     return store
@@ -195,7 +191,6 @@ class Unlocked(MemoryTokenStore):
         self._other: OAuthClient | None = oauth
 
     def get(self, key: str, /) -> Tokens | None:
-        """Return what is there, and have it replaced."""
         found = super().get(key)
         other, self._other = self._other, None
         if other and found:

@@ -61,7 +61,6 @@ def recovery_codes(page: httpx.Response) -> list[str]:
 
 
 def signed_in(person: Person) -> bool:
-    """Whether the browser is signed in."""
     return "Applications you allowed" in person.http.get("/account/consents").text
 
 

@@ -45,7 +45,6 @@ class Work:
     provider_id: str = ""
 
     def change(self, **changes: Any) -> None:
-        """Change what the organization keeps of it."""
         done(self.service.call("admin/signInProviders/update", {"providerId": self.provider_id, **changes}))
 
     def arrive(self, **claims: Any) -> str:
@@ -58,7 +57,6 @@ class Work:
         return entries(self.service, "session.refuse")[0]["details"]["reason"]
 
     def problems(self) -> list[str]:
-        """What is wrong with the provider."""
         return done(self.service.call("admin/signInProviders/test", {"providerId": self.provider_id}))["problems"]
 
 
@@ -87,7 +85,6 @@ def confirm(service: RunningService, *, api_key: str | None = None, confirmed: b
 
 
 def create(service: RunningService, issuer: str, *, api_key: str | None = None, **changes: Any) -> httpx.Response:
-    """Add a provider."""
     own = {"name": "Work", "issuer": issuer, "clientId": CLIENT_ID, "clientSecret": CLIENT_SECRET}
     body = {**own, "domains": ["example.test"], **changes}
     return service.call("admin/signInProviders/create", body, api_key=api_key)

@@ -14,7 +14,6 @@ from tests.service.directory import a_user, done
 
 
 def token_url(service: RunningService) -> str:
-    """The token endpoint's address."""
     return f"{service.base_url}/api/oauth/token"
 
 

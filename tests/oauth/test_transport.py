@@ -67,7 +67,6 @@ def test_browsers_on_the_services_own_machine_are_led_to_its_name(standing: Stan
 
 
 def named(address: str) -> str:
-    """An address of this machine, by its name."""
     return address.replace("127.0.0.1", "localhost")
 
 

@@ -39,14 +39,12 @@ WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' 
 
 @pytest.fixture(scope="module")
 def serving_provider() -> Iterator[OpenIdProvider]:
-    """The provider of the module."""
     with serving() as provider:
         yield provider
 
 
 @pytest.fixture(scope="module")
 def house(serving_provider: OpenIdProvider, service_harness: ServiceHarness) -> Iterator[RunningService]:
-    """The service that asks it."""
     asks = {"oidc_issuer": serving_provider.issuer, "oidc_client_id": CLIENT_ID}
     with service_harness.running(**asks, oidc_client_secret=SecretStr(CLIENT_SECRET)) as service:
         yield service

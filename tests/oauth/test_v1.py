@@ -25,7 +25,6 @@ def outcome(response: httpx.Response) -> tuple[int, str | None]:
 
 
 def ask(service: RunningService, operation: str, token: str, body: dict[str, Any]) -> httpx.Response:
-    """Ask for an operation on v1, as its example does on v0."""
     part, path, headers = EXAMPLES[operation].file, f"/api/v1/{operation}", {"Authorization": f"Bearer {token}"}
     if part is None:
         return service.http.post(path, json=body, headers=headers)
@@ -41,13 +40,11 @@ def admin(standing: Standing) -> Person:
 
 @pytest.fixture(scope="module")
 def tokens(standing: Standing, admin: Person) -> dict[ApiScope, str]:
-    """Access tokens of the admin, by their only scope."""
     return {scope: admin.tokens(standing.app, scope=scope.value)["access_token"] for scope in ApiScope}
 
 
 @pytest.fixture(scope="module")
 def lacking(standing: Standing, admin: Person) -> dict[ApiScope, str]:
-    """Access tokens of the admin that have every scope but one, by that one."""
     rest = {scope: " ".join(other for other in ApiScope if other != scope) for scope in ApiScope}
     return {scope: admin.tokens(standing.app, scope=others)["access_token"] for scope, others in rest.items()}
 
@@ -69,7 +66,6 @@ def test_every_operation_needs_its_scope(
 
 @pytest.fixture(scope="module")
 def nothing(standing: Standing) -> Things:
-    """Things that don't exist."""
     return Things(Owner(standing.service, standing.service.api_key, "nothing"), "nobody@example.test").nowhere()
 
 

@@ -73,7 +73,6 @@ def syncing(syncing_service: RunningService, mongo: MongoServer) -> Iterator[Syn
 
 @pytest.fixture
 def quiet(waiting_service: RunningService, mongo: MongoServer) -> Iterator[Syncing]:
-    """The same, but no sync is run."""
     with waiting_service.new_organization() as organization:
         yield Syncing(organization, mongo)
 

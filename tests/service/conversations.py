@@ -48,7 +48,6 @@ class Desk:
         )
 
     def ask(self, message: str = "When does the ferry leave?", **options: Any) -> dict[str, Any]:
-        """The same, for the result."""
         return done(self.send(message, **options))["sendChatResult"]
 
     def share(self, *emails: str, everybody: bool = False, document_id: str | None = None) -> None:
@@ -61,11 +60,9 @@ class Desk:
         deploy(self.service, {"agentId": self.agent_id}, *map(user, emails), organizationWide=everybody)
 
     def update(self, **members: Any) -> None:
-        """Change the agent."""
         done(self.service.call("admin/agents/update", {"agentId": self.agent_id, **members}))
 
     def delete(self) -> None:
-        """Delete the agent."""
         done(self.service.call("admin/agents/delete", {"agentId": self.agent_id}))
 
     def entries(self, action: str = "agent.message") -> list[dict[str, Any]]:
@@ -74,7 +71,6 @@ class Desk:
 
 
 def a_desk(service: RunningService, name: str = "Harbour desk", *, text: str = FERRY) -> Desk:
-    """Make one."""
     everyone = {"allowedUsersEmailAddresses": "[]", "internalPublic": "true"}
     document_id = uploaded(service, f"{name} notes", text, documentName="Ferries", **everyone)["documentId"]
     collection_id = create_collection(service, f"{name} documents")
@@ -149,7 +145,6 @@ class Script:
 
 
 def passage(document_id: str, text: str = FERRY) -> Passage:
-    """A passage of a document."""
     return Passage(UUID(document_id), "Ferries", text, 0.9)
 
 
@@ -184,21 +179,17 @@ class Visitor:
     def send(
         self, message: str = "When does the ferry leave?", conversation_id: str | None = None, **options: Any
     ) -> httpx.Response:
-        """Send a message."""
         conversation = {"type": "existing", "conversationId": conversation_id} if conversation_id else {"type": "new"}
         body = {"agentId": self.desk.agent_id, "conversation": conversation, "message": message}
         return v1(self.desk.service, "agents/sendMessage", self.token, body | options.pop("body", {}), **options)
 
     def get(self, path: str, *, headers: dict[str, Any] | None = None, **parameters: Any) -> httpx.Response:
-        """Ask with a GET."""
         return v1(self.desk.service, path, self.token, params=parameters, headers=headers or {})
 
     def fetch(self, job_id: str) -> dict[str, Any]:
-        """How far a job is."""
         return done(self.get("agents/fetchAgentResponse", jobId=job_id))
 
     def finished(self, job_id: str) -> dict[str, Any]:
-        """The job once it is done."""
         deadline = time.monotonic() + SECONDS
         while (job := self.fetch(job_id))["status"] == "RUNNING":
             assert time.monotonic() < deadline, job
@@ -279,7 +270,6 @@ class Watch:
                 fields[name] = value
 
     def next(self) -> Event:
-        """The next event."""
         return next(iter(self))
 
 

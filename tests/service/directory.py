@@ -13,7 +13,6 @@ from tests.harness.services import RunningService
 
 
 def code(response: httpx.Response) -> tuple[int, str]:
-    """The status and code of a refusal."""
     return response.status_code, response.json()["error"]["code"]
 
 
@@ -29,7 +28,6 @@ def a_key(service: RunningService, **body: Any) -> dict[str, Any]:
 
 
 def a_user(service: RunningService, email: str, **body: Any) -> dict[str, Any]:
-    """A user, created or changed."""
     return done(service.call("admin/users/upsert", {"users": [{"email": email, **body}]}))["users"][0]
 
 
@@ -60,7 +58,6 @@ def collection(collection_id: str) -> dict[str, str]:
 
 
 def organization_id(service: RunningService, *, api_key: str | None = None) -> UUID:
-    """The id of the organization a key belongs to."""
     return UUID(done(service.call("admin/organization/get", api_key=api_key))["organizationId"])
 
 
@@ -144,7 +141,6 @@ def walk(
     page_size: int = 1000,
     **options: Any,
 ) -> list[dict[str, Any]]:
-    """Every item of a paged list."""
     items: list[dict[str, Any]] = []
     token: dict[str, str] = {}
     while True:

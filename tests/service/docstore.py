@@ -46,7 +46,6 @@ class Syncing:
         self.collection_id = done(self.service.call(create, name, api_key=self.api_key))["documentCollectionId"]
 
     def config(self, **members: Any) -> dict[str, Any]:
-        """The config of a sync of the test's collection."""
         name = self.mongo.collection_name
         return {"syncName": "things", "collectionName": name, "sourceFields": DATED, **members}
 
@@ -56,7 +55,6 @@ class Syncing:
         return self.mongo.collection
 
     def call(self, operation: str, body: dict[str, Any] | None = None, **options: Any) -> httpx.Response:
-        """Ask a docstore operation."""
         return self.service.call(f"{FOLDER}/{operation}", body, **{"api_key": self.api_key, **options})
 
     def create(self, *, uri: str | None = None, **members: Any) -> httpx.Response:
@@ -103,7 +101,6 @@ class Syncing:
         return {str(one["sourceId"]): one["code"] for one in listed}
 
     def external_id(self, source_id: Any) -> str:
-        """What the document of a source document is known by."""
         return f"{self.sync_id}:{SourceId(source_id).key}"
 
     def documents(self) -> dict[str, dict[str, Any]]:
@@ -113,7 +110,6 @@ class Syncing:
         return {one["documentExternalId"]: one for one in listed}
 
     def names(self) -> set[str]:
-        """The names of the documents in the collection."""
         return {one["documentName"] for one in self.documents().values()}
 
     def versions(self) -> dict[str, int]:

@@ -56,7 +56,6 @@ def a_name() -> str:
 
 
 def a_ledger() -> str:
-    """The name of a ledger that nobody has."""
     return uuid4().hex[:24]
 
 
@@ -69,11 +68,9 @@ class Owner:
     mark: str
 
     def call(self, operation: str, body: Body | None = None) -> httpx.Response:
-        """Ask as the owner."""
         return self.service.call(operation, body, api_key=self.credential)
 
     def upload(self, external_id: str, *, text: str = "", pdf: bytes | None = None) -> str:
-        """Upload a document and return its id."""
         parts = {"documentExternalId": external_id, "documentName": f"{self.mark} {external_id}"}
         file = ("notes.pdf", pdf) if pdf else ("notes.txt", (text or f"What the {self.mark} saw.").encode())
         headers = {"Authorization": f"Bearer {self.credential}"}
@@ -95,7 +92,6 @@ class Owner:
         return self.make("admin/agents/create", "agentId", **body)
 
     def name(self) -> str:
-        """A name that nothing else has."""
         return f"{self.mark} {next(_numbers)}"
 
     def sync(self, collection_id: str) -> str:
@@ -119,12 +115,10 @@ class Owner:
         done(self.call("admin/agents/deploy", {"agentId": agent_id, "principals": [principal]}))
 
     def rebuild(self, collection_id: str) -> None:
-        """Begin to rebuild a collection's index."""
         body = {"documentCollectionId": collection_id, "embeddingsModel": MODEL}
         done(self.call("documentCollections/startIndexRebuild", body))
 
     def place(self, document_id: str, collection_id: str) -> None:
-        """Put a document into a collection."""
         body = {"documentId": document_id, "documentCollectionId": collection_id, "customMetadata": {}}
         done(self.call("documentCollections/addDocumentToCollection", body))
 
@@ -188,7 +182,6 @@ class Things:
         return {self.owner.mark, *(value for name, value in vars(self).items() if name.endswith("_id") and value)}
 
     def make(self, *names: str) -> None:
-        """Make these, and spare ones of them."""
         for name in names:
             setattr(self, name, MAKERS[name](self))
         self.renew(*names)
@@ -209,11 +202,9 @@ class Things:
         self.owner.rebuild(self.cancelled_collection_id)
 
     def back_in_collection(self) -> None:
-        """Put the document back into its collection."""
         self.owner.place(self.document_id, self.collection_id)
 
     def converse(self) -> None:
-        """Have a conversation with the agent."""
         sent = done(self.owner.call("copilots/sendMessage", EXAMPLES["copilots/sendMessage"].body(self)))
         result = sent["sendChatResult"]
         self.conversation_id, self.message_id = result["conversationId"], result["messageId"]
@@ -282,7 +273,6 @@ class Example:
     anew: Callable[[Things], None] | None = None
 
     def send(self, http: httpx.Client, operation: str, body: Body, headers: dict[str, str]) -> httpx.Response:
-        """Send a body like that of the example."""
         path = f"/api/v0/{operation}"
         if self.file is None:
             return http.post(path, json=body, headers=headers)
@@ -355,7 +345,6 @@ VALUES: dict[str, Any] = {
 
 
 def named(attribute: str) -> Callable[[Things], Any]:
-    """The thing that is this attribute."""
     return lambda things: getattr(things, attribute)
 
 
@@ -485,7 +474,6 @@ def values_of(operation: ApiOperation[Any]) -> dict[str, Any]:
 
 
 def body_of(values: dict[str, Any], things: Things) -> Body:
-    """The body of an example about these things."""
     return {member: value(things) if callable(value) else value for member, value in values.items()}
 
 
@@ -495,7 +483,6 @@ def told_elsewhere(operation: ApiOperation[Any], members: Iterable[str]) -> tupl
 
 
 def an_example(operation: ApiOperation[Any]) -> Example:
-    """The example of an operation."""
     path, members, values = operation.path, members_of(operation), values_of(operation)
     used_up = USED_UP.get(path)
     return Example(

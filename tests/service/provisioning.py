@@ -21,16 +21,13 @@ class Provider:
         self.http = service.http
 
     def send(self, method: str, path: str, body: object = None, **headers: str) -> httpx.Response:
-        """Send a request with the token."""
         sent = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/scim+json", **headers}
         return self.http.request(method, f"/scim/v2/{path}", json=body, headers=sent)
 
     def user(self, email: str, **body: Any) -> dict[str, Any]:
-        """Create a person."""
         return created(self.send("POST", "Users", {"schemas": [USER], "userName": email, **body}))
 
     def group(self, name: str, *members: dict[str, Any], **body: Any) -> dict[str, Any]:
-        """Create a group of resources."""
         listed = [{"value": one["id"]} for one in members]
         return created(
             self.send("POST", "Groups", {"schemas": [GROUP], "displayName": name, "members": listed, **body})
@@ -39,7 +36,6 @@ class Provider:
     def patch(
         self, path: str, *operations: dict[str, Any], member: str = "Operations", **headers: str
     ) -> httpx.Response:
-        """Change a resource."""
         return self.send("PATCH", path, {"schemas": [PATCH], member: list(operations)}, **headers)
 
     def find(self, kind: str, **query: str | int) -> dict[str, Any]:

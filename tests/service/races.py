@@ -44,7 +44,6 @@ class Race:
         self.patch.setattr(where, name, stopped)
 
     def stop_before(self, where: Any, name: str) -> None:
-        """Stop who is about to do `where.name`."""
         work = getattr(where, name)
 
         async def stopped(*args: Any, **options: Any) -> Any:

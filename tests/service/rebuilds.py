@@ -38,11 +38,9 @@ class Shelf:
         return self.service.call(f"{FOLDER}/{operation}IndexRebuild", self.about | members)
 
     def start(self, model: str = MODEL, **members: Any) -> dict[str, Any]:
-        """Start a rebuild."""
         return ok(self.call("start", embeddingsModel=model, **members))
 
     def state(self) -> dict[str, Any]:
-        """The newest rebuild."""
         return ok(self.call("get"))
 
     def failures(self) -> list[dict[str, Any]]:
@@ -50,7 +48,6 @@ class Shelf:
         return walk(self.service, f"{FOLDER}/listIndexRebuildFailures", self.about)
 
     def take_all_steps(self) -> None:
-        """Take every step there is to take."""
         self.service.run(rebuild_all(self.service.runtime.indexer, self.service.runtime.disk))
 
     def finish(self) -> dict[str, Any]:
@@ -66,7 +63,6 @@ class Shelf:
         return uploaded(self.service, name, text or TEXTS[name], file_name=f"{name}.txt", **place)["documentId"]
 
     def add_chunks(self, document_id: str, *chunks: str) -> None:
-        """Index a document in the collection by chunks of one's own."""
         assert self.collection_id is not None
         members = {"chunks": chunks, "customMetadata": {}}
         operation = "addDocumentChunksToCollection"
@@ -79,7 +75,6 @@ class Shelf:
         return [each["documentName"] for each in ok(self.service.call(f"search/{operation}", body))["results"]]
 
     def model(self) -> str:
-        """The model of the index that is searched."""
         with self.service.owner_connection() as connection:
             statement = (
                 "SELECT model FROM spaces WHERE is_catalog AND organization_id = %(organization_id)s"

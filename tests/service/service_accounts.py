@@ -28,5 +28,4 @@ def a_token(service: RunningService, of: dict[str, Any], *scopes: str, **body: A
 
 
 def delete_account(service: RunningService, one: dict[str, Any]) -> dict[str, Any]:
-    """Delete a service account; what the answer says."""
     return done(service.call("admin/serviceAccounts/delete", {"serviceAccountId": one["serviceAccountId"]}))

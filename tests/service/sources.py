@@ -35,7 +35,6 @@ class Reporter:
     ledger: str = LEDGER
 
     def call(self, operation: str, body: dict[str, Any] | None = None, **options: Any) -> httpx.Response:
-        """Ask one of the operations of sources."""
         return self.service.call(f"sources/{operation}", body, api_key=self.api_key, **options)
 
     def begin(self, **members: Any) -> dict[str, Any]:
@@ -43,11 +42,9 @@ class Reporter:
         return done(self.call("reportSource", {"ledger": self.ledger, "source": "/srv/handbook", **members}))
 
     def add(self, report: dict[str, Any], *items: dict[str, Any]) -> httpx.Response:
-        """Add items to a report."""
         return self.call("reportSourceItems", {**report, "items": list(items)})
 
     def end(self, report: dict[str, Any]) -> httpx.Response:
-        """End a report."""
         return self.call("endSourceReport", report)
 
     def report(self, items: Sequence[dict[str, Any]] = (), **members: Any) -> dict[str, Any]:
@@ -58,16 +55,13 @@ class Reporter:
         return done(self.end(report))
 
     def sources(self) -> list[dict[str, Any]]:
-        """All that it sees."""
         return walk(self.service, "sources/listSources", {}, page_size=100, api_key=self.api_key)
 
     def items(self, source_id: str, *, page_size: int = 1000, **filters: Any) -> list[dict[str, Any]]:
-        """The items of a source, all pages."""
         body = {"sourceId": source_id, **filters}
         return walk(self.service, "sources/listSourceItems", body, page_size=page_size, api_key=self.api_key)
 
     def names(self, source_id: str, **filters: Any) -> list[str]:
-        """The names of the items of a source."""
         return [item["name"] for item in self.items(source_id, **filters)]
 
     def ignore(self, source_id: str, *names: str, undo: bool = False) -> list[str]:

@@ -85,7 +85,6 @@ def test_classes_are_shared_and_tell_nothing_of_others(ship: RunningService) -> 
 
 
 def state(service: RunningService, since: str | None = None, **options: Any) -> dict[str, Any]:
-    """The state of all access."""
     return done(service.call(STATE, {"since": since} if since else {}, **options))
 
 

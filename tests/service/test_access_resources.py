@@ -53,7 +53,6 @@ class World:
 
 @pytest.fixture(scope="module")
 def world(module_service: RunningService) -> World:
-    """An organization that no test changes."""
     return a_world(module_service)
 
 

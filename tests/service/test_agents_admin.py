@@ -18,12 +18,10 @@ WORDS = {"name": "Travel desk", "description": "Knows how we travel.", "instruct
 
 
 def listed(service: RunningService, **body: Any) -> list[Agent]:
-    """The agents, all pages."""
     return walk(service, "admin/agents/list", body, page_size=2)
 
 
 def update(service: RunningService, agent: Agent, **members: Any) -> Agent:
-    """Change an agent; how it is then."""
     return done(service.call("admin/agents/update", {"agentId": agent["agentId"], **members}))
 
 

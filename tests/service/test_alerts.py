@@ -59,18 +59,15 @@ def alerting(service_harness: ServiceHarness, mailbox: tuple[Mailbox, str]) -> I
 
 @pytest.fixture
 def service(alerting: RunningService) -> Iterator[RunningService]:
-    """A new organization in it."""
     with alerting.new_organization() as organization:
         yield organization
 
 
 def a_rule(service: RunningService, **body: Any) -> dict[str, Any]:
-    """A rule about everything."""
     return done(service.call("admin/alertRules/create", {"kinds": KINDS, **body}))
 
 
 def send_test(service: RunningService, rule: dict[str, Any]) -> dict[str, Any]:
-    """Send a test to the recipients of a rule."""
     return done(service.call("admin/alertRules/test", {"alertRuleId": rule["alertRuleId"]}))
 
 
@@ -81,7 +78,6 @@ def report(service: RunningService, outcome: str, *, api_key: str | None = None,
 
 
 def deliveries(service: RunningService, status: str | None = None) -> list[dict[str, Any]]:
-    """The deliveries, newest first."""
     found = done(service.call("admin/alertRules/listDeliveries"))["deliveries"]
     return [one for one in found if status in {None, one["status"]}]
 

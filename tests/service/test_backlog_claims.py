@@ -34,7 +34,6 @@ READ = {"space_documents", "document_contents", "caller_chunks"}
 
 
 def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield every node of a plan."""
     yield plan
     for child in plan.get("Plans", []):
         yield from nodes(child)
@@ -58,7 +57,6 @@ def explained(service: RunningService) -> Iterator[list[dict[str, Any]]]:
 
 @pytest.fixture
 def service(make_service: Callable[..., RunningService]) -> RunningService:
-    """A service that looks for nothing by itself."""
     return make_service(sweep_seconds=3600)
 
 

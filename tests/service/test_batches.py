@@ -42,7 +42,6 @@ SLEEP = select(func.length(func.pg_sleep(bindparam("seconds", type_=Integer())).
 
 @pytest.fixture
 def name(databases: TestDatabases) -> Iterator[str]:
-    """A database with one organization."""
     name = databases.clone()
     yield name
     databases.drop(name)
@@ -65,7 +64,6 @@ def owner(databases: TestDatabases, name: str) -> Iterator[psycopg.Connection[An
 
 @pytest.fixture
 def organization_id(owner: psycopg.Connection[Any]) -> UUID:
-    """The id of the organization."""
     [[organization_id]] = owner.execute("SELECT organization_id FROM organizations").fetchall()
     return organization_id
 

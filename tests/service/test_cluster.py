@@ -32,7 +32,6 @@ on_a_cluster = pytest.mark.skipif(VARIABLE not in os.environ, reason=f"{VARIABLE
 
 
 def search(service: RunningService, operation: str, **where: str) -> list[dict[str, object]]:
-    """Search as the reader."""
     body = {"searchQuery": "quinquereme", "userEmail": READER, **where}
     return ok(service.call(f"search/{operation}", body))["results"]
 

@@ -23,7 +23,6 @@ ANN, BEN = "ann@example.test", "ben@example.test"
 
 
 def members(service: RunningService, collection_id: str, **body: Any) -> list[dict[str, Any]]:
-    """Return a collection's documents."""
     answer = service.call(MEMBERS, {"documentCollectionId": collection_id, **body})
     return ok(answer)["documents"]
 

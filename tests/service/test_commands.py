@@ -215,7 +215,6 @@ def test_counts_and_sizes_read_as_words(count: int, said: str, size: str) -> Non
 
 
 def texts(service: RunningService) -> list[Any]:
-    """All that people wrote."""
     with service.owner_connection() as connection:
         return [text for (text,) in connection.execute("SELECT text FROM free_texts")]
 

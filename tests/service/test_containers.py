@@ -40,7 +40,6 @@ NAMES = ("same.txt", "other.txt", "new.txt")
 
 
 def mail(attachments: Mapping[str, bytes | str], *forwarded: EmailMessage) -> bytes:
-    """A mail with these attachments by their names, and these mails."""
     message = EmailMessage()
     message["Subject"], message["From"] = "Harbour", ANN
     message.set_content("See the attached.")

@@ -56,7 +56,6 @@ def standing(module_service: RunningService) -> Standing:
 
 @pytest.fixture
 def visitor(desk: Desk) -> Visitor:
-    """Somebody with a token for messages."""
     return a_visitor(desk)
 
 
@@ -226,7 +225,6 @@ def test_erasing_waits_for_whoever_ends_a_message(visitor: Visitor, script: Scri
 
 
 def wait_until_no_job(service: RunningService) -> None:
-    """Until every job has ended."""
     deadline = time.monotonic() + SECONDS
     with service.owner_connection() as connection:
         while connection.execute("SELECT FROM procrastinate_jobs").rowcount:

@@ -43,12 +43,10 @@ def launch(syncing: Syncing) -> None:
 
 
 def delete(syncing: Syncing) -> None:
-    """Delete the sync."""
     done(syncing.call("deleteDocstoreSync", syncing.named))
 
 
 async def begin(syncing: Syncing, organization: UUID) -> Any:
-    """Begin the run."""
     async with syncing.service.runtime.database.transaction(organization) as connection:
         sync = await queries.begin_run(connection, organization, sync_id=UUID(syncing.sync_id))
     assert sync is not None

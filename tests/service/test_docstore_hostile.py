@@ -33,7 +33,6 @@ Answer = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def batch(*documents: dict[str, Any]) -> dict[str, Any]:
-    """An answer that is these documents."""
     return {"ok": 1.0, "cursor": {"id": Int64(0), "ns": "shop.things", "firstBatch": list(documents)}}
 
 

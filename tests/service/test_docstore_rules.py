@@ -85,7 +85,6 @@ def test_a_run_that_is_wanted_says_since_when(quiet: Syncing, syncing: Syncing) 
 
 
 def syncs(syncing: Syncing) -> list[dict[str, Any]]:
-    """The syncs that are listed."""
     return walk(syncing.service, f"{FOLDER}/listDocstoreSyncs", {}, page_size=1, api_key=syncing.api_key)
 
 

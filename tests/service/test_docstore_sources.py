@@ -57,7 +57,6 @@ KINDS = {
 
 @pytest.fixture(scope="module", params=KINDS)
 def kind(request: pytest.FixtureRequest) -> str:
-    """Each kind of server in turn."""
     if request.param == "real" and not is_real_one_given():
         pytest.skip(f"NOT TESTED against a real MongoDB: {REAL_URI} names none")
     return str(request.param)
@@ -65,14 +64,12 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def running(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MongoServer]:
-    """A server of the kind."""
     with KINDS[kind].start(tmp_path_factory.mktemp("mongo")) as server:
         yield server
 
 
 @pytest.fixture
 def server(running: MongoServer) -> MongoServer:
-    """The server, with a collection of the test's own."""
     return running.with_collection()
 
 
@@ -84,7 +81,6 @@ def opened(
     connect_seconds: float = 10,
     **members: Any,
 ) -> AbstractAsyncContextManager[MongoSource]:
-    """The test's collection as a source."""
     config = {"syncName": "s", "collectionName": server.collection_name, "sourceFields": DATED, **members}
     return open_mongodb(
         SecretStr(uri or server.uri),
@@ -96,22 +92,18 @@ def opened(
 
 
 def ids(documents: list[SourceDocument]) -> list[Any]:
-    """The values of documents' ids."""
     return [document.source_id.value for document in documents]
 
 
 async def snapshot(source: MongoSource, after: SourceId | None = None) -> list[SourceDocument]:
-    """All documents of a walk by ids."""
     return [document async for page in source.snapshot(after) for document in page.documents]
 
 
 async def changed(source: MongoSource, since: Position) -> list[SourceDocument]:
-    """All documents of a walk by changes."""
     return [document async for page in source.changes(since) for document in page.documents]
 
 
 async def listed(source: MongoSource) -> list[str]:
-    """All ids that are listed."""
     return [source_id.key async for page in source.list_ids() for source_id in page]
 
 
@@ -256,7 +248,7 @@ def test_the_driver_is_held_to_the_allowed_addresses_by_the_event_loop_of_the_se
     mongo.collection.insert_one(a_thing(1))
 
     async def count(allowed: AllowedHosts) -> int:
-        async with opened(mongo, allowed=allowed) as source:
+        async with opened(mongo, allowed=allowed, connect_seconds=1) as source:
             return await source.count()
 
     with ThreadPoolExecutor(1) as thread:

@@ -31,12 +31,10 @@ def a_set(service: RunningService, name: str = "Travel", **body: Any) -> Answer:
 
 @pytest.fixture
 def set_id(service: RunningService) -> str:
-    """The id of a new set, which is the only one."""
     return a_set(service)["evaluationSetId"]
 
 
 def judge(service: RunningService, set_id: str, question: str, grades: dict[str, int], **body: Any) -> str:
-    """Judge documents of a question; the case's id."""
     judgements = [{"documentExternalId": name, "grade": grade} for name, grade in grades.items()]
     cases = [{"question": question, "judgements": judgements, **body}]
     [case_id] = done(call(service, "putJudgements", evaluationSetId=set_id, cases=cases))["caseIds"]
@@ -44,17 +42,14 @@ def judge(service: RunningService, set_id: str, question: str, grades: dict[str,
 
 
 def cases_of(service: RunningService, set_id: str, **body: Any) -> list[Answer]:
-    """All cases of a set."""
     return walk(service, "admin/evaluationSets/listCases", {"evaluationSetId": set_id, **body}, page_size=2)
 
 
 def grades_of(case: Answer) -> dict[str, int]:
-    """The grades of a case, in the order of the answer."""
     return {one["documentExternalId"]: one["grade"] for one in case["judgements"]}
 
 
 def sets_of(service: RunningService, **body: Any) -> list[Answer]:
-    """All sets."""
     return walk(service, "admin/evaluationSets/list", body, page_size=2)
 
 
@@ -174,7 +169,6 @@ def test_a_question_has_statements_or_nothing_answers_it(service: RunningService
 
 
 def graded(*grades: tuple[str, int]) -> Answer:
-    """A case with these grades of documents."""
     return {"question": DOGS, "judgements": [{"documentExternalId": name, "grade": grade} for name, grade in grades]}
 
 

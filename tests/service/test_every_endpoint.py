@@ -54,7 +54,6 @@ class World:
         return self.things.get(COLUMNS[credential].owner, self.things["admin"])
 
     def headers(self, credential: str) -> dict[str, str]:
-        """The header that carries a credential."""
         value = self.credentials[credential]
         return {} if value is None else {"Authorization": value}
 
@@ -196,7 +195,6 @@ def a_token_elsewhere(service: RunningService) -> str:
 
 
 def name_admin_things(things: Things) -> None:
-    """Make what only admins have."""
     service = things.owner.service
     things.make("group_id", "account_id", "client_id")
     things.renew("agent_id")

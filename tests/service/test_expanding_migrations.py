@@ -101,7 +101,6 @@ def is_on(statement: str, tables: set[str]) -> bool:
 
 
 def matches(statement: str, shapes: Sequence[str]) -> bool:
-    """Tell whether a statement has one of these shapes."""
     return any(re.fullmatch(shape, statement, re.IGNORECASE) for shape in shapes)
 
 
@@ -171,7 +170,6 @@ def before(databases: TestDatabases) -> Iterator[Connection]:
 
 
 def migrate(connection: Connection, revision: str) -> None:
-    """Bring a database to a revision."""
     config = Config()
     config.set_main_option("script_location", str(migrations.FOLDER))
     config.attributes["connection"] = connection

@@ -9,7 +9,6 @@ from tests.service.service_accounts import account, an_account, delete_account, 
 
 
 def members(service: RunningService, one: dict[str, Any], page_size: int = 1000) -> list[dict[str, Any]]:
-    """Everybody in a group, all pages."""
     return walk(service, "admin/groups/listMembers", {"groupId": one["id"]}, page_size=page_size)
 
 

@@ -18,12 +18,10 @@ def send(service: RunningService, name: str, key: str, **options: object) -> htt
 
 
 def count(service: RunningService) -> int:
-    """Count the collections there are."""
     return len(on_rows(service, "SELECT collection_id FROM collections"))
 
 
 def kept_keys(service: RunningService) -> list[str]:
-    """The keys that responses are kept under."""
     return [key for (key,) in on_rows(service, "SELECT idempotency_key FROM kept_responses")]
 
 

@@ -18,7 +18,6 @@ from tests.service.directory import code, done
 
 
 async def start(databases: TestDatabases, name: str, settings: Settings) -> None:
-    """Do what a replica does when it starts."""
     database = Database(databases.service_url(name))
     try:
         async with database.transaction(None) as connection:

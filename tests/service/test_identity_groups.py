@@ -31,7 +31,6 @@ def test_members_given_replace_and_members_left_out_stay(service: RunningService
 
 
 def test_members_are_added_and_removed_once(service: RunningService) -> None:
-    """Adding those who are in, and removing those who are not, changes nothing."""
     team, inner = a_group(service, "Team"), a_group(service, "Inner")
     a_user(service, "a@example.test")
     members = {"groupId": team["id"], "members": [user("a@example.test"), group(inner), group(team)]}

@@ -24,7 +24,6 @@ class CountedTransactions:
 
     @asynccontextmanager
     async def transaction(self, organization_id):
-        """Open one."""
         self.begun += 1
         await self.may_begin.wait()
         async with self.database.transaction(organization_id) as connection:
@@ -55,7 +54,6 @@ async def documents(corpus, *chunks):
 
 
 async def texts(corpus, made):
-    """The texts that are indexed of each document."""
     return [[row["text"] for _, row in sorted((await corpus.rows(each.document_id)).items())] for each in made]
 
 

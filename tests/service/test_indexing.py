@@ -174,7 +174,6 @@ async def test_terms_no_longer_used_go_and_no_others_are_looked_at(service, corp
 
 
 async def count_deltas(corpus):
-    """Count the deltas that are not folded yet."""
     async with corpus.transaction() as connection:
         return (await connection.execute(text("SELECT count(*) FROM term_deltas"))).scalar_one()
 

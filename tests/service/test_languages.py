@@ -28,14 +28,12 @@ def read_lines(name: str) -> list[dict[str, str]]:
 
 
 def add_documents(service: RunningService) -> None:
-    """Upload the documents in every language."""
     for each in read_lines("documents"):
         contents = f"# {each['title']}\n\n{each['text']}"
         ok(upload(service, each["id"], contents, file_name="a.md", documentName=each["title"]))
 
 
 def search(service: RunningService, query: str, **options: Any) -> list[dict[str, Any]]:
-    """The first results."""
     body = {"searchQuery": query, "searchOptions": {"maxResults": SHOWN, **options}}
     return ok(service.call("search/searchDocumentCatalog", body))["results"]
 

@@ -60,7 +60,6 @@ def forget_statements() -> None:
 
 
 def reader(corpus: Corpus, *, is_owner: bool) -> Caller:
-    """The owner of every document, or somebody else."""
     principal_id = corpus.owner_id if is_owner else uuid7()
     return Caller(
         corpus.organization_id, principal_id, (principal_id, corpus.organization_id), kind="user", email="", name="",
@@ -81,19 +80,16 @@ async def weigh(corpus: Corpus, words: list[str], *, most: int) -> SearchQuery:
 async def candidates(
     corpus: Corpus, scope: Scope, asked: SearchQuery, *, needed: int = NEEDED
 ) -> tuple[Legs, dict[Hit, queries.ExactScores]]:
-    """What both legs find."""
     async with corpus.transaction() as connection:
         return await queries.find_candidates(connection, scope, asked, at_least=needed)
 
 
 async def leg(corpus: Corpus, scope: Scope, asked: SearchQuery, *, needed: int = NEEDED) -> list[Hit]:
-    """The lexical leg's hits."""
     legs, _ = await candidates(corpus, scope, asked, needed=needed)
     return list(legs.lexical)
 
 
 def by_every_chunk(asked: SearchQuery) -> SearchQuery:
-    """The same query, for which every chunk is scored."""
     return replace(asked, lookup=NO_LOOKUP)
 
 

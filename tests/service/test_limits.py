@@ -26,7 +26,6 @@ FORM = "multipart/form-data; boundary=x"
 
 @contextmanager
 def connected(service: RunningService) -> Iterator[socket.socket]:
-    """A connection to the service."""
     url = httpx.URL(service.base_url)
     with socket.create_connection((url.host, url.port or 0), timeout=20) as connection:
         yield connection
@@ -164,12 +163,10 @@ def test_an_upgrade_to_another_protocol_is_not_taken(module_service: RunningServ
 
 
 def form(*parts: bytes) -> bytes:
-    """A multipart body."""
     return b"".join(b"--x\r\n" + part + b"\r\n" for part in parts) + b"--x--\r\n"
 
 
 def field(name: str, value: bytes = b"v", *headers: bytes) -> bytes:
-    """A text part."""
     lines = [b'Content-Disposition: form-data; name="' + name.encode() + b'"', *headers]
     return b"\r\n".join(lines) + b"\r\n\r\n" + value
 
@@ -220,7 +217,6 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def body_of(service: RunningService, content_type: str, start: bytes, **options: Any) -> bytes:
-    """A request of which this is all that comes of the body."""
     return head(service, f"Content-Type: {content_type}", "Content-Length: 100000", **options) + start
 
 

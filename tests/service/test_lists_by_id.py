@@ -51,7 +51,6 @@ def stranger(module_service: RunningService) -> str:
 
 
 def listed(service: RunningService, operation: str, **filters: Any) -> list[str]:
-    """The ids of a list."""
     return [row[IDS[operation]] for row in walk(service, operation, filters, page_size=1)]
 
 

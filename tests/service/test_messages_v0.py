@@ -35,7 +35,6 @@ QUESTION = "When does the ferry to Northlight leave?"
 def turns(
     desk: Desk, select: LiteralString = "SELECT turn_no, message, status, attempt FROM turns"
 ) -> list[tuple[Any, ...]]:
-    """The turns of the organization in their order."""
     return on_rows(desk.service, select, more="ORDER BY created_at")
 
 
@@ -251,7 +250,6 @@ def test_a_caller_that_gives_up_leaves_the_turn_to_finish(desk: Desk, script: Sc
 
 
 def request_of(desk: Desk, message: str, headers: dict[str, str]) -> bytes:
-    """The bytes of a request like those of `desk.send`."""
     body = {"agentId": desk.agent_id, "message": message}
     request = desk.service.http.build_request("POST", "/api/v0/copilots/sendMessage", json=body, headers=headers)
     lines = [f"{name}: {value}\r\n" for name, value in request.headers.items()]

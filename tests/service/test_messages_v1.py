@@ -157,7 +157,6 @@ WRONG: list[dict[str, Any]] = [
 
 
 def test_a_body_that_is_none_is_told(visitor: Visitor) -> None:
-    """400, and nothing begins."""
     for change in WRONG:
         assert code(visitor.send(body=change)) == (400, "invalid_request"), change
     assert done(visitor.get("conversations"))["conversations"] == []

@@ -55,7 +55,6 @@ class Place:
     connection: psycopg.Connection[Any]
 
     def migrate(self, revision: str) -> None:
-        """Bring it to a revision."""
         engine = create_engine(self.url)
         with engine.connect() as connection:
             config = alembic_config()
@@ -64,14 +63,12 @@ class Place:
         engine.dispose()
 
     def version(self) -> str:
-        """The revision that it is at."""
         [[version]] = self.connection.execute("SELECT version_num FROM alembic_version").fetchall()
         return version
 
 
 @pytest.fixture
 def migrated(databases: TestDatabases) -> Iterator[Place]:
-    """A database that has been migrated and bootstrapped."""
     name = databases.clone()
     with databases.connect(name) as connection:
         yield Place(databases.owner_url(name), connection)
@@ -96,7 +93,6 @@ def outside_database(databases: TestDatabases) -> Generator[Place]:
 
 @pytest.fixture
 def outside(databases: TestDatabases) -> Iterator[Place]:
-    """An empty database of a test's own."""
     with outside_database(databases) as place:
         yield place
 
@@ -478,7 +474,6 @@ PARTS = {
 
 
 def queue_schema(connection: psycopg.Connection[Any]) -> dict[str, set[tuple[Any, ...]]]:
-    """Everything in the schema that is the job queue's."""
     found: dict[str, set[tuple[Any, ...]]] = {}
     for part, statement in PARTS.items():
         rows = connection.execute(statement.format(schema="'public'::regnamespace")).fetchall()

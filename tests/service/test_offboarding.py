@@ -49,7 +49,6 @@ def sign_in(service: RunningService, person_id: str) -> None:
 
 
 def counted(rows: list[dict[str, Any]]) -> dict[str, int]:
-    """Counts by type."""
     return {row["resourceType"]: row["count"] for row in rows}
 
 

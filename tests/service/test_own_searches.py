@@ -16,17 +16,14 @@ ADA, BEN = "ada@example.test", "ben@example.test"
 
 
 def search(service: RunningService, query: str, key: str | None = None, **body: Any) -> None:
-    """Search the catalog."""
     done(service.call("search/searchDocumentCatalog", {"searchQuery": query, **body}, api_key=key))
 
 
 def recent(service: RunningService, key: str | None = None, **body: Any) -> list[dict[str, Any]]:
-    """What somebody has searched for of late."""
     return done(service.call("search/listRecentSearches", body, api_key=key))["searches"]
 
 
 def words(found: list[dict[str, Any]]) -> list[str]:
-    """What was searched for."""
     return [one["searchQuery"] for one in found]
 
 
@@ -36,7 +33,6 @@ def save(service: RunningService, query: str, key: str | None = None, **body: An
 
 
 def saved(service: RunningService, key: str | None = None) -> list[dict[str, Any]]:
-    """What somebody has saved."""
     return done(service.call("search/listSavedSearches", {}, api_key=key))["searches"]
 
 

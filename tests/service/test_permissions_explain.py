@@ -15,7 +15,6 @@ DEPTH = 30
 
 
 def explained(service: RunningService, resource: dict[str, str], principal: dict[str, Any]) -> dict[str, Any]:
-    """The whole answer."""
     return done(service.call(EXPLAIN, {"resource": resource, "principal": principal, "action": "READ"}))
 
 
@@ -31,7 +30,6 @@ def _word(step: dict[str, Any]) -> str:
 
 
 def missing(answer: dict[str, Any]) -> str:
-    """What is said to be missing, of somebody who may not."""
     assert answer["authorized"] is False
     assert answer["paths"] == []
     assert answer["complete"] is True

@@ -100,7 +100,6 @@ class CountedWalks(list[Any]):
     walks = 0
 
     def __iter__(self) -> Iterator[Any]:
-        """Walk through them."""
         type(self).walks += 1
         return super().__iter__()
 

@@ -60,6 +60,7 @@ def read_by(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
 WAYS = [(0, 1), (0, 3), (2, 5), (0, 17), (3, 10_000), (0, 10_000), (10_000, 10_000)]
 
 
+@pytest.mark.slow
 def test_every_way_to_read_a_page_of_resources_gives_the_same(
     service: RunningService, read_by: Callable[[int, int], None]
 ) -> None:
@@ -91,6 +92,7 @@ def test_every_way_to_read_a_page_of_resources_gives_the_same(
     assert readable(service, "ben@example.test") == [f"m{number}" for number in range(10, 22)]
 
 
+@pytest.mark.slow
 def test_every_way_to_read_a_page_of_principals_gives_the_same(
     service: RunningService, read_by: Callable[[int, int], None]
 ) -> None:
@@ -203,7 +205,6 @@ def test_a_walk_through_resources_is_right_while_grants_change(
 
 
 def many_users(service: RunningService, number: int) -> None:
-    """Users v0@…, v1@… in bulk."""
     for start in range(0, number, 1000):
         users = [{"email": f"v{each}@example.test"} for each in range(start, min(start + 1000, number))]
         done(service.call("admin/users/upsert", {"users": users}))
@@ -253,6 +254,7 @@ def test_a_walk_through_principals_is_right_while_memberships_change(
     assert not {each for each in seen if each % 5 == NEVER}
 
 
+@pytest.mark.slow
 def test_ten_thousand_grants_on_a_resource(service: RunningService) -> None:
     number = 10_000
     many_users(service, number - 1)

@@ -19,7 +19,6 @@ from tests.harness.replication import Server, replicated
 
 
 async def timeline_of(database: Database) -> int:
-    """The timeline of the server that a transaction is on."""
     async with database.transaction(None) as connection:
         return int((await connection.exec_driver_sql(f"SELECT {TIMELINE}")).scalar_one())
 
@@ -88,7 +87,6 @@ async def write(database: Database) -> None:
 
 
 async def read(database: Database) -> int:
-    """The row as it is."""
     async with database.transaction(None, read_only=True) as connection:
         return int((await connection.exec_driver_sql("SELECT number FROM kept")).scalar_one())
 
@@ -137,7 +135,6 @@ class Committing:
 
 
 async def commit_and_go_on(connection: Any) -> None:
-    """Commit, and do more."""
     database = Database(driver_url("postgresql://nobody@localhost/none"))
     async with AsyncExitStack() as held:
         await database._commit(connection, held)  # pyright: ignore[reportPrivateUsage] - no other way has its moment

@@ -41,7 +41,6 @@ def asked(service: RunningService, page_size: int = 1000, api_key: str | None = 
 
 
 def messages(found: list[Question]) -> list[str | None]:
-    """What was asked; None where it was erased."""
     return [one.get("message") for one in found]
 
 
@@ -63,7 +62,6 @@ def ask_thrice(desk: Desk) -> Desk:
 
 @pytest.fixture
 def people(desk: Desk) -> Desk:
-    """A desk with three questions."""
     return ask_thrice(desk)
 
 

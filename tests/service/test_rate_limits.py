@@ -179,7 +179,6 @@ def test_processes_count_together() -> None:
 
 
 def add_many(counts: Counts, worker: int) -> None:
-    """Add a thousand times to one count."""
     for _ in range(1000):
         counts.add(worker, "address", 1, now=1, seconds=10)
 

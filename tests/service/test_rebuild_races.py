@@ -38,7 +38,6 @@ from tests.service.rebuilds import (
 
 @pytest.fixture
 def race(monkeypatch: pytest.MonkeyPatch) -> Iterator[Race]:
-    """A race that is over at the end of the test."""
     with race_with(monkeypatch) as race:
         yield race
 
@@ -61,7 +60,6 @@ def ready(shelf: Shelf) -> RunningRebuild:
 
 
 async def the_rebuild(runtime: Runtime, organization: UUID) -> RunningRebuild:
-    """The rebuild that runs in an organization."""
     async with runtime.database.transaction(organization) as connection:
         [rebuild] = await queries.list_running(connection, organization)
     return rebuild

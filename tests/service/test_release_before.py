@@ -52,6 +52,7 @@ def walk_main_road(admin: Carrel, ada: Carrel) -> None:
     assert admin.search.search_document_catalog(QUESTION).results == []
 
 
+@pytest.mark.slow
 def test_the_release_before_serves_on_the_new_schema(databases: TestDatabases, tmp_path: Path) -> None:
     """Its main road, from signing in to deleting; started there, it leaves the schema as it is."""
     tree = export_release_before(tmp_path)

@@ -24,7 +24,6 @@ MANY = 60
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[RerankingEndpoint]:
-    """The stand-in."""
     with serving_reranking() as endpoint:
         yield endpoint
 
@@ -46,7 +45,6 @@ def reranked(service_harness: ServiceHarness, endpoint: RerankingEndpoint) -> It
 
 @pytest.fixture(autouse=True)
 def behave(endpoint: RerankingEndpoint, reranked: RunningService) -> None:
-    """Begin with an endpoint that works."""
     reranker = reranked.runtime.reranker
     assert reranker is not None
     reranker.__dict__["_rests_until"] = 0.0
@@ -54,7 +52,6 @@ def behave(endpoint: RerankingEndpoint, reranked: RunningService) -> None:
 
 
 def search(service: RunningService, *, person: str = ANN, **options: Any) -> dict[str, Any]:
-    """The answer to a search of the catalog."""
     body = {"searchQuery": QUERY, "userEmail": person, "searchOptions": options}
     return ok(service.call("search/searchDocumentCatalog", body))
 

@@ -30,7 +30,6 @@ def found(service: RunningService, query: str, *, as_user: str | None = None, **
 
 
 def ids(results: list[dict[str, Any]]) -> list[str]:
-    """The external ids of results."""
     return [result["documentExternalId"] for result in results]
 
 

@@ -45,7 +45,6 @@ def searched(service: RunningService, query: str = "dogs", *, api_key: str | Non
 
 
 def judge(service: RunningService, search_id: str, *, api_key: str | None = None, **body: Any) -> httpx.Response:
-    """Give feedback on a search."""
     body = {"searchId": search_id, "feedback": "THUMBS_UP", **body}
     return service.call("search/submitSearchFeedback", body, api_key=api_key)
 
@@ -57,7 +56,6 @@ def entries(service: RunningService, *search_ids: str) -> list[dict[str, Any]]:
 
 
 def thumbs(service: RunningService, search_id: str) -> str | None:
-    """The feedback that the search log has of a search."""
     [one] = walk(service, "admin/searchLog/query", {"ids": [search_id]}, page_size=100)
     return one.get("feedback")
 

@@ -22,13 +22,11 @@ MONDAY = datetime(2026, 3, 2, tzinfo=UTC)
 
 
 def search(service: RunningService, query: str, *, api_key: str | None = None, **body: Any) -> str:
-    """Search the catalog; the search's id."""
     body = {"searchQuery": query, **body}
     return done(service.call("search/searchDocumentCatalog", body, api_key=api_key))["searchId"]
 
 
 def feedback(service: RunningService, search_id: str, what: str, **body: Any) -> None:
-    """Say what one thinks of a search."""
     done(service.call("search/submitSearchFeedback", {"searchId": search_id, "feedback": what, **body}))
 
 
@@ -38,7 +36,6 @@ def logged(service: RunningService, page_size: int = 1000, **body: Any) -> list[
 
 
 def words(found: list[dict[str, Any]]) -> list[str]:
-    """What was searched for."""
     return [one["query"] for one in found]
 
 
@@ -61,7 +58,6 @@ def kept(module_service: RunningService) -> RunningService:
 
 @pytest.fixture
 def searched(service: RunningService) -> RunningService:
-    """An organization with a log."""
     return a_log(service)
 
 
@@ -220,7 +216,6 @@ def test_a_page_is_one_query_by_an_index(own_service: RunningService) -> None:
 def summary(
     service: RunningService, since: datetime, until: datetime, bucket: str = "day", **options: Any
 ) -> list[dict[str, Any]]:
-    """The buckets from one moment to another."""
     body = {"from": since.isoformat(), "to": until.isoformat(), "bucket": bucket}
     return done(service.call(SUMMARIZE, body, **options))["buckets"]
 

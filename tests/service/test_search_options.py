@@ -11,11 +11,10 @@ import pytest
 
 from carrel.wire.agents import AgentRetrieval
 from service.domains.answering import Exchange, Reply
-from service.domains.search.understanding import by_model
-from service.text.language_models import LanguageModels
 from tests.answering.asking import Library
 from tests.harness.documents import add_to_collection, add_users, create_collection, ok, uploaded
 from tests.harness.jobs import until
+from tests.harness.lazy import lazily
 from tests.harness.model_server import (
     ModelServer,
     fills_in,
@@ -29,11 +28,11 @@ from tests.harness.services import RunningService
 from tests.service.directory import grant
 from tests.service.test_search_collection import a_document, asked, names
 
+language_models = lazily("service.text.language_models")
 ANN = "ann@example.test"
 
 
 def filters(answer: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """The filters that were applied."""
     return [(each["field"], each["operator"], each["value"]) for each in answer["structuredFiltersApplied"]]
 
 
@@ -153,7 +152,9 @@ def reader(shelves: Shelves, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelS
     """A language model that the organization has its queries read by."""
     service = shelves.service
     with serving_model() as server:
-        models = LanguageModels(service.runtime.settings.model_copy(update=server.settings | {"model_api_key": None}))
+        models = language_models.LanguageModels(
+            service.runtime.settings.model_copy(update=server.settings | {"model_api_key": None})
+        )
         monkeypatch.setitem(service.runtime.__dict__, "models", models)
         ok(service.call("admin/organization/update", {"enableQueryModel": True}))
         yield server
@@ -256,7 +257,7 @@ def test_rules_read_a_query_when_the_language_model_is_late(
 ) -> None:
     """A search waits for it for seconds, holds no database connection meanwhile, and then does without."""
     database = shelves.service.runtime.database
-    monkeypatch.setattr(by_model, "SECONDS", 2.0)
+    monkeypatch.setattr("service.domains.search.understanding.by_model.SECONDS", 1.0)
     over = threading.Event()
 
     def wait(_: object) -> None:

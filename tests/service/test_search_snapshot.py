@@ -118,5 +118,4 @@ async def test_the_first_pass_is_an_index_only_scan(
 
 
 def nodes(plan: dict[str, Any]) -> list[dict[str, Any]]:
-    """Every node of a plan."""
     return [plan, *(node for child in plan.get("Plans", []) for node in nodes(child))]

@@ -45,8 +45,6 @@ class StoppedDeployment:
         return settings_for_test(self.data_dir, SecretStr(self.url), secret_key=None)
 
     def start(self, *, given: SecretStr | None = None) -> SecretStr:
-        """Settle the key as a start does."""
-
         async def settle() -> SecretStr:
             try:
                 return await ensure_secret_key(self.database, given=given, data_dir=self.data_dir)
@@ -65,7 +63,6 @@ class StoppedDeployment:
         run_command(environment_without_settings() | environment, "rotate-key", killed_at=KILLS[moment])
 
     def names(self) -> list[str]:
-        """What is in the folder."""
         return sorted(path.name for path in self.data_dir.iterdir())
 
 

@@ -40,7 +40,6 @@ NOBODY = "00000000-0000-7000-8000-000000000000"
 
 @pytest.fixture
 def service(service: RunningService) -> RunningService:
-    """An organization that has service accounts."""
     enable_service_accounts(service)
     return service
 

@@ -23,7 +23,6 @@ OVER = (409, "source_report_over")
 
 @pytest.fixture
 def reporter(service: RunningService) -> Reporter:
-    """A user who is no admin."""
     return Reporter(service, service.new_user("ada@example.test"))
 
 
@@ -193,7 +192,6 @@ def test_a_page_token_is_good_for_its_query_alone(reporter: Reporter) -> None:
 
 
 def requests_about(source: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """A request of every operation that names a source."""
     source_id = source["sourceId"]
     return {
         "reportSourceItems": {"sourceId": source_id, "reportNo": 2, "items": [an_item("z")]},
@@ -386,7 +384,6 @@ def test_a_removed_source_ends_its_report_and_may_come_back(reporter: Reporter) 
 
 @pytest.fixture
 def race(monkeypatch: pytest.MonkeyPatch) -> Iterator[Race]:
-    """A race that is over at the end of the test."""
     with race_with(monkeypatch) as race:
         yield race
 

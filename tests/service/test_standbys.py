@@ -40,7 +40,6 @@ Look = Callable[..., set[str]]
 
 @pytest.fixture(scope="module")
 def servers(service_harness: ServiceHarness) -> Iterator[tuple[Server, Server]]:
-    """A primary and a standby of it."""
     with replicated(1) as (primary, [standby]):
         yield primary, standby
         service_harness.close()
@@ -62,7 +61,6 @@ def started(make_service: Callable[..., RunningService], primary: Server, *urls:
 
 
 def the_standby(service: RunningService) -> Standby:
-    """The first standby."""
     return service.runtime.standbys.all[0]
 
 
@@ -89,7 +87,6 @@ def found(service: RunningService, **members: str) -> set[str]:
 
 
 def listed(service: RunningService, **members: str) -> set[str]:
-    """The ids of the documents that a list has."""
     answer = ok(service.call("catalog/listDocuments", members))
     return {document["documentId"] for document in answer["documents"]}
 
@@ -98,7 +95,6 @@ LOOKS = pytest.mark.parametrize("look", [found, listed])
 
 
 def finds(service: RunningService, document_id: str) -> bool:
-    """Whether the reader finds a document."""
     return document_id in found(service, userEmail=READER)
 
 
@@ -310,7 +306,6 @@ def test_a_mark_is_written_once_and_counts_until_the_next_start(
 
 
 async def ask_position(service: RunningService) -> Position:
-    """Ask the primary for its position."""
     batch = Batch()
     answer = position_queries.ask_position(batch)
     await service.runtime.database.read(None, batch)

@@ -20,12 +20,10 @@ OPERATION = "admin/status/get"
 
 
 def status(service: RunningService, **options: Any) -> dict[str, Any]:
-    """The organization's state."""
     return done(service.call(OPERATION, {}, **options))
 
 
 def instant(text: str) -> datetime:
-    """A time of an answer."""
     return datetime.fromisoformat(text)
 
 
@@ -151,7 +149,6 @@ def a_turn(
     at: datetime,
     failed_at: datetime | None = None,
 ) -> UUID:
-    """A message to an agent, in a conversation of its own."""
     conversation, turn = uuid7(), uuid7()
     connection.execute(
         "INSERT INTO conversations (conversation_id, organization_id, agent_id, principal_id, created_at, updated_at)"

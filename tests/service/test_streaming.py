@@ -25,7 +25,6 @@ from tests.service.test_messages_v1 import answer_again
 
 
 def job(visitor: Visitor) -> str:
-    """A job that has begun."""
     return done(visitor.send())["jobId"]
 
 

@@ -28,7 +28,6 @@ def questions() -> list[dict[str, str]]:
 
 
 def vessels(random: Random) -> Rows:
-    """The vessels of a fleet."""
     ports, masters = ("Bergen", "Oslo", "Tromso", "Molde", "Larvik"), ("Ida Berg", "Kai Lie", "Per Lund", "Siri Aas")
     first, last = ("Northern", "Silver", "Quiet", "Amber", "Blue", "Grey", "Old"), ("Star", "Gull", "Crane", "Heron")
     rows = [

@@ -22,7 +22,6 @@ ADA, BEN = "ada@example.test", "ben@example.test"
 
 
 def comment(service: RunningService, search_id: str, text: str, **body: Any) -> None:
-    """Comment on a search."""
     feedback(service, search_id, "THUMBS_DOWN", comments=text, **body)
 
 

@@ -71,7 +71,6 @@ class Spans:
         return {span.name: (named.get(span.parent_span_id.hex(), "?"), process) for process, span in found}
 
     def attributes(self, name: str) -> dict[str, Any]:
-        """Return the attributes of a span of this name."""
         return next(
             {each.key: each.value.string_value or each.value.int_value for each in span.attributes}
             for _, span in self._all()

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, ModelRateLimitError, ModelServerError
 
 from service.domains.answering.history import select_history
 from service.domains.answering.models import Exchange
@@ -18,6 +17,9 @@ from service.domains.search.understanding.following import complete_question, fi
 from service.platform.settings import Settings
 from service.text.embedding import WordPieces
 from service.text.embedding.weights import locate
+from tests.harness.lazy import lazily
+
+exceptions = lazily("pydantic_ai.exceptions")
 
 LEANING = [
     *("And how long does it take?", "What about overtime?", "Und wie lange dauert das?", "And part-time?"),
@@ -182,19 +184,19 @@ def test_an_endpoint_that_is_no_address_is_refused_before_the_start(url: str) ->
     assert url not in str(refused.value)
 
 
-def http_error(kind: type[ModelRateLimitError | ModelServerError], **headers: str) -> ModelHTTPError:
-    """An endpoint's error."""
+def http_error(kind: str, **headers: str) -> Exception:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return ModelHTTPError.for_category(kind, status_code=500, model_name="m", headers=named)
+    category = getattr(exceptions, kind)
+    return exceptions.ModelHTTPError.for_category(category, status_code=500, model_name="m", headers=named)
 
 
 def test_a_pause_is_what_the_endpoint_asks_for_or_grows() -> None:
-    assert pause_after(http_error(ModelRateLimitError, Retry_After="3"), attempt=1) == 3
-    assert pause_after(http_error(ModelRateLimitError, Retry_After="21"), attempt=1) is None
-    assert pause_after(ModelAPIError("m", "malformed"), attempt=1) is None
+    assert pause_after(http_error("ModelRateLimitError", Retry_After="3"), attempt=1) == 3
+    assert pause_after(http_error("ModelRateLimitError", Retry_After="21"), attempt=1) is None
+    assert pause_after(exceptions.ModelAPIError("m", "malformed"), attempt=1) is None
     assert pause_after(ValueError(), attempt=1) is None
     for attempt, longest in ((1, 0.5), (2, 1.0), (3, 2.0), (30, LONGEST_PAUSE_SECONDS)):
-        pause = pause_after(http_error(ModelServerError), attempt=attempt)
+        pause = pause_after(http_error("ModelServerError"), attempt=attempt)
         assert longest / 2 <= pause <= longest
 
 

@@ -41,7 +41,6 @@ NOW = datetime.now(UTC)
 
 
 def segment(number: int) -> str:
-    """The name of a segment of the log."""
     return segment_name(1, number, segment_bytes=SEGMENT)
 
 
@@ -88,7 +87,6 @@ def archive(tmp_path: Path) -> Archive:
 
 
 def put_file(archive: Archive, folder: Path, content: str) -> bytes:
-    """Put a file into an archive, as if a month ago."""
     name = sha256(content.encode()).digest()
     archive.files.write(name, iter([content.encode()]))
     then = (NOW - timedelta(days=30)).timestamp()
@@ -332,7 +330,6 @@ def test_copying_can_be_ended_within_a_file(tmp_path: Path, monkeypatch: pytest.
 
 @contextmanager
 def archiving(tmp_path: Path, work: Callable[[], None]) -> Generator[tuple[ForkedProcess, socket]]:
-    """Archive in a process of its own; `work` is what opens the archive there."""
     ours, theirs = socketpair()
     settings = Settings(data_dir=tmp_path, archive_url="file:///archive")
 

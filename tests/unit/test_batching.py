@@ -44,7 +44,6 @@ MakeBatcher = Callable[..., Batcher]
 
 @pytest.fixture
 def stand_in() -> StandIn:
-    """What the batchers of the test run."""
     return StandIn()
 
 
@@ -65,7 +64,6 @@ async def make_batcher(stand_in: StandIn) -> AsyncIterator[MakeBatcher]:
 
 @pytest.fixture
 def batcher(make_batcher: MakeBatcher) -> Batcher:
-    """A batcher of one worker."""
     return make_batcher()
 
 

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from bench.query_model import values_in
 from carrel.wire.search import FilterOperator
 from service.domains.search.understanding.checking import StatedCondition, check_conditions, check_questions
 from service.domains.search.understanding.extraction import extract_questions
+from tests.harness.lazy import lazily
 from tests.unit.test_drawing_conditions import QUESTIONS, SET, TODAY
 
+query_model = lazily("bench.query_model")
 ORDINARY: dict[str, Any] = {
     "fields": {
         **dict.fromkeys(("team", "status"), "STRING"),
@@ -33,7 +34,9 @@ def check(query: str, *stated: tuple[str, str, str, str], corpus: str = "sample"
         StatedCondition(field=field, operator=FilterOperator(operator), value=value, words=words)
         for field, operator, value, words in stated
     ]
-    checked = check_conditions(conditions, query, fields=about["fields"], values=values_in(about, query), today=TODAY)
+    checked = check_conditions(
+        conditions, query, fields=about["fields"], values=query_model.values_in(about, query), today=TODAY
+    )
     assert all(each.words in query for each in checked)
     return [[each.field, each.operator.value, each.value] for each in checked]
 
@@ -158,7 +161,7 @@ def test_a_model_that_states_whatever_it_can_narrows_nothing() -> None:
         about = SET["corpora"][corpus]
         words = question.split()
         parts = [" ".join(words[at : at + size]) for size in (1, 4) for at in range(len(words) - size + 1)]
-        named = {value for known in values_in(about, question).values() for _, value in known}
+        named = {value for known in query_model.values_in(about, question).values() for _, value in known}
         values = {"BOOLEAN": ["true"], "DATETIME": ["2025-01-01"], "INT": ["20"], "DOUBLE": ["5"], "STRING": named}
         for field, kind in about["fields"].items():
             for value, part in product(values[kind], parts):

@@ -42,12 +42,10 @@ def seeded(number: int) -> Random:
 
 
 def chunks_of(blocks: Sequence[Block], title: str = "A title") -> list[Chunk]:
-    """Chunk a document."""
     return chunk_blocks(blocks, title=title, tokenizer=TOKENIZER)
 
 
 def paragraph(seed: Random, sentences: int) -> str:
-    """Make so many sentences up."""
     return " ".join(" ".join(seed.choices(WORDS, k=seed.randint(6, 22))).capitalize() + "." for _ in range(sentences))
 
 

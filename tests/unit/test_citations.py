@@ -42,7 +42,6 @@ REPLY = (
 
 
 def checked(text: str, *, passages: Sequence[Passage] = PASSAGES, known: Sequence[str] = ()) -> Checked:
-    """The text, checked against the passages."""
     return check(text, passages=passages, known=known)
 
 

@@ -48,7 +48,6 @@ def test_counts_add_up() -> None:
 
 @pytest.fixture
 def _blue(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What no command foresees."""
     monkeypatch.setattr("cli.app.app", Mock(side_effect=RuntimeError("out of\nthe blue")))
     monkeypatch.delenv("CARREL_LOG", raising=False)
 

@@ -28,7 +28,6 @@ class Caller:
     gone: list[bool] = field(default_factory=list[bool])
 
     def abort(self) -> None:
-        """Go."""
         self.gone.append(True)
 
 
@@ -48,7 +47,6 @@ def sending(connections: Connections, origin: str = HERE, *, is_slow: bool = Fal
 
 
 def from_anywhere(most: int) -> Connections:
-    """Connections that are bounded in all alone."""
     return Connections(most, is_shared=lambda _: True)
 
 

@@ -33,7 +33,6 @@ def target(**members: Any) -> Target:
 
 
 def mapped(_id: Any = "a", _target: Target | None = None, **fields: Any) -> MappedDocument:
-    """What a document with these fields is mapped to."""
     whole = {"title": "A title", "text": "A text.", **fields}
     return map_document(SourceDocument(SourceId(_id), whole, 1), _target or target())
 
@@ -215,7 +214,6 @@ def test_filters_are_extended_json() -> None:
 
 
 def nested(depth: int) -> dict[str, Any]:
-    """A filter nested so deep."""
     return {"$and": [nested(depth - 1)]} if depth else {"a": 1}
 
 

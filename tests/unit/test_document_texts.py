@@ -16,14 +16,12 @@ from service.text.extraction import Block, iterate_blocks, pack_blocks
 
 
 def stored(*blocks: Block) -> StoredText:
-    """A document with these blocks."""
     now = datetime.now(UTC)
     return StoredText(UUID(int=1), "Sheet", None, {}, now, 1, "text/csv", pack_blocks(blocks) if blocks else None)
 
 
 @pytest.fixture
 def unpacked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The thread in which each block was unpacked."""
     threads: list[str] = []
 
     def noting(packed: bytes) -> Iterator[Block]:

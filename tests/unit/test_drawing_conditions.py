@@ -23,7 +23,6 @@ QUESTIONS: list[dict[str, Any]] = SET["questions"]
 
 
 def draw(question: str, corpus: str = "sample") -> list[list[str]]:
-    """The conditions of a question over a corpus."""
     about = SET["corpora"][corpus]
     asked = read_query(question, about["fields"])
     if asked is None:

@@ -27,7 +27,6 @@ class StandIn:
         self.dies = dies
 
     async def embed(self, texts: Sequence[Tokens], *, in_background: bool) -> Rows:
-        """Return the rows."""
         first = int(texts[0][0])
         if self.dies:
             os.kill(os.getpid(), signal.SIGKILL)

@@ -39,7 +39,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def exact(folder: Path) -> Session:
-    """The fp32 graph."""
     return Session(prepare(folder, "fp32", files=locate()))
 
 
@@ -58,11 +57,9 @@ class PlainBert:
         }
 
     def linear(self, value: Array, name: str) -> Array:
-        """Multiply and add."""
         return value @ self.weights[f"{name}.weight"].T + self.weights[f"{name}.bias"]
 
     def norm(self, value: Array, name: str) -> Array:
-        """Normalise each row."""
         centred = value - value.mean(axis=-1, keepdims=True)
         scaled = centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-12)
         return scaled * self.weights[f"{name}.weight"] + self.weights[f"{name}.bias"]

@@ -35,7 +35,6 @@ def body(xml: str) -> bytes:
 
 
 def words(text: str) -> str:
-    """Return a Word paragraph."""
     return f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p>"
 
 
@@ -247,17 +246,14 @@ def test_numbers_of_charts_are_as_they_are_shown(texts):
 
 
 def item(text: str, inner: str = "", **attributes: str) -> str:
-    """Return an item of a list."""
     return f"<text:list-item {said(attributes)}><text:p>{text}</text:p>{inner}</text:list-item>"
 
 
 def listed(*items: str, **attributes: str) -> str:
-    """Return a list."""
     return f"<text:list {said(attributes)}>{''.join(items)}</text:list>"
 
 
 def said(attributes: dict[str, str]) -> str:
-    """Return attributes as they are written."""
     return " ".join(f'text:{name.replace("_", "-")}="{value}"' for name, value in attributes.items())
 
 

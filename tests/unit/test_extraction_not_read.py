@@ -43,7 +43,6 @@ def not_read(extract):
 
 
 def picture(shade: int = 90) -> io.BytesIO:
-    """Return a PNG picture."""
     return io.BytesIO(made_files.picture((shade, 120, 60), 40))
 
 

@@ -27,7 +27,6 @@ def blocks_of(extract):
 
 
 def page() -> FPDF:
-    """A document with a page to write on."""
     document = FPDF()
     document.add_page()
     document.set_font("Helvetica", size=10)
@@ -35,7 +34,6 @@ def page() -> FPDF:
 
 
 def add_table(document: FPDF, rows: Sequence[Sequence[str]], **options: object) -> None:
-    """Draw a table."""
     with document.table(**options) as table:  # pyright: ignore[reportArgumentType]
         for cells in rows:
             row = table.row()
@@ -44,7 +42,6 @@ def add_table(document: FPDF, rows: Sequence[Sequence[str]], **options: object) 
 
 
 def rows_of(blocks: Sequence[Block]) -> list[str]:
-    """The table rows alone."""
     return [block.text for block in blocks if block.kind == "table_row"]
 
 

@@ -31,7 +31,6 @@ class Followed:
         self.tries = 0
 
     async def register(self, entries: Sequence[Entry], **_: object) -> list[str]:
-        """Stand where Prefect is."""
         self.tries += 1
         if self.troubles:
             raise self.troubles.pop(0)
@@ -39,7 +38,6 @@ class Followed:
         return ["old"]
 
     async def until(self, condition: Any) -> None:
-        """Wait until this holds."""
         async with asyncio.timeout(20):
             while not condition():  # noqa: ASYNC110 - what happens has no event
                 await asyncio.sleep(0.01)

@@ -24,7 +24,6 @@ from flows.operations.summary import summarize
 
 @contextmanager
 def begun(folder: Path) -> Iterator[Ledger]:
-    """A ledger in the folder, with a run begun on it or taken up."""
     with Ledger.at(folder, target="http://x", source="/library") as opened:
         opened.begin()
         yield opened
@@ -32,7 +31,6 @@ def begun(folder: Path) -> Iterator[Ledger]:
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    """A ledger with a run begun on it."""
     with begun(tmp_path) as opened:
         yield opened
 

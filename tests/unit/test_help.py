@@ -56,7 +56,6 @@ def reasons() -> set[str]:
 
 @pytest.fixture(scope="module")
 def pages() -> list[DocumentationPage]:
-    """Every page of help."""
     return [page for _section, found in contents() for page in found]
 
 

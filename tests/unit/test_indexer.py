@@ -29,7 +29,6 @@ class NoDatabase:
 
     @asynccontextmanager
     async def transaction(self, *_: object, **__: object) -> AsyncGenerator[None]:
-        """Open nothing."""
         await asyncio.sleep(0)
         yield
 
@@ -44,12 +43,10 @@ async def indexer() -> AsyncGenerator[Indexer]:
 
 @pytest.fixture
 def replace(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, object], None]:
-    """Replace what feeds the indexer."""
     return lambda name, value: monkeypatch.setattr(f"service.index.ingestion.feeding.{name}", value)
 
 
 def begin(indexer: Indexer, organization_id: UUID, number: int, *, packed_bytes: int, lane: Lane | None = None) -> Any:
-    """Take a document up."""
     claimed = PendingWork(UUID(int=number), (1,), packed_bytes)
     return indexer.take_up(organization_id, claimed, lane=lane)
 

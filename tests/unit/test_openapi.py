@@ -32,18 +32,15 @@ SHARED = {
 
 @cache
 def description(version: str | None) -> dict[str, Any]:
-    """The whole description, or that of one version."""
     return json.loads(read_description(version))
 
 
 @pytest.fixture(params=VERSIONS)
 def document(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """Each of the descriptions."""
     return description(request.param)
 
 
 def operations(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The operations by their ids."""
     every = [one for item in document["paths"].values() for one in item.values()]
     found = {one["operationId"]: one for one in every}
     assert len(found) == len(every)
@@ -51,7 +48,6 @@ def operations(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def objects(value: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every JSON object in a document with its path."""
     if isinstance(value, dict):
         yield path, value
         for key, member in value.items():

@@ -39,7 +39,6 @@ class Application:
 
     @asynccontextmanager
     async def open(self, _: Settings, **parts: object) -> AsyncGenerator["Application"]:
-        """Open it, and close what was opened."""
         del parts
         try:
             await self._wait("opening")

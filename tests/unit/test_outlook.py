@@ -39,7 +39,6 @@ def mail(subject: str = "Pears für Łódź", forwarded: EmailMessage | None = N
 
 
 def read(folder: Path, name: str, content: bytes) -> tuple[Extraction, list[ContainedFile]]:
-    """Read a message and all that it carries."""
     path = made_files.saved(folder, name, content)
     return parse_file(path, name, Limits()), read_files(path, name, Limits(), start=0, most=None, largest=1 << 20)
 

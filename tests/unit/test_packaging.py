@@ -26,7 +26,6 @@ def _build(folder: Path, into: Path) -> "subprocess.CompletedProcess[str]":
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the SDK's wheel."""
     into = tmp_path_factory.mktemp("wheel")
     built = _build(ROOT / "client", into)
     assert built.returncode == 0, built.stdout + built.stderr

@@ -16,7 +16,6 @@ OPERATION = "admin/users/list"
 
 
 def a_caller(**changes: object) -> Caller:
-    """Somebody of an organization with a key of its own."""
     principal_id = uuid4()
     caller = Caller(
         organization_id=uuid4(),
@@ -34,13 +33,11 @@ def a_caller(**changes: object) -> Caller:
 
 
 def read(caller: Caller, token: str | None = None, *, operation: str = OPERATION, **query: object) -> Cursor:
-    """The cursor of a request for users."""
     request = AdminUsersListRequest(page_token=token, **query)  # pyright: ignore[reportArgumentType]
     return Cursor.read(caller, operation=operation, request=request)
 
 
 def token_of(caller: Caller, **query: object) -> str:
-    """The token of a second page."""
     page = read(caller, **query).page([str(uuid4()) for _ in range(11)], position=lambda item: [item])
     return page.next_page_token
 

@@ -39,7 +39,6 @@ BLOCKS = st.lists(
 
 
 def place(**members: object) -> PassagePlace:
-    """A place; `row` is the number of its only row."""
     if row := members.pop("row", None):
         members["rows"] = Rows(first=row, last=row)
     return PassagePlace(**members)
@@ -168,7 +167,6 @@ def joined(*lines: Line) -> Block:
 
 
 def place_of(block: Block, part: str) -> PassagePlace:
-    """The place of a part of a block's text."""
     return join_places([cut_block(block, part, block.text.index(part))], starts=[0], media_type="application/pdf")
 
 

@@ -24,7 +24,6 @@ Answer = Callable[[httpx.Request], httpx.Response]
 
 
 def embedder(answer: Answer, *, ask_for_dimensions: bool = True, workers: int = 1) -> RemoteEmbedder:
-    """Make an embedder of an endpoint that answers so."""
     return RemoteEmbedder(
         url="http://models.test/v1",
         api_key=SecretStr("sk-not-to-be-seen"),
@@ -50,7 +49,6 @@ def good(request: httpx.Request) -> httpx.Response:
 
 
 def one_vector(numbers: list[float]) -> httpx.Response:
-    """An answer of one vector."""
     return httpx.Response(200, json={"data": [{"index": 0, "embedding": numbers}]})
 
 

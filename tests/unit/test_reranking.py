@@ -21,14 +21,12 @@ SCORES = {0: 0.0, 1: 2.0, 2: -1.0, 3: 1.0}
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[RerankingEndpoint]:
-    """The stand-in."""
     with serving_reranking() as endpoint:
         yield endpoint
 
 
 @pytest.fixture(autouse=True)
 def behave(endpoint: RerankingEndpoint) -> None:
-    """Begin with an endpoint that works."""
     endpoint.behave()
 
 
@@ -50,7 +48,6 @@ async def score(
 
 
 def rows(*pairs: tuple[int, float], name: str = "relevance_score", within: str = "results") -> Answer:
-    """An answer with these scores by index."""
     return 200, {within: [{"index": index, name: value} for index, value in pairs]}
 
 

@@ -38,7 +38,6 @@ def both_legs(shape: Shape) -> sql.AnySelect:
 
 
 def text_of(statement: sql.AnySelect) -> str:
-    """The statement as PostgreSQL gets it."""
     return str(statement.compile(dialect=postgresql.dialect()))
 
 

@@ -10,12 +10,10 @@ ENGLISH = "english"
 
 
 def terms(*words: str) -> set[int]:
-    """The terms of words."""
     return {term_of(word, ENGLISH) for word in words}
 
 
 def shown(text: str, *words: str) -> Passage:
-    """The passage of a text that is shown of a search for words."""
     return snippet_of(text, terms(*words), stemmings=[ENGLISH])
 
 

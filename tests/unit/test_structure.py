@@ -94,12 +94,10 @@ def query_functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunction
 
 
 def names_in(node: ast.AST) -> set[str]:
-    """Every name that is used."""
     return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
 
 
 def parameters_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
-    """The names of all parameters."""
     return {one.arg for one in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]}
 
 
@@ -115,7 +113,6 @@ def test_every_query_is_bound_to_an_organization_or_a_caller() -> None:
 
 
 def parameters_in(statement: ClauseElement) -> set[str]:
-    """The names of a statement's parameters."""
     return set(statement.compile(dialect=postgresql.dialect()).params)
 
 

@@ -31,7 +31,6 @@ class Application:
         self.protocols: set[Any] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
         del scope, receive
         try:
             await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"600000")]})
@@ -62,7 +61,6 @@ class BrokenApplication(Application):
 
 @asynccontextmanager
 async def serving(application: Application) -> AsyncGenerator[tuple[Connections, socket.socket]]:
-    """Serve the application; gives its connections, and one of them."""
     connections = Connections(10)
     server = Server(server_config(Settings(port=0), application), connections)
     # A connection whose answer the system has taken whole is an idle one.
@@ -93,7 +91,6 @@ def on_its_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[...,
 
 
 async def until(claim: Callable[[], bool]) -> None:
-    """Wait until something is so."""
     deadline = time.monotonic() + SECONDS
     while not claim():
         assert time.monotonic() < deadline, "it never came to be"

@@ -21,7 +21,6 @@ class Application:
         self.answered = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
         self.entered += 1
         if scope["path"] == "/upload":
             await self.known.wait()

@@ -127,7 +127,6 @@ class Module:
 
     @cached_property
     def tree(self) -> ast.Module:
-        """The parsed source."""
         return parse(self.source)
 
     @cached_property
@@ -178,13 +177,11 @@ class Module:
 
 @cache
 def parse(source: str) -> ast.Module:
-    """Parse a module's source once."""
     return parse_python(source)
 
 
 @cache
 def names_in(node: ast.AST) -> tuple[str, ...]:
-    """Every name that is used, as often as it is."""
     return tuple(one.id for one in ast.walk(node) if isinstance(one, ast.Name))
 
 

@@ -39,7 +39,6 @@ def offered(
 
 
 def drop(page: Page, *files: tuple[str, bytes, str]) -> Page:
-    """Drop files on the page."""
     return page.file_uploader[0].set_value(list(files)).run()
 
 
@@ -50,7 +49,6 @@ def name_place(page: Page, place: str) -> Page:
 
 
 def plan(page: Page) -> Page:
-    """Ask for the plan."""
     return page.press("Show the plan")
 
 
@@ -60,12 +58,10 @@ def start(page: Page) -> Page:
 
 
 def run_of(page: Page) -> str:
-    """The run that the page's address names."""
     return page.address["run"]
 
 
 def bar(page: Page) -> str:
-    """What stands in the page's progress bar."""
     return str(page.get("progress")[0].proto.text)
 
 

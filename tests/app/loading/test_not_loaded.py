@@ -21,7 +21,6 @@ def a_reporter(service: RunningService, api_key: str | None = None) -> Reporter:
 
 @pytest.fixture
 def reporter(house: LoadingHouse) -> Reporter:
-    """Who reports the test's source."""
     return a_reporter(house.service)
 
 

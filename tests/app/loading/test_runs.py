@@ -127,7 +127,6 @@ def test_a_run_that_is_removed_while_it_is_watched_is_said(
 
 
 def test_more_failures_of_a_sync_are_where_they_are(house: LoadingHouse) -> None:
-    """Not in the quarantine, which has none of them."""
     with offered(house.prefect, "docstore-sync") as syncing:
         run = house.prefect.start(syncing, {"source": "Articles"})
         house.prefect.tell(run, Summary(documents=9, failed=5), phase="done", failures=[FAILURE] * 2)

@@ -14,7 +14,6 @@ LOAD, REMOVE = "Load the sample …", "Remove the sample …"
 
 
 def upload(client: Carrel, row: dict[str, str], collection: Any) -> None:
-    """Upload a document as the run does."""
     groups = {group.name: group.id for group in client.admin.groups.list()}
     client.catalog.upload_file(
         FOLDER / row["path"],
@@ -27,7 +26,6 @@ def upload(client: Carrel, row: dict[str, str], collection: Any) -> None:
 
 
 def names(items: Any) -> set[str]:
-    """The names of groups or people."""
     return {one.name for one in items}
 
 

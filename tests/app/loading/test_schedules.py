@@ -43,7 +43,6 @@ def _open(house: LoadingHouse, schedule: str, **address: str) -> Page:
 
 
 def _fill(page: Page, label: str, value: object) -> Page:
-    """Fill the one field of this label."""
     return page.field(label).set_value(value).run()
 
 
