@@ -117,7 +117,7 @@ async def test_a_run_that_could_take_nothing_fails_the_flow(
         await docstore_sync("things")
 
 
-@pytest.mark.usefixtures("prefect_api", "flow_settings")
+@pytest.mark.usefixtures("prefect_api", "small_disk", "flow_settings")
 async def test_a_run_without_room_for_its_files_fails_the_flow(
     small_disk: Path, service: RunningService, mongo: MongoServer
 ) -> None:

@@ -142,10 +142,13 @@ def test_of_many_that_begin_at_once_one_has_the_source(open_ledger: Open) -> Non
     with ExitStack() as opened, ThreadPoolExecutor(6) as pool:
 
         def begin(_: int) -> bool:
+            ledger = open_ledger()
             try:
-                opened.enter_context(open_ledger()).begin()
+                ledger.begin()
             except SourceBusyError:
+                ledger.close()
                 return False
+            opened.callback(ledger.close)
             return True
 
         assert sorted(pool.map(begin, range(6))) == [False] * 5 + [True]

@@ -96,7 +96,6 @@ def _reasons(outcome: Outcome) -> dict[str, str]:
     return {Path(row["place"]).name: row["code"] for row in rows}
 
 
-@pytest.mark.slow
 async def test_the_others_arrive_and_each_poisoned_one_is_named_and_can_be_mended(source: Source) -> None:
     """Each poisoned file costs itself alone, keeps its reason over runs, is sent only once, and can be mended."""
     outcome = await source.load()
