@@ -67,9 +67,10 @@ class Fatal(BaseException):
 
 
 @pytest.fixture
-def service(own_service: RunningService) -> RunningService:
+def service(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> RunningService:
     """A service with a database of its own, because these tests look at all its tasks, workers and organizations."""
-    return own_service
+    monkeypatch.setattr("service.runtime.jobs.worker.RESTART_SECONDS", 0.05)
+    return request.getfixturevalue("own_service")
 
 
 def test_whatever_ends_a_task_it_is_started_again(harness_loop: LoopThread) -> None:
@@ -254,6 +255,7 @@ async def test_a_task_that_loses_a_cancellation_is_ended_all_the_same(monkeypatc
     assert lost == ["one"]
 
 
+@pytest.mark.slow
 def test_every_task_of_a_service_works_again_after_it_was_cancelled(
     make_service: Callable[..., RunningService], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -277,17 +279,17 @@ def test_every_task_of_a_service_works_again_after_it_was_cancelled(
         assert f'carrel_background_restarts_total{{task="{name}"}} 1.0' in metrics
 
 
-@pytest.mark.parametrize("name", ["update_heartbeats", "listener", "worker loop"])
-def test_a_worker_that_lost_a_part_begins_anew(service: RunningService, name: str) -> None:
+def test_a_worker_that_lost_a_part_begins_anew(service: RunningService) -> None:
     """A worker without its heartbeat would be taken for dead, and its jobs be run twice: it ends, and is replaced."""
-    until(lambda: len(worker_ids(service)) == len(WORKERS))
-    before = worker_ids(service)
 
-    async def cancel_parts() -> None:
-        await cancel([task for task in asyncio.all_tasks() if task.get_name() == name])
+    async def parts(name: str) -> "list[asyncio.Task[Any]]":
+        return [task for task in asyncio.all_tasks() if task.get_name() == name]
 
-    service.run(cancel_parts())
-    until(lambda: len(worker_ids(service) - before) == len(WORKERS))
+    for name in ("update_heartbeats", "listener", "worker loop"):
+        until(lambda name=name: len(service.run(parts(name))) == len(WORKERS))
+        before = worker_ids(service)
+        service.run(cancel(service.run(parts(name))))
+        until(lambda before=before: len(worker_ids(service) - before) == len(WORKERS))
 
 
 def test_no_task_of_the_service_is_made_without_a_supervisor() -> None:

@@ -158,6 +158,7 @@ def test_a_backup_is_its_owners_alone_and_never_overwritten(
     assert list(deployment.archive.parent.iterdir()) == [deployment.archive]
 
 
+@pytest.mark.slow
 def test_everything_the_backups_moment_knew_is_back(deployment: Deployment, restored: ServiceProcess) -> None:
     """People, groups, memberships, keys, service accounts and what grants let people read; and the audit log."""
     assert answers(restored, deployment.secrets) == deployment.before
@@ -168,6 +169,7 @@ def test_everything_the_backups_moment_knew_is_back(deployment: Deployment, rest
     assert {"user.create", "apiKey.create", "group.create", "organization.create"} <= {one["action"] for one in now}
 
 
+@pytest.mark.slow
 def test_credentials_work_as_before(deployment: Deployment, restored: ServiceProcess) -> None:
     assert restored.call("catalog/listDocuments", api_key=deployment.secrets["ada"]).status_code == 200
     scope = code(restored.call("admin/users/list", api_key=deployment.secrets["token"]))
@@ -175,6 +177,7 @@ def test_credentials_work_as_before(deployment: Deployment, restored: ServicePro
     assert scope[0] == 403
 
 
+@pytest.mark.slow
 def test_every_document_is_found_and_downloads_as_it_was_sent(deployment: Deployment, restored: ServiceProcess) -> None:
     """Whatever was acknowledged before the backup began is there, and whatever is there is whole."""
     found = documents(restored)
@@ -189,6 +192,7 @@ def test_every_document_is_found_and_downloads_as_it_was_sent(deployment: Deploy
         assert hits[0]["documentId"] == found[name], name
 
 
+@pytest.mark.slow
 def test_the_restored_service_goes_on(restored: ServiceProcess) -> None:
     upload(restored, "afterwards")
     word = hashlib.sha256(b"afterwards").hexdigest()[:12]
@@ -196,6 +200,7 @@ def test_the_restored_service_goes_on(restored: ServiceProcess) -> None:
     assert hits[0]["documentId"] == documents(restored)["afterwards"]
 
 
+@pytest.mark.slow
 def test_row_level_security_and_rights_are_as_before(deployment: Deployment, restored: ServiceProcess) -> None:
     with (
         deployment.process.database_server().connect("carrel") as then,
@@ -221,6 +226,7 @@ def refused(capsys: pytest.CaptureFixture[str], data_dir: Path, *arguments: str)
     return said.err
 
 
+@pytest.mark.slow
 def test_a_restore_wants_an_empty_folder(
     deployment: Deployment, restored: ServiceProcess, capsys: pytest.CaptureFixture[str]
 ) -> None:

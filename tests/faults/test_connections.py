@@ -9,7 +9,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,7 +17,7 @@ import pytest
 from service.web.connections import Connections
 from service.web.listener import PAUSE_SECONDS, Listener
 from tests.harness.jobs import until
-from tests.harness.processes import ServiceProcess, environment_without_settings, fork_server
+from tests.harness.processes import ServiceProcess
 from tests.harness.services import API_KEY
 
 SEARCH = "search/searchDocumentCatalog"
@@ -161,7 +160,7 @@ def test_half_sent_requests_leave_descriptors_for_the_service(limited: Callable[
     assert ("pressedAt" in calm, calm["refused"], calm["evicted"]) == (False, 0, 0)
     before = service.descriptors()
     with crowd(service, 1400, head=HALF_SENT_HEAD):
-        assert statuses(service, seconds=8) == {200}
+        assert statuses(service, seconds=6) == {200}
         assert service.descriptors() < SMALL[1] - 100
     assert statuses(service, seconds=1) == {200}
     # Beside the crowd's, there are at most connections of the database that were opened for the callers.
@@ -201,15 +200,6 @@ def test_a_caller_notices_little_of_half_open_connections_and_slow_uploads(
     usual += search_seconds(service)
     assert statistics.median(under_pressure) < 5 * statistics.median(usual) + 0.5
     assert ("carrel_connections_evicted_total 0.0" in evicted) == (limits == LARGE)
-
-
-def test_a_limit_too_small_to_work_is_refused(tmp_path: Path) -> None:
-    environment = environment_without_settings() | {"CARREL_DATA_DIR": str(tmp_path), "CARREL_PORT": "0"}
-    ended = fork_server().run("-c", LIMITED, "128", "128", environment=environment, timeout=100)
-    assert ended.returncode == 1
-    assert "may have 128 files open" in ended.stderr
-    assert "LimitNOFILE" in ended.stderr
-    assert "Traceback" not in ended.stderr
 
 
 async def test_a_listener_survives_that_descriptors_are_used_up() -> None:

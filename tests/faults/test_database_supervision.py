@@ -62,7 +62,7 @@ def test_a_service_that_can_open_nothing_leaves_its_database_alone(service_proce
     pid_file = service.data_dir / "postgres" / PID_FILE
     recorded = pid_file.read_text()
     with without_descriptors(service.process.pid):
-        time.sleep(4)  # some looks of the supervisor, one a second
+        time.sleep(2.5)  # some looks of the supervisor, one a second
         assert pid_file.exists()
         assert pid_file.read_text() == recorded
     until(lambda: service.http.post(ORGANIZATION, json={}).status_code == 200)
@@ -102,6 +102,7 @@ def test_another_clusters_server_is_not_ones_own(
     assert other.is_running()
 
 
+@pytest.mark.slow
 def test_an_emptied_process_file_is_no_proof(server: EmbeddedPostgres, tmp_path: Path) -> None:
     """Where the file says nothing, a server that works in the folder is left alone; without one, it starts."""
     pid_file = tmp_path / "postgres" / PID_FILE
@@ -158,6 +159,7 @@ def test_a_start_that_fails_behind_its_server_stops_it(tmp_path: Path, monkeypat
     assert EmbeddedPostgres(tmp_path).process() is None
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root runs PostgreSQL as another user")
 def test_roots_cluster_lies_in_a_folder_only_root_may_enter(tmp_path: Path) -> None:
     """A private data folder has its cluster in it, which goes with the folder; no permission is widened."""

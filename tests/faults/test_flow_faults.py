@@ -73,20 +73,6 @@ def test_one_document_that_never_arrives_costs_itself(service: ServiceProcess, p
     is_the_source(service, loader)
 
 
-def test_a_service_that_stays_away_ends_the_run_in_words(service: ServiceProcess, proxy: Proxy, tmp_path: Path) -> None:
-    loader = Loader(tmp_path, proxy.base_url, name="away", outage_seconds=1)
-    loader.write(20)
-    proxy.away = True
-    ended = loader.run("--direct")
-    assert ended.code == 4, ended
-    assert ended.said["outcome"] == "service_down"
-    assert "Run again" in ended.said["message"]
-    proxy.away = False
-    again = loader.run("--direct")
-    assert (again.code, again.said["created"]) == (0, 20)
-    is_the_source(service, loader)
-
-
 def test_an_address_where_nobody_is_is_said_while_the_run_waits(tmp_path: Path) -> None:
     """A wrong address looks like a service that is away, so the run names it long before it gives up."""
     loader = Loader(tmp_path, NOBODY_LISTENS, name="nobody", outage_seconds=6)
@@ -94,12 +80,3 @@ def test_an_address_where_nobody_is_is_said_while_the_run_waits(tmp_path: Path) 
     ended = loader.end(loader.start("--direct", machine=False))
     assert ended.code == 4, ended
     assert f"waiting for the service: No whole answer from {NOBODY_LISTENS} " in ended.errors
-
-
-def test_a_slow_answer_is_no_outage(service: ServiceProcess, proxy: Proxy, tmp_path: Path) -> None:
-    loader = Loader(tmp_path, proxy.base_url, name="loris")
-    loader.write(20)
-    proxy.rates = {Fault.SLOW_LORIS: 1.0}
-    ended = loader.run("--direct")
-    assert (ended.code, ended.said["created"], proxy.count(UPLOAD)) == (0, 20, 20)
-    is_the_source(service, loader)

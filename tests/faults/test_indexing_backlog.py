@@ -26,7 +26,7 @@ from tests.harness.services import RunningService
 from tests.harness.threads import going_on
 from tests.service.directory import another_organization
 
-SECONDS_A_TEXT = 0.05
+SECONDS_A_TEXT = 0.02
 # What one organization has at work at most, and what requests that come at the same moment may add.
 MOST_AT_WORK = 18 + 5
 UPLOADERS, SEARCHERS = 6, 64
@@ -256,6 +256,7 @@ REFUSE_UPDATES = """
 """
 
 
+@pytest.mark.slow
 def test_a_start_goes_on_when_an_organizations_claims_can_not_be_released(
     service_process: Callable[..., ServiceProcess],
 ) -> None:

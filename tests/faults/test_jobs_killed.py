@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
+import psutil
 import pytest
 from sqlalchemy import URL
 
@@ -156,13 +157,16 @@ def pid(process: ServiceProcess) -> int:
 
 
 def kill_service(process: ServiceProcess) -> None:
-    """Kill the service alone."""
+    """Kill the service alone; its worker, which would go on with the job, has ended then."""
+    workers = process.parts("worker")
     process.kill()
+    _, alive = psutil.wait_procs(workers, timeout=SECONDS)
+    assert not alive
 
 
 def kill_both(process: ServiceProcess) -> None:
     """Kill service and database, as a power cut does."""
-    process.kill()
+    kill_service(process)
     process.kill_database()
 
 

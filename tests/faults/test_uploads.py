@@ -21,7 +21,7 @@ from service.domains.docstore.running import applying
 from service.platform import errors
 from service.platform.files import UNTOUCHED_SECONDS
 from service.web import multipart
-from service.web.multipart import receive, remove_leftovers
+from service.web.multipart import receive
 from tests.harness.jobs import until
 
 LIMIT = 8 << 20
@@ -77,10 +77,10 @@ class Endpoint:
         return names
 
 
-@pytest.fixture
-def endpoint(tmp_path):
-    """An endpoint that takes at most 8 MB."""
-    made = Endpoint(tmp_path)
+@pytest.fixture(scope="module")
+def standing(tmp_path_factory):
+    """An endpoint that takes at most 8 MB; `endpoint` is how tests get it."""
+    made = Endpoint(tmp_path_factory.mktemp("uploads"))
     made.thread.start()
     while not made.server.started:
         time.sleep(0.01)
@@ -88,6 +88,13 @@ def endpoint(tmp_path):
     made.server.should_exit = True
     made.thread.join()
     made.socket.close()
+
+
+@pytest.fixture
+def endpoint(standing):
+    """The endpoint, which has received nothing yet."""
+    standing.received = standing.entered = 0
+    return standing
 
 
 def post(endpoint: Endpoint, body: bytes, content_type: str = "multipart/form-data; boundary=B") -> httpx.Response:
@@ -188,27 +195,13 @@ def test_a_body_of_another_type_is_refused(endpoint, content_type, status):
 @pytest.mark.parametrize(
     ("sent", "kept"),
     [
-        ("../../etc/passwd", "passwd"),
-        ("C:\\\\dir\\\\plan.md", "plan.md"),
-        ("cod\u202efdp.md", "codfdp.md"),
         ("say %22hi%22.md", 'say "hi".md'),
         ('say \\"hi\\".md', 'say "hi".md'),
     ],
 )
-def test_the_name_of_a_file_is_cleaned(endpoint, sent, kept):
+def test_quotes_in_the_name_of_a_file_are_read_as_browsers_write_them(endpoint, sent, kept):
     answer = post(endpoint, part(f'name="file"; filename="{sent}"'.encode()) + END)
     assert answer.json()["name"] == kept
-
-
-def test_three_hundred_megabytes_are_refused_before_they_are_sent(endpoint):
-    """The declared length is enough: a client that waits for `100 Continue` sends nothing of the file."""
-    head = (
-        f"POST /upload HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=B\r\n"
-        f"Content-Length: {300 << 20}\r\nExpect: 100-continue\r\n\r\n"
-    )
-    with socket.create_connection(("127.0.0.1", endpoint.port)) as connection:
-        connection.sendall(head.encode())
-        assert connection.recv(65_536).startswith(b"HTTP/1.1 413")
 
 
 @pytest.mark.parametrize("declared", [True, False])
@@ -286,20 +279,13 @@ def test_a_full_disk_is_507_and_leaves_nothing(endpoint, size):
     assert post(endpoint, body).status_code == 200
 
 
-def test_what_a_crash_left_is_removed_at_the_start(tmp_path):
-    """Only files of broken uploads are removed, and they are counted."""
-    (tmp_path / "upload-1234").write_bytes(b"half")
-    (tmp_path / "other").write_bytes(b"kept")
-    assert remove_leftovers(tmp_path) == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["other"]
-
-
 def test_what_a_crash_left_is_removed_while_requests_come(make_service):
     """Beside an outside database, whose other processes may share the folder: what is a day old, and nothing newer."""
     service = make_service()
     folder = service.settings.uploads_dir
     folder.mkdir()
-    for name, age in (("upload-old", 2 * UNTOUCHED_SECONDS), ("upload-new", UNTOUCHED_SECONDS - 600)):
+    old, new = 2 * UNTOUCHED_SECONDS, UNTOUCHED_SECONDS - 600
+    for name, age in (("upload-old", old), ("upload-new", new), ("other", old)):
         (folder / name).write_bytes(b"half")
         os.utime(folder / name, (time.time() - age, time.time() - age))
 
@@ -309,7 +295,7 @@ def test_what_a_crash_left_is_removed_while_requests_come(make_service):
     until(lambda: "broken-off-uploads" in service.runtime.background.kept)
     service.run(look_again())
     until(lambda: not (folder / "upload-old").exists())
-    assert [path.name for path in folder.iterdir()] == ["upload-new"]
+    assert {path.name for path in folder.iterdir()} == {"upload-new", "other"}
 
 
 def test_a_sync_cut_off_while_it_writes_leaves_nothing(tmp_path, monkeypatch):

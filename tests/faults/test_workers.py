@@ -28,6 +28,7 @@ ORGANIZATION = "/api/v0/admin/organization/get"
 UPLOAD, SEARCH = "/api/v0/catalog/uploadFile", "/api/v0/search/searchDocumentCatalog"
 HEADERS = {"Authorization": f"Bearer {API_KEY}"}
 LIMIT = 30
+UNDER_LOAD = {"CARREL_RATE_LIMIT_REQUESTS": "0", "CARREL_SWEEP_SECONDS": "0.5"}
 # The service, whose workers end at their start while a file is there, and which waits for no client when they are
 # replaced.
 SERVICE_WITH_DEADLY_START = """
@@ -135,7 +136,7 @@ def files_of_counts(service: ServiceProcess) -> list[Path]:
 @pytest.mark.parametrize("killed", ["worker-1", pytest.param("embedding", marks=pytest.mark.slow)])
 def test_a_process_that_is_killed_costs_little(service_process: Callable[..., ServiceProcess], killed: str) -> None:
     """A worker costs its own requests, the embedding process none; of a killed supervisor nothing is left."""
-    service = service_process(CARREL_RATE_LIMIT_REQUESTS="0")
+    service = service_process(**UNDER_LOAD)
     assert len(service.parts("worker")) == 2
     with load_on(service) as load:
         [before] = service.parts(killed)
@@ -187,7 +188,7 @@ KILLED: tuple[Callable[[ServiceProcess], psutil.Process | None], ...] = (
 @pytest.mark.slow
 def test_what_workers_need_is_brought_back(service_process: Callable[..., ServiceProcess]) -> None:
     """Requests get a 503, or a 400 for the file that was being read; none is broken off, and nothing is lost."""
-    service = service_process(CARREL_RATE_LIMIT_REQUESTS="0")
+    service = service_process(**UNDER_LOAD)
     until(lambda: all(forks_readers(worker) for worker in service.parts("worker")))
     with load_on(service) as load:
         for find in KILLED:
@@ -204,7 +205,7 @@ def test_what_workers_need_is_brought_back(service_process: Callable[..., Servic
 @pytest.mark.slow
 def test_workers_are_replaced_while_they_serve(service_process: Callable[..., ServiceProcess]) -> None:
     """SIGHUP replaces all of them, refuses and breaks off nothing; what they counted together stays counted."""
-    service = service_process(CARREL_RATE_LIMIT_REQUESTS="0")
+    service = service_process(**UNDER_LOAD)
     before = {worker.pid for worker in service.parts("worker")}
     with load_on(service) as load:
         service.signal(signal.SIGHUP)
@@ -299,6 +300,7 @@ def test_a_worker_that_can_not_be_replaced_stays(replaceable: ServiceProcess, fl
     assert service.stop() == 0
 
 
+@pytest.mark.slow
 def test_a_stopped_process_keeps_no_folder(service_process: Callable[..., ServiceProcess]) -> None:
     """A process that was stopped (SIGSTOP) ends with a supervisor that is killed, and the next start has the folder."""
     service = service_process()
@@ -340,6 +342,7 @@ def test_a_database_that_does_not_start_holds_up_nothing_else(service_process: C
     control.with_suffix(".away").rename(control)
 
 
+@pytest.mark.slow
 def test_a_process_that_can_not_be_started_is_tried_again(service_process: Callable[..., ServiceProcess]) -> None:
     """While the supervisor can open nothing, what is left serves on; then all is as before."""
     service = service_process()

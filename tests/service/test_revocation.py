@@ -20,7 +20,7 @@ READER = "reader@example.test"
 # Nobody asks for this word, so that an answer which has it shows the document.
 MARKER = "quinquereme"
 SIGNS = (MARKER, '"documentCount":1')
-THREADS = 2
+THREADS = 3
 ROUNDS = 2
 SECONDS = 120
 

@@ -51,13 +51,14 @@ QUEUE = "procrastinate_jobs"
 ONLY_GROWS = {"audit_entries"}
 # How a plan reads the organization that a transaction has entered, on one server and on those of a cluster.
 READS_ORGANIZATION = r"\((InitPlan|NULLIF\(current_setting)"
-# How the names of queries begin that read.
+# The beginnings of the names of queries that read.
 READING = ("ask_", "count_", "find_", "get_", "has_", "list_", "rank_", "read_", "search_")
-# What the parameters of queries call the things of the examples, and the places before the first row of a list.
-CALLED = dict(message_id="turn_id", evaluation_set_id="set_id", evaluation_run_id="run_id", alert_rule_id="rule_id")
+# The names that queries give to some of the examples' ids, and those of an admin's id.
+CALLED = {"message_id": "turn_id", "evaluation_set_id": "set_id", "evaluation_run_id": "run_id"}
 PEOPLE = ("principal_id", "owner_id", "member_id", "person_id")
 # Queries that tell of nothing by zeros, or by a state.
 TELLING = {"count_taken", "list_unread", "read_state", "read_text_status", "read_totals"}
+# The places before the first row of a list, by their types.
 FIRST: dict[object, object] = {UUID: NIL, int: -1, tuple[UUID, UUID]: (NIL, NIL), tuple[str, UUID]: ("", NIL)}
 
 
@@ -264,7 +265,7 @@ def test_functions_beside_the_policies_find_nothing_of_another(pair: Pair) -> No
 
 
 def queries() -> Iterator[tuple[str, Callable[..., Any]]]:
-    """Every query that reads what an organization has, or what a caller may read, but for those that tell of nothing."""
+    """Yield each query that reads what an organization has or a caller may read, and its name."""
     folder = Path(package.__path__[0])
     for path in sorted(folder.rglob("queries.py")):
         module = import_module(".".join([package.__name__, *path.relative_to(folder).with_suffix("").parts]))
@@ -275,17 +276,18 @@ def queries() -> Iterator[tuple[str, Callable[..., Any]]]:
 
 
 def arguments_of(tenant: Tenant) -> dict[str, Any]:
-    """What queries are asked about, by the names of their parameters: an organization's things, and all of them."""
+    """Return the arguments of queries, by the names of their parameters: an organization's ids, and wide limits."""
     caller = caller_of(tenant)
     ids = {name: UUID(value) for name, value in vars(tenant.things).items() if name.endswith("_id") and value}
     ids |= {name: ids[known] for known, name in CALLED.items()} | dict.fromkeys(PEOPLE, caller.principal_id)
     several = {f"{name}s": [value] for name, value in ids.items()}
     everything = {"email": ADA, "emails": [ADA], "limit": 1000, "most": 1000, "lock": False, "own": False}
+    everything["ids"] = [*ids.values()]
     return ids | several | everything | {"organization_id": tenant.organization_id, "caller": caller}
 
 
 def caller_of(tenant: Tenant) -> Caller:
-    """The admin of an organization, as queries know it."""
+    """Return the caller that the admin of an organization is."""
     runtime = tenant.service.runtime
 
     async def find() -> Caller:
@@ -296,7 +298,7 @@ def caller_of(tenant: Tenant) -> Caller:
 
 
 def chosen(query: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any] | None:
-    """The arguments that a query takes; None when it takes another argument than these."""
+    """Return the arguments that a query takes; None when one is missing."""
     taken = dict[str, Any]()
     for name, parameter in list(inspect.signature(query).parameters.items())[1:]:
         kind = parameter.annotation
@@ -314,7 +316,7 @@ def chosen(query: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any] |
 
 
 def found_in(tenant: Tenant, query: Callable[..., Any], given: dict[str, Any]) -> Any:
-    """What a query finds in a transaction of an organization."""
+    """Return what a query finds in a transaction of an organization."""
 
     async def find() -> Any:
         async with tenant.service.runtime.database.transaction(tenant.organization_id) as connection:

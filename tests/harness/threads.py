@@ -1,0 +1,37 @@
+"""Work that goes on in threads beside a test."""
+
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+SECONDS = 120
+
+
+@contextmanager
+def going_on(*work: Callable[[], object], ending: threading.Event | None = None) -> Generator[None]:
+    """Do each of these again and again, in a thread of its own, until the block ends or the event is set.
+
+    A failure in a thread ends all of them, and is raised at the end of the block.
+    """
+    ends, failures = ending or threading.Event(), list[BaseException]()
+
+    def repeat(each: Callable[[], object]) -> None:
+        try:
+            while not ends.is_set():
+                each()
+        except BaseException as failure:  # noqa: BLE001 - raised again in the test's own thread
+            failures.append(failure)
+            ends.set()
+
+    threads = [threading.Thread(target=repeat, args=(each,)) for each in work]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        ends.set()
+        for thread in threads:
+            thread.join(SECONDS)
+    assert not any(thread.is_alive() for thread in threads)
+    if failures:
+        raise failures[0]
