@@ -103,7 +103,6 @@ class Actor(ABC):
             time.sleep(min(float(answer.headers.get("Retry-After", 1)), 10))
 
     def ask(self, operation: str, **body: Any) -> dict[str, Any]:
-        """Ask an operation that must be done."""
         answer = self.post(operation, json=body)
         if answer.status_code != 200:
             raise LoadError(f"{operation} answered {answer.status_code}: {answer.text[:500]}")
@@ -159,7 +158,6 @@ class Reader(Actor):
     pause = 0.15
 
     def act(self) -> None:
-        """Search, or list."""
         if self.dice.random() < 0.75:
             found = self.ask("search/searchDocumentCatalog", searchQuery=self.words(3))["results"]
         else:
@@ -279,7 +277,6 @@ class Breaker(Actor):
     _HEAD = "POST /api/v0/{0} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {1}\r\nContent-Type: {2}\r\n"
 
     def act(self) -> None:
-        """Break one request."""
         form, part = "multipart/form-data; boundary=B", b'--B\r\nContent-Disposition: form-data; name="file"; '
         upload = f"{self._HEAD.format('catalog/uploadFile', API_KEY, form)}Content-Length: 500000\r\n\r\n".encode()
         query = b'{"searchQuery":"ferry"}'

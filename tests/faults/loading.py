@@ -122,13 +122,11 @@ class Loader:
         return subprocess.Popen(command, env=self._environment, stdout=pipe, stderr=pipe, text=True)
 
     def end(self, process: "Run | subprocess.Popen[str]") -> Ended:
-        """Wait for a run's end."""
         out, errors = process.communicate(timeout=_RUN_SECONDS)
         assert process.returncode is not None
         return Ended(process.returncode, json.loads(out) if out.strip() else {}, errors)
 
     def run(self, *options: str) -> Ended:
-        """Run to the end."""
         return self.end(self.start(*options))
 
 
@@ -160,7 +158,6 @@ def catalog_of(service: ServiceProcess, name: str) -> Catalog:
 
 
 def metric(service: ServiceProcess | RunningService, name: str) -> float:
-    """Return a figure of /metrics."""
     lines = service.http.get("/metrics").text.splitlines()
     return next(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name} "))
 

@@ -31,13 +31,11 @@ def share_points(kinds: Sequence[Kind], points: int = MANY_POINTS) -> dict[Kind,
 
 
 def kill_service(service: ServiceProcess) -> None:
-    """Kill the service, and start it again."""
     service.kill()
     service.start()
 
 
 def kill_database(service: ServiceProcess) -> None:
-    """Kill PostgreSQL; the service starts it again."""
     service.kill_database()
     service.wait_ready()
 

@@ -37,7 +37,6 @@ Kill = Callable[[ServiceProcess], None]
 
 @pytest.fixture
 def model() -> Iterator[ModelServer]:
-    """The endpoint of the model that answers."""
     with serving_model() as model:
         yield model
 

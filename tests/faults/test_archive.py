@@ -34,7 +34,6 @@ class Archived:
     then: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def note(self, name: str) -> None:
-        """Note what there is at this moment."""
         self.then[name] = documents(self.process)
         time.sleep(0.01)
         self.moments[name] = datetime.now(UTC).isoformat()
@@ -53,7 +52,6 @@ class Archived:
 
 
 def delete(process: ServiceProcess, document_id: str) -> None:
-    """Delete a document."""
     done(process.call("catalog/deleteDocument", {"documentId": document_id}))
 
 
@@ -167,7 +165,6 @@ def wait_for(process: ServiceProcess, has_come: Callable[[], bool]) -> None:
 
 
 def wait_until_archived(process: ServiceProcess, archive: Archive) -> None:
-    """Wait until the archive has all that is written by now."""
     end = log_end(process)
     wait_for(process, lambda: archive.position().lsn >= end)
 

@@ -22,7 +22,6 @@ from tests.harness.processes import ServiceProcess
 
 
 def write(settings: Settings, server: EmbeddedPostgres, archive: Archive, numbers: range) -> None:
-    """Write rows, each into a segment of its own, and archive them."""
     with server.connect(DATABASE) as connection:
         connection.execute("CREATE TABLE IF NOT EXISTS written (number int)")
         for number in numbers:
@@ -84,7 +83,6 @@ class StandbyProcess(ServiceProcess):
         """Begin with nothing: the folder is made from the archive."""
 
     def become_service(self) -> None:
-        """Start the service on the folder."""
         self.program = ("-m", "service")
         self.start()
 

@@ -366,6 +366,5 @@ async def cancel(tasks: "list[asyncio.Task[Any] | None] | list[asyncio.Task[Any]
 
 
 def worker_ids(service: RunningService) -> set[int]:
-    """Return the ids of the workers that are at work."""
     with service.owner_connection() as connection:
         return {row[0] for row in connection.execute("SELECT id FROM procrastinate_workers")}

@@ -67,7 +67,6 @@ def upload(process: ServiceProcess, name: str, **parts: str) -> None:
 
 
 def documents(process: ServiceProcess) -> dict[str, str]:
-    """Every document's id by its external id."""
     page = done(process.call("catalog/listDocuments", {"pageSize": 1000}))
     assert "nextPageToken" not in page
     return {one["documentExternalId"]: one["documentId"] for one in page["documents"]}

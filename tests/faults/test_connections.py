@@ -119,7 +119,6 @@ def _takes_a_byte(connection: socket.socket) -> bool:
 
 
 def new_client(service: ServiceProcess, *, timeout: float) -> httpx.Client:
-    """A client with a connection of its own."""
     headers = {"Authorization": f"Bearer {API_KEY}"}
     return httpx.Client(base_url=service.base_url, headers=headers, timeout=timeout, verify=False)  # noqa: S501 - plain HTTP
 
@@ -272,7 +271,6 @@ class CountedFailures(Connections):
         self.noticed = asyncio.Event()
 
     def note_failure(self, error: OSError) -> None:
-        """Count it."""
         self.failures += 1
         self.noticed.set()
         super().note_failure(error)

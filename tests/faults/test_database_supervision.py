@@ -43,7 +43,6 @@ def without_descriptors(pid: int) -> Generator[None]:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[EmbeddedPostgres]:
-    """A server that runs in a folder of its own."""
     tmp_path.chmod(0o711)
     bring_database(tmp_path)
     server = EmbeddedPostgres(tmp_path, parameters=PARAMETERS)

@@ -41,7 +41,6 @@ class SmallDisk:
         return self.process.data_dir / "foreign"
 
     def free(self) -> int:
-        """Return the bytes that are free."""
         found = os.statvfs(self.process.data_dir)
         return found.f_bavail * found.f_frsize
 
@@ -55,7 +54,6 @@ class SmallDisk:
                     return
 
     def upload(self, name: str, content: bytes) -> httpx.Response:
-        """Upload a text file."""
         return upload(self.process, name, content, file_name=f"{name}.txt")
 
     def names(self) -> set[str]:

@@ -61,12 +61,10 @@ def eager(make_service: Callable[..., RunningService]) -> RunningService:
 
 
 def delete(service: RunningService, document: dict[str, object]) -> None:
-    """Delete a document."""
     ok(service.call("catalog/deleteDocument", {"documentId": document["documentId"]}))
 
 
 def content_of(service: RunningService, document: dict[str, object]) -> bytes:
-    """Download a document."""
     return service.call("catalog/downloadDocument", {"documentId": document["documentId"]}).content
 
 

@@ -29,7 +29,6 @@ RATES = {
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[ServiceProcess]:
-    """A service that nothing happens to."""
     with cheap_service() as process:
         yield process
 

@@ -35,7 +35,6 @@ class Watch:
         self._service = service
 
     def look(self) -> None:
-        """Search, and look at the processes."""
         began = time.monotonic()
         answer = self._service.call("search/searchDocumentCatalog", {"searchQuery": "harbour"})
         assert answer.status_code == 200, answer.text

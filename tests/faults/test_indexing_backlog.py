@@ -71,7 +71,6 @@ def send_logs(threads: ThreadPoolExecutor, service: RunningService, count: int) 
 
 
 def wait_for(service: RunningService, document_id: str, *, seconds: float = 60) -> None:
-    """Wait until a document is indexed."""
     until(lambda: get_document(service, document_id)["indexedIn"][0]["status"] == "DONE", seconds)
 
 

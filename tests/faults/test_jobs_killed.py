@@ -71,7 +71,6 @@ class Deployment:
         return process
 
     def start(self, **options: Any) -> ServiceProcess:
-        """Start one more service."""
         process = self.prepare(**options)
         process.start()
         return process
@@ -87,7 +86,6 @@ class Deployment:
         return [(thing, int(pid)) for thing, pid in rows]
 
     def things(self, name: str) -> list[str]:
-        """What was begun or ended."""
         return [thing for thing, _ in self.lines(name)]
 
     def enqueue(self, url: URL, *, count: int = 1) -> list[str]:
@@ -100,7 +98,6 @@ class Deployment:
         return [str(thing) for thing in things]
 
     def close(self) -> None:
-        """End everything."""
         for process in self.processes:
             if process.process is not None and process.process.poll() is None:
                 for worker in process.parts("worker"):

@@ -97,7 +97,6 @@ def test_document_whose_index_takes_long_holds_no_other(service: ServiceProcess,
 
 
 def write_lock_file(loader: Loader) -> None:
-    """Write what a package manager writes."""
     lines, size, number = ["{"], 0, 0
     while size < LOCK_BYTES:
         number += 1

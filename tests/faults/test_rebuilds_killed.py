@@ -119,7 +119,6 @@ def service() -> Iterator[ServiceProcess]:
 
 
 def rebuild_and_kill(site: Site, kill: Callable[[ServiceProcess], None], *, points: int) -> None:
-    """Kill something in each of so many rebuilds."""
     site.fill(f"{kill.__name__}-{site.documents}-{points}")
     for _ in range(points):
         site.start()

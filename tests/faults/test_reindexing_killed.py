@@ -60,7 +60,6 @@ class Site(RunSite):
         ok(upload(self.service, external_id, text, reindexCollections="false", **place))
 
     def start(self) -> Run:
-        """Start indexing again what is stale."""
         environment = environment_without_settings() | {
             "CARREL_BASE_URL": self.proxy.base_url,
             "CARREL_API_KEY": API_KEY,

@@ -33,7 +33,6 @@ class Site(RunSite):
         self.loader.write(self.documents, edition=self.edition)
 
     def start(self) -> Run:
-        """Start to load the folder."""
         return self.loader.start("--direct")
 
     def moment(self) -> tuple[str, int]:

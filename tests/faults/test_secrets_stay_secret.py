@@ -57,11 +57,9 @@ class SecretRecorder:
         return response
 
     def call(self, operation: str, body: object, **options: Any) -> httpx.Response:
-        """Ask for an operation."""
         return self.send("POST", f"/api/v0/{operation}", json=body, **options)
 
     def call_ok(self, operation: str, body: object, **options: Any) -> dict[str, Any]:
-        """Ask for an operation, which succeeds."""
         response = self.call(operation, body, **options)
         assert response.status_code == 200, response.text
         return response.json()
@@ -244,7 +242,6 @@ def dump(process: ServiceProcess) -> bytes:
 
 
 def audit_log(life: SecretRecorder) -> bytes:
-    """Every entry of the audit log."""
     response = life.call("admin/auditLog/query", {"pageSize": 1000})
     assert "nextPageToken" not in response.json()
     return response.content

@@ -47,7 +47,6 @@ class Load:
 
     @contextmanager
     def running(self) -> Generator[None]:
-        """Keep the load up."""
         watching = [partial(self._watch, number) for number in range(WATCHERS)]
         with going_on(*watching, self._upload, ending=self.ending):
             yield
@@ -121,7 +120,6 @@ class Load:
 
 
 def client(service: ServiceProcess) -> httpx.Client:
-    """A client of a thread's own."""
     return httpx.Client(base_url=service.base_url, headers=service.http.headers, timeout=30)
 
 

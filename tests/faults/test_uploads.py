@@ -92,13 +92,11 @@ def standing(tmp_path_factory):
 
 @pytest.fixture
 def endpoint(standing):
-    """The endpoint, which has received nothing yet."""
     standing.received = standing.entered = 0
     return standing
 
 
 def post(endpoint: Endpoint, body: bytes, content_type: str = "multipart/form-data; boundary=B") -> httpx.Response:
-    """Send a body as it is."""
     return httpx.post(endpoint.url, content=body, headers={"Content-Type": content_type}, timeout=60)
 
 

@@ -165,7 +165,6 @@ def forks_readers(worker: psutil.Process) -> psutil.Process | None:
 
 
 def a_connection(service: ServiceProcess) -> psutil.Process:
-    """Return the process of one of the service's connections to PostgreSQL."""
     server = service.database_server().process()
     assert server is not None
     return next(child for child in server.children() if f" {DATABASE} " in " ".join(child.cmdline()))

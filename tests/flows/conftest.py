@@ -79,7 +79,6 @@ def schedules(prefect_api: str) -> Iterator[Runs]:
 
 @pytest.fixture
 async def client(prefect_api: str) -> AsyncIterator[PrefectClient]:
-    """A client of the session's Prefect server."""
     del prefect_api
     async with get_client() as client:
         yield client
@@ -132,7 +131,6 @@ def ledgers() -> str:
 def source(
     request: pytest.FixtureRequest, ledgers: str, library: Path, flow_settings: FlowSettings, service: RunningService
 ) -> Source:
-    """The library, loaded into the running service."""
     url = request.getfixturevalue("database_url") if ledgers == "database" else None
     return Source(library, flow_settings.model_copy(update={"flows_database_url": url}), service)
 

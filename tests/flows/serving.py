@@ -43,7 +43,6 @@ async def deploy(name: str, *, tags: Sequence[str] = ()) -> UUID:
 
 
 def schedule_named(runs: Runs, name: str = "Handbook") -> Schedule:
-    """Return the schedule of this name, of which there is one."""
     (found,) = [one for one in list_schedules(runs) if one.name == name]
     return found
 

@@ -51,14 +51,12 @@ class Source:
         return replace(self, folder=folder)
 
     def write(self, name: str, content: str | bytes = "Mended.") -> Path:
-        """Write a file in the folder."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         return path
 
     def manifest(self, *lines: str, name: str = "m.csv") -> Path:
-        """Write a manifest in the folder."""
         return self.write(name, "\n".join(lines))
 
     def remove(self, *numbers: int) -> None:
@@ -87,11 +85,9 @@ class Source:
         return await upload(str(of or self), options=asked, settings=self.settings, hooks=hooks, dry_run=dry_run)
 
     async def retry(self, of: object = None, *, names: Sequence[str] = ()) -> Outcome:
-        """Send what is in quarantine again."""
         return await retry(str(of or self), names=names, settings=self.settings)
 
     async def add_to(self, collection: str, of: object = None, **options: Any) -> Outcome:
-        """Add what the folder names to a collection."""
         asked = CollectionOptions(collection=collection, **options)
         return await add_to_collection(str(of or self), options=asked, settings=self.settings)
 

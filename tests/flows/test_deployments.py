@@ -113,7 +113,6 @@ MISTAKES = {
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """The place of a file of deployments."""
     return tmp_path / "deployments.yaml"
 
 

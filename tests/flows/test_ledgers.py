@@ -35,7 +35,6 @@ def open_ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
 
 @pytest.fixture
 def shared(tmp_path: Path, database_url: SecretStr) -> Open:
-    """Open ledgers in the database."""
     return lambda source="s": Ledger.at(tmp_path, target="t", source=source, database_url=database_url)
 
 
@@ -51,7 +50,6 @@ def _planned(ledger: Ledger, *keys: str) -> None:
 
 @contextmanager
 def _run(open_ledger: Open) -> Iterator[Ledger]:
-    """A ledger of which a run begins, or is taken up."""
     with open_ledger() as ledger:
         ledger.begin()
         yield ledger

@@ -133,7 +133,6 @@ def documents_of(library: Path) -> list[str]:
 
 
 async def start(deployment: UUID, *, source: Path) -> UUID:
-    """Start a run of a deployment; its id."""
     async with get_client() as client:
         return (await client.create_flow_run_from_deployment(deployment, parameters={"source": str(source)})).id
 

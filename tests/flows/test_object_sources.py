@@ -19,7 +19,6 @@ from tests.harness.object_store import SECRET, Bucket, object_store
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
-    """The server."""
     with object_store(str(tmp_path_factory.mktemp("store") / "log")) as bucket:
         yield bucket
 

@@ -117,7 +117,6 @@ def followed(process: "subprocess.Popen[bytes]") -> float:
 
 
 def write_documents(folder: Path, *, number: int) -> None:
-    """Write tiny documents, a thousand in a folder."""
     for index in range(number):
         path = folder / str(number) / f"{index // 1000:03}" / file_name(index)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -125,7 +124,6 @@ def write_documents(folder: Path, *, number: int) -> None:
 
 
 def file_name(index: int) -> str:
-    """Return the name of a document's file."""
     return f"{index:06}.txt"
 
 
@@ -140,7 +138,6 @@ def name_of(index: int) -> str:
 
 
 def post(prefect: str, path: str, body: object = None) -> Any:
-    """Ask Prefect as its pages do."""
     return httpx.post(f"{prefect}/{path}", json=body or {"limit": 200}, timeout=60).raise_for_status().json()
 
 
