@@ -7,11 +7,10 @@ from contextlib import contextmanager
 import pytest
 
 from service.domains.answering import Exchange, ModelFailure
-from service.domains.answering.agent import LOOKED_UP_NOTHING
 from service.domains.answering.citations import CITATION_DROPPED
-from service.domains.answering.replying import CUT_SHORT
 from service.platform.errors import Forbidden
 from tests.answering.asking import Library, a_library
+from tests.harness.lazy import lazily
 from tests.harness.logs import logged
 from tests.harness.model_server import (
     KEY,
@@ -30,6 +29,7 @@ from tests.harness.model_server import (
 )
 from tests.harness.services import RunningService, ServiceHarness
 
+agent, replying = lazily("service.domains.answering.agent"), lazily("service.domains.answering.replying")
 LEAVE = "# Leave\n\nEveryone has 27 days of annual leave. Ask the office in Harwell for more."
 SEARCH = calls("search_passages", query="annual leave")
 
@@ -91,7 +91,7 @@ def test_a_model_has_one_tool_and_none_without_collections(leave: Library, model
     assert model.tools() == []
     assert "no documents" in model.shown()
     # What it makes up instead of searching is told from what documents say.
-    assert leave.ask("How much leave do I get?").warnings == (LOOKED_UP_NOTHING,)
+    assert leave.ask("How much leave do I get?").warnings == (agent.LOOKED_UP_NOTHING,)
     again = "Say that in German, please."
     assert leave.ask(again, history=[Exchange("How much leave do I get?", "27 days.")]).warnings == ()
 
@@ -208,7 +208,7 @@ def test_a_reply_cut_short_by_its_model_says_so(leave: Library, model: ModelServ
     model.in_turn(SEARCH, says('27 days [[1: "27 days"]] and more [[1: "of ann', finish="length"))
     reply = leave.ask("How much leave do I get?")
     assert reply.text == "27 days [1] and more"
-    assert list(reply.warnings) == [CITATION_DROPPED, CUT_SHORT]
+    assert list(reply.warnings) == [CITATION_DROPPED, replying.CUT_SHORT]
 
 
 def test_a_reply_that_never_ends_is_ended_by_the_deadline(

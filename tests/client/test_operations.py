@@ -49,6 +49,7 @@ COMPOSED = {"agents.send_and_wait", "agents.stream", "admin.directory.plan", "ad
 # Operations for programs from before the SDK, which has a better way for each (docs/existing-clients.md).
 FOR_EXISTING_CLIENTS = {"catalog/uploadDocumentContents", "copilots/createConversation", "copilots/streamMessage"}
 LISTS = sorted(place for place, method in METHODS.items() if isinstance(method, ListOperation))
+DOWNLOADS = sorted(place for place, method in METHODS.items() if isinstance(method, DownloadOperation))
 SINGLE = sorted(
     place for place, method in METHODS.items() if isinstance(method, Operation) and place not in UPLOADS | MESSAGES
 )
@@ -182,6 +183,17 @@ async def test_list_operation(client_for: Callable[[Described], Caller], server:
         check(second, operation, request | {"pageToken": answer["nextPageToken"]})
         check(again, operation, request)
         server.received.clear()
+
+
+@pytest.mark.parametrize("place", DOWNLOADS)
+async def test_download_operation(client_for: Callable[[Described], Caller], server: Server, place: str) -> None:
+    """A file is asked for like an answer in JSON, with all arguments and with the fewest."""
+    operation = OPERATIONS[name_of(place)]
+    client = client_for(operation)
+    for request in requests_of(operation):
+        server.will(raw(b"file"))
+        await client.enter(await client(lambda c, request=request: call(c, place, request)))
+        check(server.received.pop(), operation, request)
 
 
 def test_every_operation_has_a_described_method() -> None:

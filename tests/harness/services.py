@@ -23,7 +23,6 @@ from httpx._transports import default
 from pydantic import SecretStr
 from sqlalchemy.engine import URL
 
-from service import main
 from service.domains.directory.organizations import create_organization
 from service.identity import passwords
 from service.operate.bootstrap import bootstrap
@@ -35,7 +34,6 @@ from service.platform.postgres.server import DATABASE
 from service.platform.settings import Settings
 from service.platform.sharing import MOST_COUNTS, Counts, Figures, Share
 from service.runtime import Runtime
-from service.server import server_config
 from service.text.embedding import MODEL_FOLDER, Arithmetic, Embedders, open_embedders
 from service.text.embedding.batching import Rows, Tokens
 from service.text.embedding.engine import Engine
@@ -44,8 +42,11 @@ from service.text.recognition import workers as recognition
 from tests.harness.databases import TestDatabases, connect
 from tests.harness.embeddings import DIMENSIONS, MODEL, serving_embeddings
 from tests.harness.first_start import bring_model
+from tests.harness.lazy import lazily
 from tests.harness.loops import LoopThread
 
+# They import all endpoints, which tests without a service do not wait for.
+main, web = lazily("service.main"), lazily("service.server")
 ADMIN_EMAIL = "admin@example.test"
 ADMIN_PASSWORD = "correct horse battery staple"
 SECRET_KEY = "the same for every clone of the template database"
@@ -281,7 +282,7 @@ class ServiceHarness:
             share = Share(worker, settings.workers, figures, counts)
             app = await stack.enter_async_context(main.open_app(settings, share=share, **shared))
             runtimes.append(app.state.runtime)
-            server = QuickServer(server_config(settings, app))
+            server = QuickServer(web.server_config(settings, app))
             serving = asyncio.create_task(server.serve([listener]))
             stack.push_async_callback(_end, server, serving)
             await server.ready.wait()
@@ -322,7 +323,7 @@ def starting_tasks_later() -> Generator[None]:
         runtime.background.spawn(begin())
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(main, "_keep_tasks", keep_later)
+        patch.setattr("service.main._keep_tasks", keep_later)
         # Beside other tests that keep every core busy, pages would not be read for minutes.
         patch.setattr(recognition, "_NICENESS", 0)
         yield

@@ -2,16 +2,20 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import httpx2
-from mcp.client import Client
-from mcp.client.client import ConnectMode
-from mcp.client.streamable_http import streamable_http_client
 
+from tests.harness.lazy import lazily
 from tests.harness.processes import ServiceProcess
 from tests.harness.services import RunningService
+
+if TYPE_CHECKING:
+    from mcp.client import Client
+    from mcp.client.client import ConnectMode
+
+client, streamable_http = lazily("mcp.client"), lazily("mcp.client.streamable_http")
 
 REVISION = "2026-07-28"
 META = {
@@ -37,7 +41,6 @@ def send(service: RunningService | ServiceProcess, token: str | None, method: st
 
 
 def result(response: httpx.Response) -> dict[str, Any]:
-    """The result in an answer, which is no error."""
     assert response.status_code == 200, response.text
     return response.json()["result"]
 
@@ -58,14 +61,12 @@ def refusal(service: RunningService, token: str, tool: str, /, **arguments: Any)
 
 
 def tools(service: RunningService, token: str) -> list[str]:
-    """The names of the tools that there are for somebody."""
     return [tool["name"] for tool in result(send(service, token, "tools/list"))["tools"]]
 
 
 @asynccontextmanager
-async def official_client(service: RunningService, token: str, mode: ConnectMode) -> AsyncGenerator[Client]:
-    """The protocol's own client, connected."""
+async def official_client(service: RunningService, token: str, mode: "ConnectMode") -> AsyncGenerator["Client"]:
     async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=60) as http:
-        transport = streamable_http_client(f"{service.base_url}/mcp", http_client=http)
-        async with Client(transport, mode=mode) as client:
-            yield client
+        transport = streamable_http.streamable_http_client(f"{service.base_url}/mcp", http_client=http)
+        async with client.Client(transport, mode=mode) as connected:
+            yield connected

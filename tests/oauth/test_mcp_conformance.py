@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from service.auth import callers
-from service.mcp import exchange
+from tests.harness.lazy import lazily
 from tests.harness.node import install_programs
 from tests.harness.services import ServiceHarness
 from tests.oauth.flow import EVERY_SCOPE, Person, an_mcp_client
-from tests.oauth.reference_server import reference_server
+
+reference = lazily("tests.oauth.reference_server")
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +80,7 @@ def test_the_service_conforms(suite: list[str], address: str) -> None:
 @pytest.mark.long
 def test_the_endpoint_conforms(suite: list[str], address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every other scenario passes at the same endpoint with the suite's own contents."""
-    monkeypatch.setattr(exchange, "server", reference_server)
+    monkeypatch.setattr("service.mcp.exchange.server", reference.reference_server)
     found = {name: counts for name, counts in run(suite, address).items() if name not in PRODUCT.keys() | UNUSED}
     assert len(found) == REFERENCE_SCENARIOS
     assert {name: counts for name, counts in found.items() if counts[1] or not counts[0]} == {}

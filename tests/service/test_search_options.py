@@ -257,7 +257,7 @@ def test_rules_read_a_query_when_the_language_model_is_late(
 ) -> None:
     """A search waits for it for seconds, holds no database connection meanwhile, and then does without."""
     database = shelves.service.runtime.database
-    monkeypatch.setattr("service.domains.search.understanding.by_model.SECONDS", 1.0)
+    monkeypatch.setattr("service.domains.search.understanding.by_model.SECONDS", 2.0)
     over = threading.Event()
 
     def wait(_: object) -> None:

@@ -7,10 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from service.domains.answering.history import select_history
 from service.domains.answering.models import Exchange
 from service.domains.answering.providers import BUILT_IN, model_names
-from service.domains.answering.retrying import LONGEST_PAUSE_SECONDS, pause_after
 from service.domains.answering.scoring import Quotable, has_words, is_alike
 from service.domains.answering.segments import LONGEST_SEGMENT, segments_of
 from service.domains.search.understanding.following import complete_question, find_new_words
@@ -20,6 +18,7 @@ from service.text.embedding.weights import locate
 from tests.harness.lazy import lazily
 
 exceptions = lazily("pydantic_ai.exceptions")
+selecting, retrying = lazily("service.domains.answering.history"), lazily("service.domains.answering.retrying")
 
 LEANING = [
     *("And how long does it take?", "What about overtime?", "Und wie lange dauert das?", "And part-time?"),
@@ -191,12 +190,12 @@ def http_error(kind: str, **headers: str) -> Exception:
 
 
 def test_a_pause_is_what_the_endpoint_asks_for_or_grows() -> None:
-    assert pause_after(http_error("ModelRateLimitError", Retry_After="3"), attempt=1) == 3
-    assert pause_after(http_error("ModelRateLimitError", Retry_After="21"), attempt=1) is None
-    assert pause_after(exceptions.ModelAPIError("m", "malformed"), attempt=1) is None
-    assert pause_after(ValueError(), attempt=1) is None
-    for attempt, longest in ((1, 0.5), (2, 1.0), (3, 2.0), (30, LONGEST_PAUSE_SECONDS)):
-        pause = pause_after(http_error("ModelServerError"), attempt=attempt)
+    assert retrying.pause_after(http_error("ModelRateLimitError", Retry_After="3"), attempt=1) == 3
+    assert retrying.pause_after(http_error("ModelRateLimitError", Retry_After="21"), attempt=1) is None
+    assert retrying.pause_after(exceptions.ModelAPIError("m", "malformed"), attempt=1) is None
+    assert retrying.pause_after(ValueError(), attempt=1) is None
+    for attempt, longest in ((1, 0.5), (2, 1.0), (3, 2.0), (30, retrying.LONGEST_PAUSE_SECONDS)):
+        pause = retrying.pause_after(http_error("ModelServerError"), attempt=attempt)
         assert longest / 2 <= pause <= longest
 
 
@@ -206,7 +205,7 @@ def test_the_newest_history_is_kept() -> None:
     tokenizer = WordPieces(locate().tokenizer)
 
     def shown(tokens: int) -> list[str]:
-        kept = select_history(history, tokenizer=tokenizer, most_tokens=tokens)
+        kept = selecting.select_history(history, tokenizer=tokenizer, most_tokens=tokens)
         return [f"{each.message} {each.reply}" for each in asyncio.run(kept)]
 
     assert shown(0) == []

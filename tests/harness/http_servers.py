@@ -1,0 +1,66 @@
+"""HTTP servers on loopback, each in a thread: what the stand-ins of other people's services are made of."""
+
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers requests over a connection that stays; its client may go away at any moment."""
+
+    protocol_version = "HTTP/1.1"
+    # Small answers aren't held back until the other end has acknowledged the last one.
+    disable_nagle_algorithm = True
+
+    def do_GET(self) -> None:
+        """Answer a request without a body."""
+        self.answer(b"")
+
+    def do_POST(self) -> None:
+        """Answer a request with a body."""
+        self.answer(self.rfile.read(int(self.headers["Content-Length"])))
+
+    def answer(self, body: bytes) -> None:
+        """Answer a request with this body."""
+        raise NotImplementedError
+
+    def respond(self, status: int, content: bytes = b"", **headers: str) -> None:
+        """Answer, with headers in whose names _ stands for -."""
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def handle(self) -> None:
+        """Answer requests until the connection ends."""
+        with suppress(OSError, ValueError):
+            super().handle()
+
+    def finish(self) -> None:
+        """Close the connection."""
+        with suppress(OSError, ValueError):
+            super().finish()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+
+@contextmanager
+def serving(handler: type[BaseHTTPRequestHandler]) -> Generator[str]:
+    """Serve on a free port until the block ends; gives the address."""
+    with _Server(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join(10)
