@@ -5,7 +5,7 @@ from typing import Any
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
-_SCRIPT = Axe().axe_script
+_AT_ONCE = "style => document.head.append(Object.assign(document.createElement('style'), {textContent: style}))"
 _THEME = "matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light'"
 _HAS_THEME = """theme => getComputedStyle(document.querySelector("[data-testid=stApp]")).colorScheme === theme
     && !document.getAnimations().some(one => one instanceof CSSTransition)"""
@@ -13,9 +13,10 @@ _OTHER = {"light": "dark", "dark": "light"}
 
 
 def findings(page: Page, *, within: str = "") -> list[str]:
-    """Return what axe finds in the present theme and then, of colours alone, in the other one, which stays."""
+    """Return the faults that axe finds in the present theme and then, of colours alone, in the other, which stays."""
     if not page.evaluate("'axe' in window"):
-        page.evaluate(_SCRIPT)
+        page.evaluate(Axe().axe_script)
+        page.evaluate(_AT_ONCE, "* { transition: none !important }")
     present, found = page.evaluate(_THEME), list[str]()
     rules: tuple[dict[str, Any], ...] = ({}, {"runOnly": ["color-contrast"]})
     for theme, chosen in zip((present, _OTHER[present]), rules, strict=True):

@@ -13,16 +13,22 @@ TAKEN_MS = 10_000
 ASKED = "How many sheep may travel on deck?"
 # What is there once nothing of the workbench's page is being drawn.
 DRAWN = "[data-testid='stApp'][data-test-script-state='notRunning']"
-# Has each page note when it last told the workbench something, and whether it was drawn since.
+# Lets each page note the time of its last message to the workbench that isn't drawn yet, and of its last drawing.
 FOLLOW = """(() => {
     const send = WebSocket.prototype.send;
-    window.told = 0;
+    window.told = window.drawn = 0;
     WebSocket.prototype.send = function (message) { window.told = performance.now(); return send.call(this, message); };
-    const look = () => { if (document.querySelector(DRAWN)) window.told = 0; };
+    // Streamlit sends typed text a moment later.
+    document.addEventListener("input", () => { window.told = performance.now() + 150; }, true);
+    const look = () => {
+        const now = performance.now();
+        if (window.told <= now && document.querySelector(DRAWN)) [window.told, window.drawn] = [0, now];
+    };
     new MutationObserver(look).observe(document, {subtree: true, attributeFilter: ["data-test-script-state"]});
 })()""".replace("DRAWN", f'"{DRAWN}"')
-# What was done is drawn, or is so small that the page was drawn too quickly to be seen.
-SETTLED = f"""() => document.querySelector("{DRAWN}") && (!window.told || performance.now() - window.told > 500)"""
+# The last action is drawn, with the elements that come a moment later; or nothing has come of it for half a second.
+SETTLED = f"""() => document.querySelector("{DRAWN}")
+    && performance.now() > (window.told ? window.told + 500 : window.drawn + 100)"""
 
 
 @contextmanager

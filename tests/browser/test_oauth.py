@@ -150,7 +150,6 @@ def test_a_wrong_password_says_so_and_denying_leads_back_without_a_code(applicat
     assert application.answers[0]["error"] == "access_denied"
 
 
-@pytest.mark.slow
 def test_the_back_button_breaks_nothing(application: Application, page: Page) -> None:
     """From consent to the sign-in page and from the application to consent: going on works from either."""
     page.goto("about:blank")
@@ -171,7 +170,6 @@ def test_the_back_button_breaks_nothing(application: Application, page: Page) ->
     assert len({answer["code"] for answer in application.answers}) == len(application.answers)
 
 
-@pytest.mark.slow
 def test_two_tabs_at_once(application: Application, page: Page) -> None:
     """Both were asked to sign in; when one has, the other goes on with it, each to its own state."""
     other = page.context.new_page()
@@ -210,7 +208,6 @@ def test_the_keyboard_and_a_narrow_window_are_enough(application: Application, p
     expect_home(page)
 
 
-@pytest.mark.slow
 def test_what_was_allowed_can_be_taken_back(service: RunningService, application: Application, page: Page) -> None:
     pkce = Pkce()
     page.goto(application.start(pkce))
@@ -230,7 +227,6 @@ def test_what_was_allowed_can_be_taken_back(service: RunningService, application
     expect(page.get_by_text("There are none.")).to_be_visible()
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("complaints")
 def test_an_agent_is_let_read_one_collection_alone(
     service: RunningService, application: Application, page: Page

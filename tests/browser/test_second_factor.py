@@ -1,8 +1,7 @@
 """The second factor in a real browser, from an authenticator app to a passkey, which Chromium has in software."""
 
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 from urllib.parse import urlencode
 
 import httpx
@@ -21,8 +20,8 @@ ADA = "augusta@example.test"
 
 
 @pytest.fixture
-def authenticator(page: Page) -> Iterator[dict[str, Any]]:
-    """A device of Chromium's that keeps passkeys and knows its person; what it was added with."""
+def know_person(page: Page) -> Iterator[Callable[[bool], object]]:
+    """Add a device to Chromium that keeps passkeys and knows its person; the function says whether it still does."""
     session = page.context.new_cdp_session(page)
     session.send("WebAuthn.enable")
     options = {
@@ -34,7 +33,8 @@ def authenticator(page: Page) -> Iterator[dict[str, Any]]:
         "automaticPresenceSimulation": True,
     }
     added = session.send("WebAuthn.addVirtualAuthenticator", {"options": options})
-    yield {"session": session, "id": added["authenticatorId"]}
+    identity = {"authenticatorId": added["authenticatorId"]}
+    yield lambda known: session.send("WebAuthn.setUserVerified", {**identity, "isUserVerified": known})
     session.detach()
 
 
@@ -81,6 +81,7 @@ class Walk:
 
     def set_up_app(self) -> tuple[Phone, list[str]]:
         """Set up an app on the page that shows its key; the phone, and the recovery codes that are shown then."""
+        self.page.get_by_text("Key:").wait_for()
         phone = Phone(self.service, httpx.Response(200, text=self.page.content()))
         self.fill(code=phone.code(steps=-1))
         self.press("Set it up")
@@ -96,7 +97,7 @@ class Walk:
 
 
 def test_a_second_factor_from_app_to_passkey(
-    service: RunningService, page: Page, authenticator: dict[str, Any]
+    service: RunningService, page: Page, know_person: Callable[[bool], object]
 ) -> None:
     """Set up, signed in with, and confirmed with; the organization's demand leads to it; and nothing is in the way.
 
@@ -112,16 +113,12 @@ def test_a_second_factor_from_app_to_passkey(
     walk.fill(password=PASSWORD)
     walk.press("Set up an authenticator app")
     phone, codes = walk.set_up_app()
-    walk.sign_out()
-    walk.give_password()
-    walk.fill(code=phone.code())
-    walk.press("Sign in")
-    walk.sees("Applications you allowed")
-    walk.sign_out()
-    walk.give_password()
-    walk.fill(code=codes[0])
-    walk.press("Sign in")
-    walk.sees("Applications you allowed")
+    for given in (phone.code(), codes[0]):
+        walk.sign_out()
+        walk.give_password()
+        walk.fill(code=given)
+        walk.press("Sign in")
+        walk.sees("Applications you allowed")
     # A passkey beside it: named, listed, and it signs in alone.
     walk.open(HERE)
     walk.fill(password=PASSWORD, code=codes[1])
@@ -130,14 +127,10 @@ def test_a_second_factor_from_app_to_passkey(
     walk.press("Make the passkey")
     expect(page.get_by_role("heading", name="Ada's laptop")).to_be_visible()
     walk.sign_out()
-    authenticator["session"].send(
-        "WebAuthn.setUserVerified", {"authenticatorId": authenticator["id"], "isUserVerified": False}
-    )
+    know_person(False)
     walk.press("Sign in with a passkey")
     expect(page.get_by_role("alert").filter(visible=True)).to_contain_text("No passkey was given")
-    authenticator["session"].send(
-        "WebAuthn.setUserVerified", {"authenticatorId": authenticator["id"], "isUserVerified": True}
-    )
+    know_person(True)
     walk.press("Sign in with a passkey")
     walk.sees("Applications you allowed")
     walk.sign_out()

@@ -159,9 +159,6 @@ def test_signing_in_leads_nowhere_else(workbench: Workbench) -> None:
     for wanted in (*elsewhere, "/oauth/logout", "/%6fauth/logout", "/x/../oauth/logout?really"):
         assert httpx.get(f"{workbench.url}/oauth/login", params={"next": wanted}).status_code == 303, wanted
         assert path_of(wanted) == "/", wanted
-
-
-def test_signing_in_leads_back_to_the_page_that_was_asked_for() -> None:
     asked = "/documents?name=a%2F%2Fb%5C&of=https://example.test/oauth/"
     assert path_of(asked) == asked
 

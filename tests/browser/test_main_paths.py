@@ -1,0 +1,127 @@
+"""The paths that people take most in the workbench, in a real browser: search, chat, and a job of an admin."""
+
+from collections.abc import Iterator
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+import carrel
+from sample.organization import FOLDER
+from tests.browser.people import ASKED, DRAWN, ask, choose_row, page_in, search, sign_in, window
+from tests.browser.test_jobs import MOST, _Jobs
+from tests.harness.documents import add_to_collection, create_collection, uploaded
+from tests.harness.workbench import Workbench
+
+pytestmark = pytest.mark.timeout(300)
+
+LIVESTOCK = FOLDER / "documents" / "operations" / "livestock-carriage.md"
+
+
+@pytest.fixture(scope="module")
+def admins(workbench: Workbench, browser: Browser) -> Iterator[BrowserContext]:
+    """The context in which the admin has signed in; an agent answers from a document."""
+    service = workbench.service
+    collection_id = create_collection(service, "Livestock")
+    names = {"file_name": LIVESTOCK.name, "documentName": "Carrying livestock"}
+    document = uploaded(service, "livestock", LIVESTOCK.read_bytes(), **names)
+    add_to_collection(service, document["documentId"], collection_id)
+    with carrel.Carrel(service.api_key, base_url=service.base_url) as client:
+        agent = client.admin.agents.create("Livestock desk", collection_ids=[collection_id])
+        client.admin.agents.deploy(agent.agent_id, organization_wide=True)
+    with window(browser) as page:
+        sign_in(page, workbench.url, email=service.admin_email, password=service.admin_password)
+        page.close()
+        yield page.context
+
+
+@pytest.fixture
+def page(admins: BrowserContext) -> Iterator[Page]:
+    """A page on which the admin is signed in."""
+    with page_in(admins) as page:
+        yield page
+
+
+def test_what_is_found_takes_feedback_that_stands_on_the_audit_log(workbench: Workbench, page: Page) -> None:
+    """A question finds its document with the match marked; a thumb and its comment are read on the log's page.
+
+    One click exports the log.
+    """
+    search(page, workbench.url, "how many sheep can we take")
+    expect(page.get_by_text("Carrying livestock").first).to_be_visible()
+    expect(page.locator("mark", has_text="Sheep").first).to_be_visible()
+    page.get_by_role("button", name="Not helpful").first.dblclick()
+    page.get_by_role("button", name="Thank you. Say why?").click()
+    page.get_by_placeholder("What was missing?").fill("And goats?")
+    page.get_by_role("button", name="Send the comment").click()
+    expect(page.get_by_text("The admins of Carrel read it.")).to_be_visible()
+    page.goto(f"{workbench.url}/audit_log?action=search.feedback")
+    for _ in range(2):  # one click each time
+        with page.expect_download() as download:
+            page.get_by_role("button", name="Export as CSV").click()
+        assert "And goats?" in download.value.path().read_text()
+    choose_row(page)
+    expect(page.get_by_role("heading", name="admin judged document “Carrying livestock” not helpful")).to_be_visible()
+    expect(page.get_by_text("And goats?")).to_be_visible()
+
+
+def test_an_agent_answers_with_its_sources_and_remembers(workbench: Workbench, page: Page) -> None:
+    """A reply comes with the document it has it from, which opens; after a reload the conversation is still there."""
+    page.goto(f"{workbench.url}/chat")
+    source = ask(page)
+    assert "conversation" in parse_qs(urlsplit(page.url).query)
+    page.reload()
+    expect(page.get_by_text(ASKED).first).to_be_visible()
+    with page.context.expect_page() as opened:
+        source.click()
+    expect(opened.value.get_by_role("heading", name="Carrying livestock")).to_be_visible()
+
+
+def test_the_keyboard_alone_leads_from_a_question_to_who_can_read_the_answer(workbench: Workbench, page: Page) -> None:
+    """/ and Enter ask; Enter opens details and Escape closes them; Space on a thumb says what the answer was worth.
+
+    ↓ and Enter open a result, Tab and the arrows its part about readers.
+    """
+    page.goto(workbench.url)
+    page.get_by_placeholder("What are you looking for?").wait_for()
+    page.locator(DRAWN).wait_for()
+    page.locator("[data-testid=stSidebarNavItems][role=none]").wait_for()  # keys are listened to from then on
+    page.keyboard.press("/")
+    page.keyboard.type("how many sheep can we take")
+    page.keyboard.press("Enter")
+    page.locator("mark").first.wait_for()
+    page.locator(DRAWN).wait_for()
+    page.get_by_role("button", name="Details").first.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("Direct access")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_text("Direct access")).to_have_count(0)
+    page.get_by_role("button", name="Helpful", exact=True).first.focus()
+    page.keyboard.press("Space")
+    expect(page.get_by_role("button", name="Thank you. Say why?")).to_be_visible()
+    page.keyboard.press("/")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Carrying livestock", exact=True)).to_be_visible()
+    page.locator(DRAWN).wait_for()
+    press_tab_until(page, "About")
+    for _part in ("Versions", "Text as indexed", "Who may read it"):
+        page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**part=readers*")
+
+
+def press_tab_until(page: Page, name: str) -> None:
+    """Press Tab until the focus is on something with this text."""
+    focused = page.locator("*:focus")
+    for _stop in range(60):
+        page.keyboard.press("Tab")
+        if focused.count() and focused.first.inner_text().strip() == name:
+            return
+    raise AssertionError(name)
+
+
+def test_an_admin_adds_a_person_with_five_clicks_at_most(workbench: Workbench, page: Page) -> None:
+    hand = _Jobs(page, workbench.url, "screen")
+    hand.add_person()
+    assert hand.clicks <= MOST
