@@ -9,6 +9,9 @@ class _Lazy:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
+        # pytest asks every value of a test module for private marks, which must not import the module.
+        if attribute.startswith("_"):
+            raise AttributeError(attribute)
         return getattr(import_module(self._name), attribute)
 
 
