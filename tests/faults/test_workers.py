@@ -230,7 +230,6 @@ def replaceable(flag: Path) -> Iterator[ServiceProcess]:
     with closing(ServiceProcess()) as service:
         service.program = ("-c", SERVICE_WITH_DEADLY_START, str(flag))
         service.start()
-        until(lambda: service.events("listening"))
         yield service
 
 

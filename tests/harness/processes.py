@@ -85,6 +85,7 @@ class ServiceProcess:
         self.base_url = f"http://127.0.0.1:{self.port}"
         self._environment = environment
         self.process: subprocess.Popen[bytes] | ForkedProgram | None = None
+        self._starts_before = 0
         self.log = self.data_dir / "test.log"
         self.http = httpx.Client(base_url=self.base_url, headers={"Authorization": f"Bearer {API_KEY}"}, timeout=60)
 
@@ -117,6 +118,8 @@ class ServiceProcess:
         if self.process is not None:
             self._wait_until_let_go()
         began = time.monotonic()
+        self.log.touch()
+        self._starts_before = len(self.events("listening"))
         with self.log.open("ab") as log:
             if self._from_nothing or self.program[0] not in FORKED:
                 self.process = subprocess.Popen([sys.executable, *self.program], env=self._variables(), stderr=log)
@@ -146,13 +149,13 @@ class ServiceProcess:
             bring_database(self.data_dir)
 
     def wait_ready(self) -> None:
-        """Wait until the service answers that it can serve."""
+        """Wait until all workers of the service can serve; a worker that is killed before that ends the start."""
         deadline = time.monotonic() + READY_SECONDS
         while time.monotonic() < deadline:
             assert self.process is not None
             assert self.process.poll() is None, f"the service ended:\n{read_log(self.log)}"
             try:
-                if self.http.get("/readyz").status_code == 200:
+                if self.http.get("/readyz").status_code == 200 and len(self.events("listening")) > self._starts_before:
                     return
             except httpx.TransportError:
                 pass
@@ -173,7 +176,8 @@ class ServiceProcess:
 
     def events(self, name: str) -> list[dict[str, object]]:
         """Return the lines of the log that tell of an event."""
-        lines = [line for line in self.log.read_text().splitlines() if line.startswith("{")]
+        whole, _, _ = self.log.read_text().rpartition("\n")  # the last line may be half written
+        lines = [line for line in whole.splitlines() if line.startswith("{")]
         return [event for event in map(json.loads, lines) if event.get("event") == name]
 
     def stop(self) -> int:
