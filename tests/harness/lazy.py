@@ -9,8 +9,8 @@ class _Lazy:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
-        # pytest asks every value of a test module for private marks, which must not import the module.
-        if attribute.startswith("_"):
+        # pytest looks for its own marks on every value of a test module, which must not import the module.
+        if attribute.startswith(("__", "_pytest")):
             raise AttributeError(attribute)
         return getattr(import_module(self._name), attribute)
 
