@@ -388,33 +388,33 @@ def in_organization(transaction: Callable[..., Any], wrong_id: UUID) -> Callable
     return wrong
 
 
-def test_a_connection_keeps_no_organization(pair: Pair) -> None:
+def test_a_connection_keeps_no_organization(make_service: Callable[..., RunningService]) -> None:
     """The next transaction on it has none: after a commit, an error, or a transaction that was cancelled half-way."""
-    tenant = pair[0]
-    database = tenant.service.runtime.database
+    service = make_service(sweep_seconds=3600, docstore_workers=0, database_pool_size=1)
+    database, own = service.runtime.database, organization_id(service)
 
     async def entered(organization: UUID | None) -> tuple[int, str]:
         async with database.transaction(organization) as connection:
             return await state(connection)
 
     async def failing() -> None:
-        async with database.transaction(tenant.organization_id) as connection:
+        async with database.transaction(own) as connection:
             await connection.exec_driver_sql("SELECT 1 / 0")
 
     async def cancelled() -> None:
-        async with asyncio.timeout(0.2), database.transaction(tenant.organization_id) as connection:
+        async with asyncio.timeout(0.2), database.transaction(own) as connection:
             await connection.exec_driver_sql("SELECT 1")
             await asyncio.sleep(60)
 
-    backend, found = tenant.service.run(entered(tenant.organization_id))
-    assert found == str(tenant.organization_id)
-    assert tenant.service.run(entered(None)) == (backend, "")
+    backend, found = service.run(entered(own))
+    assert found == str(own)
+    assert service.run(entered(None)) == (backend, "")
     with pytest.raises(Exception, match="division by zero"):
-        tenant.service.run(failing())
-    assert tenant.service.run(entered(None)) == (backend, "")
+        service.run(failing())
+    assert service.run(entered(None)) == (backend, "")
     with pytest.raises(TimeoutError):
-        tenant.service.run(cancelled())
-    assert tenant.service.run(entered(None)) == (backend, "")
+        service.run(cancelled())
+    assert service.run(entered(None)) == (backend, "")
 
 
 async def state(connection: AsyncConnection) -> tuple[int, str]:
