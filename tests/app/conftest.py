@@ -168,7 +168,6 @@ class House:
         return {case.question: case.grades for case in listed}
 
     def try_token(self, value: str) -> int:
-        """Search with an API key or token; return the status of the answer."""
         body = {"searchQuery": "hello"}
         return self.service.call("search/searchDocumentCatalog", body, api_key=value).status_code
 

@@ -64,7 +64,6 @@ class Page(AppTest):
 
     @property
     def metrics(self) -> dict[str, str]:
-        """The page's numbers by their names."""
         return {metric.label: metric.value for metric in self.metric}
 
     @property
@@ -74,7 +73,6 @@ class Page(AppTest):
 
     @property
     def graph(self) -> str:
-        """The graph that the page draws, in DOT."""
         return self.get("graphviz_chart")[0].proto.spec
 
     @property
@@ -92,7 +90,6 @@ class Page(AppTest):
 
     @property
     def labels(self) -> list[str]:
-        """The names of the page's buttons."""
         return [one.label for one in self.button]
 
     def rows(self, table: int = 0) -> list[dict[str, Any]]:
@@ -135,7 +132,6 @@ class Page(AppTest):
         return self.button(key=key).click().run()
 
     def confirm(self, label: str) -> Self:
-        """Press the button of this label, and confirm it in the dialog."""
         return self.press(label).press_key("confirm.yes")
 
     def press_twice(self, label: str) -> Self:
@@ -153,10 +149,7 @@ class Page(AppTest):
         return self._run(sent)
 
     def answer(self, opener: str, label: str) -> Self:
-        """Press a button in the dialog that `opener` has opened.
-
-        In a browser that draws the dialog alone, which stays open; here the whole page is drawn, so it is opened again.
-        """
+        """Press a button in the dialog that `opener` opens: again, since the whole page is drawn here."""
         self.find_button(label).click()
         return self.press(opener)
 

@@ -31,7 +31,6 @@ class PrefectServer:
         return dict(self._request("GET", f"/deployments/{deployment}").json())
 
     def start(self, deployment: str, parameters: Mapping[str, Any]) -> str:
-        """Start a run of a deployment; returns its id."""
         body = {"parameters": dict(parameters), "state": {"type": "SCHEDULED"}}
         return str(self._call("POST", f"/deployments/{deployment}/create_flow_run", body)["id"])
 

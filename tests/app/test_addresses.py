@@ -2,7 +2,6 @@
 
 import pytest
 
-from tests.app.conftest import House
 from tests.app.pages import NOTHING
 
 
@@ -24,9 +23,7 @@ from tests.app.pages import NOTHING
         ("syncs", "sync", "This sync isn't here.", "All syncs"),
     ],
 )
-def test_an_address_of_nothing_is_said_with_the_way_back(
-    house: House, view: str, parameter: str, said: str, back: str
-) -> None:
+def test_an_address_of_nothing_is_said_with_the_way_back(house, view, parameter, said, back):
     view, _, part = view.partition("?part=")
     for nothing in NOTHING:
         page = house.open(view, q="sheep", part=part, **{parameter: nothing})

@@ -22,7 +22,6 @@ def as_it_is(house: House, agent: AgentDefinition) -> AgentDefinition:
 
 
 def users_of(house: House, agent: AgentDefinition) -> tuple[set[str], bool]:
-    """The names of who may use an agent, and whether everybody may."""
     page = next(house.client.admin.grants.list({"resourceId": str(agent.agent_id), "resourceType": "AGENT"}).pages())
     return {grant.principal.name for grant in page.grants}, page.organization_wide
 
@@ -109,7 +108,6 @@ def test_deploying_says_who_gains_and_who_loses_and_asks_first(house: House, age
 
 
 def test_who_may_search_none_of_its_collections_is_named(house: House, agent: AgentDefinition) -> None:
-    """An agent can answer them nothing, and says so to nobody else; who may search one is not named."""
     house.add_people(VERA)
     collection = house.add_collection()
     house.client.admin.agents.update(agent.agent_id, collection_ids=[collection])
@@ -119,9 +117,7 @@ def test_who_may_search_none_of_its_collections_is_named(house: House, agent: Ag
     assert "Let them read one first" not in open_agent(house, agent, "deploy").shown
 
 
-def test_a_draft_is_tried_at_once_and_an_agent_of_others_once_deployed_to_me(
-    house: House, agent: AgentDefinition
-) -> None:
+def test_a_draft_is_tried_at_once_and_an_agent_of_others_once_deployed_to_me(house, agent):
     """A draft stays nobody's; of an agent of others the page says so, deploys it beside them, and shows the reply."""
     collection = house.add_collection()
     house.load("Ferries", "The ferry to Northlight leaves at nine.", collection_id=collection)
@@ -143,7 +139,6 @@ def test_a_draft_is_tried_at_once_and_an_agent_of_others_once_deployed_to_me(
 
 
 def test_an_agent_is_deleted_after_being_asked(house: House, agent: AgentDefinition) -> None:
-    """The dialog comes first, and Cancel leaves it; then it is gone, and its address says so."""
     page = open_agent(house, agent).press("Delete …")
     assert "People keep their conversations" in page.shown
     page.answer("Delete …", "Cancel")

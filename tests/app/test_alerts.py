@@ -5,7 +5,6 @@ from tests.service.test_alerts import report
 
 
 def test_a_webhook_is_set_and_its_secret_shown_once(house: House) -> None:
-    """The dialog says what is missing; the rule is there, can be tested, paused and deleted."""
     page = house.open("health")
     assert "Nobody is told." in page.shown
     page = page.press("New alert rule")

@@ -72,11 +72,9 @@ def test_hostile_names_are_only_text(house: House, name: str) -> None:
 
 
 def test_a_key_is_replaced_by_one_like_it(house: House) -> None:
-    """The dialog has the old one's name, owner and period; the page then says that there is a new one."""
     house.add_people(ADA)
-    made = house.client.admin.api_keys.create(
-        "Nightly", owner_email=ADA, expires_at=datetime.now(UTC) + timedelta(days=90)
-    )
+    in_ninety_days = datetime.now(UTC) + timedelta(days=90)
+    made = house.client.admin.api_keys.create("Nightly", owner_email=ADA, expires_at=in_ninety_days)
     page = house.open("api_keys", key=str(made.api_key_id)).press("New key like this one")
     assert page.segmented_control(key="key.expiry").value == "90"
     page.press_key("new_key.submit")

@@ -34,12 +34,10 @@ def delete(service: RunningService, client_id: str) -> None:
 
 
 def id_of(client: OAuthClient) -> str:
-    """The id with which people are sent to the service."""
     return parse_qs(urlsplit(client.authorization_request().url).query)["client_id"][0]
 
 
 def is_taken(client: OAuthClient) -> bool:
-    """Whether the service knows the application and its secret."""
     try:
         client.revoke("nothing")
     except InvalidClientError:
@@ -91,9 +89,7 @@ def test_an_application_of_the_settings_that_was_deleted_says_what_to_do(new_hou
         container.application().check_client()
 
 
-async def test_a_sign_in_that_fails_after_the_code_was_exchanged_leaves_no_tokens(
-    make_house: MakeHouse, service: RunningService
-) -> None:
+async def test_a_sign_in_that_fails_after_the_code_was_exchanged_leaves_no_tokens(make_house, service):
     """Who it was could not be asked: no session is begun, and nobody has tokens that work."""
     make_house(service, CARREL_V1_BASE_URL=NOBODY_LISTENS)
     answer = await finished(service)

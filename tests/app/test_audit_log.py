@@ -27,7 +27,6 @@ def said(page: Page) -> list[str]:
 
 
 def of(key: str) -> str:
-    """The id of what an address names."""
     return key.partition(":")[2]
 
 
@@ -39,7 +38,6 @@ def told(action: str, kind: str = "", name: str | None = None, **details: Any) -
 
 
 def test_every_action_of_the_service_has_words() -> None:
-    """What the service records is what the page can tell, and the other way round."""
     sources = Path(__file__).parents[2].joinpath("service").rglob("*.py")
     recorded = {action for path in sources for action in RECORDED.findall(path.read_text(encoding="utf-8"))}
     assert "grants.set" in recorded
@@ -211,7 +209,6 @@ def test_the_log_is_narrowed_by_person_and_day(house: House) -> None:
 
 
 def test_an_odd_day_in_the_address_is_no_day(house: House) -> None:
-    """What is no day that there can be entries of narrows nothing and breaks nothing."""
     for day in ("9999-12-31", "0001-01-01", "yesterday", "2026-02-30"):
         assert house.open("audit_log", to=day, **{"from": day}).rows(), day
 

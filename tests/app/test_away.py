@@ -4,7 +4,7 @@ import pytest
 
 from app.navigation import FOR_ADMINS, FOR_ALL, FOR_EDITORS
 from app.settings import settings
-from tests.app.conftest import NOBODY_LISTENS, House
+from tests.app.conftest import NOBODY_LISTENS
 
 VIEWS = [name for pages in (FOR_ALL, FOR_EDITORS, FOR_ADMINS) for entries in pages.values() for name, *_ in entries]
 # What makes a page ask for something as soon as it is drawn, where its bare address doesn't.
@@ -13,9 +13,7 @@ ADDRESSES: dict[str, dict[str, str]] = {"search": {"q": "sheep"}}
 
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("view", VIEWS)
-def test_a_page_says_that_nobody_answers_and_what_to_do(
-    house: House, monkeypatch: pytest.MonkeyPatch, view: str
-) -> None:
+def test_a_page_says_that_nobody_answers_and_what_to_do(house, monkeypatch, view):
     """No page ends in a traceback, or in nothing, and none shows a list that it doesn't have."""
     house.sign_in()
     with monkeypatch.context() as environment:

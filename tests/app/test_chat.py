@@ -32,11 +32,9 @@ class Visit:
         return self.house.open("chat", signed_in_as=self.email, **address)
 
     def ask(self, words: str = ASKED, **address: str) -> Page:
-        """Open the page, and send a message."""
         return say(self.open(**address), words)
 
     def reopen(self, page: Page) -> Page:
-        """Draw the page of a page's conversation in another window."""
         return self.open(conversation=page.address["conversation"])
 
     def kept(self) -> list[list[str]]:
@@ -116,7 +114,6 @@ def until_replied(page: Page, words: str = "carrel-reply") -> str:
 
 
 def test_without_agents_the_page_says_what_to_do(new_house: House) -> None:
-    """A member is sent to an admin, an admin to the page where agents are made; there is nothing to write into."""
     new_house.add_people("ada@example.test")
     page = new_house.open("chat", signed_in_as="ada@example.test")
     assert "No agent is deployed to you yet." in page.shown
@@ -149,10 +146,7 @@ def test_a_question_is_answered_with_its_source(guest: Visit) -> None:
 
 @pytest.mark.usefixtures("impatient")
 def test_a_new_conversation_offers_questions(visit: Visit, cut_line: Callable[..., None]) -> None:
-    """About documents that the person may read, of collections that they may search; pressing one asks it.
-
-    Where none can be had, one can still ask.
-    """
+    """About documents that the person may read, of collections that they may search; or none, where none can be had."""
     real = container.connections().send
 
     def lost(request: httpx.Request, **options: Any) -> httpx.Response:
@@ -177,10 +171,7 @@ def examples(page: Page) -> list[str]:
 
 
 def test_a_reply_without_a_word_yet_is_an_outline(guest: Visit, script: Script) -> None:
-    """It says that the agent is thinking; the outline goes with the first words.
-
-    A window that knows nothing but the address shows what has come so far, and the rest as it comes.
-    """
+    """A window that knows nothing but the address shows what has come so far, and the rest as it comes."""
     page = guest.ask()
     shown = until(page, lambda shown: "carrel-skeleton" in shown)
     assert "Thinking …" in shown
@@ -221,7 +212,6 @@ def test_a_reply_is_shown_as_it_grows(guest: Visit, script: Script) -> None:
 
 
 def test_a_reply_that_begins_anew_replaces_what_was_shown(guest: Visit, script: Script) -> None:
-    """After a crash of the service nothing of the first attempt is left."""
     page = guest.ask()
     script.tell("A first attempt")
     until(page, lambda shown: "A first attempt" in shown)
@@ -271,7 +261,6 @@ def test_watching_can_be_stopped_and_taken_up(guest: Visit, script: Script) -> N
 
 
 def test_a_failure_is_said_and_can_be_asked_again(guest: Visit, script: Script) -> None:
-    """In the service's words, beside the message; asking again sends its text once more, however often."""
     page = guest.ask("Why?")
     script.end(ModelFailure("The model's endpoint is <b>overloaded</b>. Send the message again later."))
     assert "endpoint is &lt;b&gt;overloaded&lt;/b&gt;" in until(page, lambda shown: "carrel-problem" in shown)
@@ -341,7 +330,6 @@ def test_an_answer_that_got_lost_leads_to_no_second_message(visit: Visit, cut_li
 
 
 def test_conversations_are_listed_and_opened(visit: Visit) -> None:
-    """The latest first, twelve at a time; choosing one shows it and names it in the address."""
     for number in range(13):
         visit.desk.ask(f"Question {number}", userEmail=visit.email)
     page = visit.ask("Question 13")
@@ -420,7 +408,6 @@ def test_a_long_conversation_is_shown_from_its_end(guest: Visit) -> None:
 
 
 def test_a_reply_takes_feedback(guest: Visit) -> None:
-    """A thumb and a comment reach the audit log once each; after a reload the thumb is there."""
     page = guest.ask()
     until_replied(page, "carrel-sources")
     page.press("Not helpful").run()

@@ -84,17 +84,14 @@ def test_a_collection_is_made_with_its_fields(house: House) -> None:
     page = page.press_twice("Create")
     assert "taken" not in page.shown
     (made,) = house.client.document_collections.list_document_collections(collection_name=name)
-    assert [(field.name, field.type) for field in made.custom_metadata_schema.fields] == [
-        ("team", "STRING"),
-        ("pages", "INT"),
-    ]
+    fields = made.custom_metadata_schema.fields
+    assert [(field.name, field.type) for field in fields] == [("team", "STRING"), ("pages", "INT")]
     assert page.address["collection"] == str(made.document_collection_id)
     [row] = house.open("collections", name=name).rows()
     assert (row["Name"], row["Documents"], row["Your role"]) == (name, 0, "Owner")
 
 
 def test_documents_are_found_by_name_and_added_with_their_fields(house: House) -> None:
-    """Several at once; one that is refused stops no other, and says why."""
     tag = uuid4().hex[:8]
     collection = house.add_collection(custom_metadata_schema={"fields": [{"name": "pages", "type": "INT"}]})
     first, second, gone = (house.load(f"{tag} {name}") for name in ("one", "two", "gone"))
@@ -274,9 +271,7 @@ def test_names_of_others_are_never_markdown(house: House) -> None:
 
 
 @pytest.mark.parametrize(("email", "shown"), [(MEMBER, False), (EDITOR, True)])
-def test_the_navigation_has_collections_for_those_who_look_after_one(
-    house: House, monkeypatch: pytest.MonkeyPatch, email: str, shown: bool
-) -> None:
+def test_the_navigation_has_collections_for_those_who_look_after_one(house, monkeypatch, email, shown):
     """An editor who is no admin has the page; a member has its address alone."""
     collection = house.add_collection()
     house.grant("DOCUMENT_COLLECTION", collection, user(EDITOR), role="EDITOR")

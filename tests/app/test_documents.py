@@ -148,7 +148,6 @@ def test_an_admin_who_may_not_read_a_document_sees_that_it_is_there_and_no_word_
 
 
 def test_who_may_read_it_is_told_to_admins(house: House) -> None:
-    """Grants are listed by name, and lead to the page that explains them; a member is told whom to ask."""
     crew = house.add_group("Crew")
     document = house.load("Rota", upload_as_user_email=MEMBER, allowed_group_ids=[crew])
     page = open_document(house, document, "readers")
@@ -160,7 +159,6 @@ def test_who_may_read_it_is_told_to_admins(house: House) -> None:
 
 
 def test_a_document_is_deleted_after_being_asked(house: House) -> None:
-    """The dialog names the collections it leaves; then it is gone, and the list is shown."""
     document = house.load("Old", collection_id=house.add_collection())
     page = open_document(house, document).press("Delete …")
     assert "It leaves 1 collection: Shelf" in page.shown
@@ -172,9 +170,7 @@ def test_a_document_is_deleted_after_being_asked(house: House) -> None:
 def test_what_a_member_may_not_read_looks_like_what_is_not_there(house: House) -> None:
     """An unknown id, somebody else's document, and no id at all give the same page, byte for byte."""
     document = house.load("Secret plan")
-    pages = [
-        house.open("documents", signed_in_as=MEMBER, document=address).shown for address in (document, NOWHERE, "no-id")
-    ]
+    pages = [house.open("documents", signed_in_as=MEMBER, document=one).shown for one in (document, NOWHERE, "no-id")]
     assert pages[0] == pages[1] == pages[2]
     assert "This document isn&#x27;t here." in pages[0]
     # Of what they may read they have no button either that the service would refuse.
@@ -184,7 +180,6 @@ def test_what_a_member_may_not_read_looks_like_what_is_not_there(house: House) -
 
 
 def drop(house: House, *files: tuple[str, bytes, str]) -> Page:
-    """Open the page as a member, and drop files on it."""
     return house.open("documents", signed_in_as=MEMBER).file_uploader[0].set_value(list(files)).run()
 
 
@@ -296,9 +291,7 @@ def test_a_document_says_what_of_it_was_not_read(house: House) -> None:
 
 
 def test_an_archive_and_the_files_in_it_lead_to_each_other(house: House) -> None:
-    """The page of the archive lists its files, and that of a file names the archive; the list of documents has how many
-    there are, and these where something is looked for.
-    """
+    """The list of documents has how many files there are, and the files themselves where something is looked for."""
     files = {"in/one.txt": "One.", "tool.exe": b"MZ\x90\x00"}
     archive = house.load("Box", made_files.archive(files), file_name="box.zip")
     until(lambda: house.client.catalog.get_document(archive).files_done == 2)
@@ -339,10 +332,7 @@ def test_a_document_without_text_is_not_called_searchable() -> None:
         (0, 2, 1, "Not searchable yet: 1 picture is still being read."),
     ],
 )
-def test_a_document_without_all_of_its_text_is_not_said_to_be_found(
-    chunks: int, pages_read: int | None, pictures: int, said: str
-) -> None:
-    """Its pages are still being read, or there is no text in it."""
+def test_a_document_without_all_of_its_text_is_not_said_to_be_found(chunks, pages_read, pictures, said):
     place = DocumentIndexing(
         document_version=1,
         indexed_version=1,

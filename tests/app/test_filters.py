@@ -21,5 +21,4 @@ def leaving() -> None:
 
 
 def test_a_filter_says_a_value_to_the_address_once() -> None:
-    """What was told before changes no address that has gone on since; what is new does."""
     assert Page.from_function(leaving).run().texts == ["abc", "{'person': '1'}", "{'person': '1'}"]

@@ -23,11 +23,10 @@ from carrel.wire.oversight import (
 )
 from carrel.wire.reranking import RerankingState
 from carrel.wire.servers import ArchiveState, PrimaryState, StandbyState, StandbyStatus
-from tests.app.conftest import NOBODY_LISTENS, House, MakeHouse
+from tests.app.conftest import NOBODY_LISTENS, House
 from tests.app.loading.house import offered
 from tests.app.prefect_api import PrefectServer
 from tests.harness.proxy import faulty
-from tests.harness.services import RunningService
 from tests.service.sources import Reporter, an_item
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -168,7 +167,6 @@ def test_one_that_failed_is_told_once() -> None:
 
 
 def test_the_page_counts_what_there_is_and_says_that_prefect_is_away(own_house: House) -> None:
-    """The service's figures are there, and without Prefect the page says how to start it."""
     document, reporter = own_house.load("Ferries"), Reporter(own_house.service)
     reporter.report([an_item("torn.pdf")])
     page = own_house.open("health")
@@ -190,10 +188,7 @@ def test_the_page_counts_what_there_is_and_says_that_prefect_is_away(own_house: 
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_service_that_is_away_is_a_finding_and_not_the_end_of_the_page(
-    own_service: RunningService, make_house: MakeHouse
-) -> None:
-    """The page goes on looking, says how to start the service, and still tells about the flows."""
+def test_a_service_that_is_away_is_a_finding_and_not_the_end_of_the_page(own_service, make_house):
     with faulty(own_service.base_url) as proxy:
         page = make_house(own_service, CARREL_V1_BASE_URL=proxy.base_url).open("health")
         assert "The service and its database respond." in page.shown
@@ -206,9 +201,7 @@ def test_a_service_that_is_away_is_a_finding_and_not_the_end_of_the_page(
         assert "The service and its database respond." in page.run().shown
 
 
-def test_flows_that_nobody_serves_are_told_from_those_that_somebody_does(
-    prefect_api: str, service: RunningService, make_house: MakeHouse
-) -> None:
+def test_flows_that_nobody_serves_are_told_from_those_that_somebody_does(prefect_api, service, make_house):
     """An offered flow that nobody asks work for waits; the page says what to start."""
     with closing(PrefectServer(prefect_api)) as prefect, offered(prefect):
         shown = make_house(service, prefect=prefect_api).open("health").shown

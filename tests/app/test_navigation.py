@@ -72,13 +72,8 @@ def texts(page: Page) -> list[str]:
     return page.texts
 
 
-def test_what_was_drawn_for_one_person_is_gone_for_the_next(
-    keyed_house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another session in the same window finds nothing of the one before.
-
-    Without a session there is the way in, which leads back to the page that was asked for, and no page.
-    """
+def test_what_was_drawn_for_one_person_is_gone_for_the_next(keyed_house, monkeypatch):
+    """Without a session there is the way in, which leads back to the page that was asked for, and no page."""
     service, browser = keyed_house.service, {"cookie": ""}
     monkeypatch.setattr(current, "_cookie", lambda: browser["cookie"])
     page = Page(VIEWS.parent / "main.py", default_timeout=SECONDS).run()

@@ -26,9 +26,8 @@ def made(house: House, name: str, **options: Any) -> Any:
 def test_what_waits_is_approved_with_its_meaning_said(house: House) -> None:
     key = house.service.new_user("asks@example.test")
     with Carrel(key, house.service.base_url) as member:
-        asked = member.admin.oauth_clients.request(
-            "Travel", redirect_uris=[CALLBACK], scopes=["api:catalog:read", "api:admin"]
-        )
+        scopes = ["api:catalog:read", "api:admin"]
+        asked = member.admin.oauth_clients.request("Travel", redirect_uris=[CALLBACK], scopes=scopes)
     assert "1 application waits for an admin." in house.open("oauth_clients").shown
     listed = house.open("oauth_clients", status="pending").rows()
     assert [(row["Name"], row["Asked for by"]) for row in listed] == [("Travel", "asks@example.test")]
@@ -111,13 +110,12 @@ def test_what_people_allowed_is_listed_and_withdrawn_after_asking(house: House) 
     codes = "\n".join(code.value for code in one.code)
     assert f"--client-id {app.client_id} carrel {house.service.base_url}/mcp" in codes
     one.choose(next(i for i, shown in enumerate(listed) if shown["Person"].endswith(f"({email})")))
-    one.press("Withdraw it")
-    one.button(key="confirm.yes").click().run()
+    one.press("Withdraw it").press_key("confirm.yes")
     left = list(house.client.admin.oauth_clients.list_consents(client_id=app.client_id))
     assert [consent.email for consent in left] == [other.email]
     one.press("Withdraw all")
     assert "does nothing for anybody from the next request on" in one.shown
-    one.button(key="confirm.yes").click().run()
+    one.press_key("confirm.yes")
     assert "Nobody has allowed anything yet." in one.shown
     assert list(house.client.admin.oauth_clients.list_consents(client_id=app.client_id)) == []
     assert "Withdraw all" not in one.labels

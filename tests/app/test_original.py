@@ -124,7 +124,6 @@ def test_a_row_is_marked_in_its_table(house: House) -> None:
 
 
 def test_a_text_begins_at_the_passage(house: House) -> None:
-    """A file without pages shows its text from before the passage, which is marked; and all of it on request."""
     rules = [f"Rule {number}. {'The harbour is open. ' * 80}" for number in range(4)]
     document = house.load("Long rules", "\n\n".join([*rules, "The heron sleeps."]))
     address = leads_to(house, "heron", document)
@@ -151,9 +150,7 @@ def test_a_text_begins_at_the_passage(house: House) -> None:
         ({"chunk": "0", "chunk_in": str(uuid4())}, 'alt="Page 1 of'),
     ],
 )
-def test_an_address_that_leads_nowhere_is_said_in_words(
-    house: House, rules: str, address: dict[str, str], said: str
-) -> None:
+def test_an_address_that_leads_nowhere_is_said_in_words(house, rules, address, said):
     assert said in open_original(house, rules, **address).shown
 
 

@@ -189,7 +189,6 @@ def test_hostile_names_are_only_text(house: House, name: str) -> None:
 
 
 def test_somebody_who_leaves_is_offboarded(house: House) -> None:
-    """What ends and what they own is said; without a new owner nothing is done; then all of it is."""
     house.add_people("max@leaves.test", "nia@leaves.test")
     house.add_group("Leavers", "max@leaves.test")
     house.client.admin.api_keys.create("Max's", owner_email="max@leaves.test")
@@ -238,7 +237,6 @@ def test_sessions_are_listed_and_ended(house: House, monkeypatch: pytest.MonkeyP
 
 
 def test_a_second_factor_is_demanded_on_one_page_and_reset_on_another(own_house: House) -> None:
-    """The policy is shown as it is and saved; the button to reset is there for who has one."""
     page = own_house.open("sign_in")
     field = page.selectbox(key="second_factor")
     assert (field.value, [*field.options]) == ("NOBODY", ["Nobody", "Admins", "Everybody"])

@@ -6,7 +6,6 @@ from tests.app.conftest import House
 
 
 def test_a_provider_is_given_an_address_and_a_token(house: House) -> None:
-    """The value works and is gone with the dialog; its request is told, and it stops when it is revoked."""
     page = house.open("provisioning").press("New token").press_key("new_scim_token.submit")
     assert "Give the token a name" in page.shown
     page.text_input(key="scim.name").set_value("Entra").run().press_key("new_scim_token.submit")

@@ -24,7 +24,6 @@ from tests.app.pages import MARKUP, Page, drawn
 
 
 def load(house: House, name: str, text: str) -> str:
-    """Load a document under an external id that is its name."""
     return house.load(name, text, document_external_id=name)
 
 
@@ -34,7 +33,6 @@ def search(house: House, words: str, **options: Any) -> Any:
 
 
 def judge(house: House, found: Any, feedback: str = "THUMBS_DOWN", **options: Any) -> None:
-    """Say what a search was worth."""
     house.client.search.submit_search_feedback(search_id=found.search_id, feedback=feedback, **options)
 
 
@@ -43,7 +41,6 @@ def draw(house: House, part: str = "overview", **address: str) -> Page:
 
 
 def test_searches_are_counted_and_drawn(new_house: House) -> None:
-    """The figures are those of the log, a share of nothing is no number, and a chart has a bar for each step."""
     page = draw(new_house)
     assert "Nobody has searched in this time." in page.shown
     assert page.metrics["Searches"] == "0"
@@ -88,7 +85,6 @@ def test_a_share_is_never_rounded_to_none_or_all(part: int, whole: int, said: st
 
 
 def test_a_search_without_results_is_done_again_in_every_mode(house: House) -> None:
-    """It is listed with who searched; its address names it, and what it finds now stands side by side."""
     words = f"gyrocopter {uuid4().hex[:6]}"
     search(house, words)
     page = draw(house, "without")
@@ -129,7 +125,6 @@ def test_what_was_said_of_a_search_stands_beside_what_it_finds_now(house: House)
 
 
 def test_what_a_key_passed_on_stands_under_the_name_of_whoever_said_it(house: House) -> None:
-    """A user whom the key named is the author; somebody outside stands in what was said."""
     house.add_people("oona@example.test")
     found = search(house, "passed on")
     for email in ("oona@example.test", "visitor@elsewhere.test"):
@@ -141,7 +136,6 @@ def test_what_a_key_passed_on_stands_under_the_name_of_whoever_said_it(house: Ho
 
 
 def test_a_search_whose_words_were_erased_is_not_done_again(house: House) -> None:
-    """It stays in the list without its words, and choosing it searches for nothing."""
     search(house, "erase me")
     with house.service.owner_connection() as connection:
         connection.execute("DELETE FROM free_texts WHERE text = 'erase me'")
@@ -174,10 +168,7 @@ def open_set(house: House, one: EvaluationSet) -> Page:
 
 
 def test_the_worst_queries_come_first_whoever_asked(house: House) -> None:
-    """Thumbs down weigh more than no results, or words that nothing has; equal words count together.
-
-    A row leads to what can be done.
-    """
+    """Thumbs down weigh more than no results, or words that nothing has; equal words count together."""
     mark = uuid4().hex[:6]
     load(house, f"Bad {mark}", "The barge carries coal.")
     for words in (f"Zeppelin  {mark}x", f"zeppelin {mark}x"):
@@ -301,7 +292,6 @@ def test_judging_offers_no_agents_set_unless_the_address_names_it(house: House) 
 
 
 def test_a_question_is_added_on_the_page_of_its_set(house: House) -> None:
-    """It is opened to judge its results, or of an agent its replies; what is judged already stays; none is refused."""
     one = a_set(house, {"dogs": {"fares": 2}})
     page = open_set(house, one).press("Add a question").answer("Add a question", "Add")
     assert "Write the question first." in page.shown
@@ -361,10 +351,7 @@ def test_sets_are_listed_renamed_and_deleted(house: House) -> None:
 
 
 def test_a_file_is_imported_and_exported_as_it_was(house: House) -> None:
-    """Importing adds to what is there, or nothing where something of the file is wrong.
-
-    A formula is text in the export, and is what it was when imported again.
-    """
+    """A file with a mistake adds nothing. A formula is text in the export, and is what it was when imported again."""
     one = a_set(house, {"dogs": {"fares": 1}})
     page = open_set(house, one)
     data = b'query,external id,grade\ndogs,rules,2\n"=1+1",@sum,-1\nopen question,,\n'
@@ -388,12 +375,7 @@ def test_a_set_is_measured_in_modes_and_the_runs_are_compared(house: House) -> N
     load(house, f"one-{mark}", f"The {mark} ferry leaves at nine.")
     load(house, f"two-{mark}", f"The {mark} canteen has soup.")
     one = a_set(
-        house,
-        {
-            f"{mark} ferry": {f"one-{mark}": 2},
-            f"{mark} canteen": {f"two-{mark}": 2},
-            "open question": {"x": 0},
-        },
+        house, {f"{mark} ferry": {f"one-{mark}": 2}, f"{mark} canteen": {f"two-{mark}": 2}, "open question": {"x": 0}}
     )
     page = open_set(house, one)
     page.multiselect(key="sets.modes").set_value([SearchMode.LEXICAL, SearchMode.SEMANTIC])
@@ -420,7 +402,6 @@ def test_a_set_is_measured_in_modes_and_the_runs_are_compared(house: House) -> N
 
 
 def test_a_stopped_run_is_kept_as_far_as_it_came_and_goes_on(house: House) -> None:
-    """Continuing measures what is left, each case once, into the same run."""
     load(house, "buoy", "The buoy blinks green.")
     one = a_set(house, {f"buoy {number}": {"buoy": 1} for number in range(3)})
     sets = house.client.admin.evaluation_sets
@@ -440,14 +421,13 @@ def test_a_stopped_run_is_kept_as_far_as_it_came_and_goes_on(house: House) -> No
     page.session_state["sets.run"] = running
     page.run()
     assert "Stopped: 1 of 3 questions." in page.shown
-    half = {run.mode: run for run in sets.list_runs(one.evaluation_set_id)}
-    assert {run.planned_count for run in half.values()} == {3}
+    runs = list(sets.list_runs(one.evaluation_set_id))
+    half = {run.mode: run.evaluation_run_id for run in runs}
+    assert [run.planned_count for run in runs] == [3, 3]
     assert page.dataframe[0].value["Questions"].tolist() == ["1 of 3", "2 of 3"]
     page.press("Continue")
     runs = list(sets.list_runs(one.evaluation_set_id))
-    assert {run.mode: run.evaluation_run_id for run in runs} == {
-        mode: run.evaluation_run_id for mode, run in half.items()
-    }
+    assert {run.mode: run.evaluation_run_id for run in runs} == half
     assert [run.case_count for run in runs] == [3, 3]
     keepers[0].measure(cases[0])
     for run in runs:
@@ -460,7 +440,6 @@ def test_a_stopped_run_is_kept_as_far_as_it_came_and_goes_on(house: House) -> No
 
 
 def test_what_cannot_be_measured_is_said(house: House) -> None:
-    """A set of questions that nothing answers, or of a collection that is gone, keeps no run."""
     page = open_set(house, a_set(house, {"dogs": {"fares": 0}})).press("Measure now")
     assert "No question of this set has a relevant document." in page.shown
     page.multiselect(key="sets.modes").set_value([])

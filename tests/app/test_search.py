@@ -39,9 +39,8 @@ def pen(house: House) -> str:
     """A collection whose documents have metadata of every type; its id."""
     collection = new_collection(house, "Pen")
     for name, metadata in (("Lambs", LAMBS), ("Goats", GOATS)):
-        house.add_to(
-            collection, house.load(name, f"Sheep and {name} travel on deck.", custom_metadata=metadata), **metadata
-        )
+        document = house.load(name, f"Sheep and {name} travel on deck.", custom_metadata=metadata)
+        house.add_to(collection, document, **metadata)
     return collection
 
 
@@ -53,22 +52,18 @@ def ask(page: Page, words: str = "") -> Page:
 
 
 def found(page: Page) -> list[str]:
-    """The names of the documents a page shows, in alphabetical order."""
     return sorted(part.partition("</a></h2>")[0] for part in page.shown.split('target="_self">')[1:])
 
 
 def first(page: Page, label: str) -> Page:
-    """Press the button of this label that the first result has."""
     return next(one for one in page.button if one.label == label).click().run()
 
 
 def searches(house: House) -> int:
-    """How many searches the service has answered."""
     return len(list(house.client.admin.search_log.query()))
 
 
 def feedbacks(house: House) -> list[Any]:
-    """The audit log's entries of feedback, oldest first."""
     return sorted(house.client.admin.audit_log.query(action="search.feedback"), key=lambda entry: entry.at)
 
 
@@ -90,7 +85,6 @@ def test_nothing_is_searched_for_without_a_question_of_something_that_is_there(n
 
 
 def test_what_is_asked_is_searched_for_once(new_house: House) -> None:
-    """A NUL, which the service refuses, and a way to search that there is none of, are left out of the question."""
     assert "too long" not in ask(new_house.open("search"), "x" * 1000).shown
     assert searches(new_house) == 1
     page = ask(new_house.open("search", q="sheep", **{"in": NOWHERE}), "sheep")
@@ -159,7 +153,6 @@ def own_searches(page: Page) -> list[Any]:
 
 
 def test_a_hundred_saved_searches_are_enough(house: House) -> None:
-    """The page says so beside the button, and what to do; most of them are folded."""
     email = f"many-{uuid4().hex[:6]}@example.test"
     house.add_people(email)
     with house.service.owner_connection() as connection:
@@ -237,7 +230,6 @@ def test_a_person_finds_only_what_that_person_may_read(house: House) -> None:
 
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_text_of_others_is_shown_as_it_is(house: House, hostile: str) -> None:
-    """Names, metadata and passages are escaped HTML and never Markdown, in the catalog and in a collection."""
     mark = f"Ovis{uuid4().hex[:6]}"
     collection, document = new_collection(house), house.load(hostile, f"{mark} {hostile} {mark} {hostile}")
     house.add_to(collection, document, team=hostile)
@@ -355,9 +347,7 @@ def test_an_ended_sign_in_offers_the_next(new_house: House) -> None:
         (FilterOperator.EQUAL, "false", "public:is:false"),
     ],
 )
-def test_a_collection_is_filtered_by_its_fields(
-    house: House, pen: str, operator: FilterOperator, value: Any, address: str
-) -> None:
+def test_a_collection_is_filtered_by_its_fields(house, pen, operator, value, address):
     """The condition and the value are those of the field's type; the address has them."""
     page = house.open("search", q="sheep", **{"in": pen})
     assert found(page) == ["Goats", "Lambs"]
@@ -440,9 +430,7 @@ def test_the_best_results_are_reranked_as_the_switch_says(new_house: House, monk
         new_house.service.run(reranker.close())
 
 
-def test_a_press_that_comes_after_the_fields_were_forgotten_searches_as_the_address_says(
-    house: House, pen: str
-) -> None:
+def test_a_press_that_comes_after_the_fields_were_forgotten_searches_as_the_address_says(house, pen):
     """Streamlit forgets them with a run that ends before it draws them; the browser still shows the button."""
     page = house.open("search", q="sheep", by="lexical", **{"in": pen})
     page.button[0].click()
@@ -511,7 +499,6 @@ def test_an_address_with_what_is_no_filter_is_searched_without(house: House, pen
     ],
 )
 def test_a_filter_that_does_not_fit_is_explained(house: House, pen: str, only: str, said: str) -> None:
-    """What the service refuses is said once, without the names of a request's parts, and can be taken away."""
     page = house.open("search", q="sheep", only=only, **{"in": pen})
     assert "carrel-problem" in page.shown
     assert not said or page.shown.count(said) == 1

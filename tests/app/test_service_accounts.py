@@ -19,14 +19,12 @@ def _enabled(house: House) -> None:
 
 
 def account(house: House, name: str = "Intranet") -> str:
-    """A new service account's id."""
     return str(house.client.admin.service_accounts.create(name).service_account_id)
 
 
 def mint(house: House, account_id: str, name: str = "prod", **options: Any) -> Any:
-    return house.client.admin.service_account_tokens.mint(
-        account_id, name, **({"scopes": [Scope.CATALOG_READ]} | options)
-    )
+    options = {"scopes": [Scope.CATALOG_READ]} | options
+    return house.client.admin.service_account_tokens.mint(account_id, name, **options)
 
 
 def tokens(house: House, account_id: str) -> list[Any]:
@@ -34,7 +32,6 @@ def tokens(house: House, account_id: str) -> list[Any]:
 
 
 def filled(house: House, account_id: str, name: str = "intranet, production") -> Page:
-    """The dialog for a token that may read, filled in."""
     page = house.open("service_accounts", account=account_id).press("Create token")
     page.text_input(key="mint.name").set_value(name)
     return page.checkbox(key="mint.catalog:read").check().run()
@@ -51,7 +48,6 @@ def test_an_account_is_made_and_may_read_nothing(house: House) -> None:
 
 
 def test_a_token_is_shown_once_and_kept_nowhere(house: House) -> None:
-    """Its value is in the dialog with a line that tries it and works; closed, it is in no state and on no page."""
     account_id = account(house, "Shown once")
     page = filled(house, account_id)
     page.press_key("mint.submit")
@@ -138,7 +134,6 @@ def test_what_ends_soon_comes_first(house: House) -> None:
 
 
 def test_a_token_that_ends_soon_is_replaced(house: House) -> None:
-    """Health leads to it; the new one is as it was, and the page says when the old one can go."""
     account_id = account(house, "Replaced")
     scopes = [Scope.CATALOG_READ, Scope.AGENT_MESSAGE]
     old = mint(house, account_id, "nightly", scopes=scopes, expires_at=datetime.now(UTC) + timedelta(days=1))
@@ -205,7 +200,6 @@ def test_deleting_an_account_says_what_stops(house: House) -> None:
 
 
 def test_where_service_accounts_are_off_the_page_says_so_and_switches_them_on(house: House) -> None:
-    """Nothing can be made meanwhile, what there is can be looked at; a button switches them on."""
     account_id = account(house, "Asleep")
     house.client.admin.organization.update(service_accounts_enabled=False)
     page = house.open("service_accounts", account=account_id)

@@ -25,12 +25,10 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 @pytest.fixture
 def sessions(tmp_path: Path) -> Sessions:
-    """Nobody is signed in yet."""
     return Sessions(tmp_path / "sessions", Sealer(bytes(32)))
 
 
 def signed_in(sessions: Sessions) -> str:
-    """Begin a session, and return its cookie."""
     tokens = Tokens(access_token="a", refresh_token="r", expires_at=datetime.now(UTC) + timedelta(days=90))
     return sessions.create(tokens, Person(id=uuid4(), email="ada@example.test", name="Ada", organization_name="Acme"))
 

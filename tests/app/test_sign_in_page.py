@@ -5,7 +5,6 @@ from tests.service.directory import another_organization
 
 
 def test_a_provider_is_added_changed_and_deleted(own_house: House) -> None:
-    """The dialog says what is missing, the secret is on no page, and what is wrong with the provider is in words."""
     page = own_house.open("sign_in")
     assert "People sign in with a password here." in page.shown
     page = page.press("New provider").press_key("new_provider.submit")

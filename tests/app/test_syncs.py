@@ -1,17 +1,17 @@
 """Syncs with document databases from the workbench, on the real service and a server that speaks MongoDB's protocol."""
 
 import html
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
 import pytest
 
 from app.syncs.labels import LABELS
-from tests.app.conftest import House, MakeHouse, house_of
+from tests.app.conftest import House, house_of
 from tests.app.pages import MARKUP, Page
 from tests.harness.mongo.processes import MongoServer
-from tests.harness.services import RunningService, ServiceHarness
+from tests.harness.services import ServiceHarness
 from tests.service.docstore import LOOPBACK, Syncing, a_thing
 
 
@@ -45,7 +45,6 @@ def fill(page: Page, syncing: Syncing, **members: str) -> Page:
 
 
 def new(house: House, syncing: Syncing, **members: str) -> Page:
-    """Open the form of a new sync, filled in."""
     page = house.open("syncs", new="yes")
     page.selectbox(key="into").set_value(syncing.collection_id)
     return fill(page, syncing, **members)
@@ -56,7 +55,6 @@ def of(sync: dict[str, Any]) -> str:
 
 
 def test_a_sync_is_made_and_shown_to_its_end(house: House, syncing: Syncing) -> None:
-    """Its first run begins at once; the address is neither shown nor kept, and a reload shows the same."""
     page = new(house, syncing).press("Create, and start the first run")
     syncing.sync_id = page.address["sync"]
     assert "sync.address" not in page.session_state
@@ -89,7 +87,6 @@ def test_what_is_wrong_is_said_in_words_of_the_form(house: House, syncing: Synci
 
 
 def test_what_was_not_taken_is_listed_as_it_is(house: House, syncing: Syncing) -> None:
-    """Ids and reasons are text of the database's, shown as such; a run is started from here, and tries them again."""
     syncing.mongo.collection.insert_one(a_thing(7, _id=MARKUP, title=None))
     sync = syncing.first_run(syncName=MARKUP)
     page = house.open("syncs", sync=of(sync))
@@ -115,7 +112,6 @@ def test_a_mapping_that_fits_nothing_is_said_in_words_of_the_form(house: House, 
 
 
 def test_a_run_that_failed_says_why_and_what_to_do(house: House, syncing: Syncing) -> None:
-    """The database's refusal is said with what helps, and that the next run goes on."""
     sync = syncing.first_run()
     for code, words in ((13, "does not let the user of the address read"), (18, "with the right user and password")):
         syncing.mongo.misbehave(find_code=code, find_times=1)
@@ -152,7 +148,6 @@ def test_a_sync_is_deleted_after_a_question(house: House, syncing: Syncing) -> N
 
 
 def test_a_second_click_makes_no_second_sync(house: House, syncing: Syncing) -> None:
-    """It comes before the sync's page is drawn, and leads to the one that was made."""
     page = new(house, syncing, syncName="Twice").press_twice("Create, and start the first run")
     (made,) = house.client.document_collections.docstore.list_docstore_syncs(
         document_collection_id=UUID(syncing.collection_id)
@@ -175,9 +170,7 @@ def test_a_form_never_has_the_readers_of_another_sync(house: House, syncing: Syn
     assert page.multiselect(key="sync.readers.kept").value == [f"group:{groups[1]}"]
 
 
-def test_a_run_that_nobody_begins_is_said(
-    make_service: Callable[..., RunningService], make_house: MakeHouse, mongo: MongoServer
-) -> None:
+def test_a_run_that_nobody_begins_is_said(make_service, make_house, mongo):
     """Not at once, since a worker may be about to; then with what to look at."""
     service = make_service(docstore_allowed_hosts=("127.0.0.1",), docstore_workers=0)
     house, syncing = make_house(service), Syncing(service, mongo)

@@ -32,7 +32,6 @@ def names(page: Any) -> set[str]:
 
 @pytest.mark.usefixtures("keys")
 def test_somebody_is_found_and_what_they_read_is_counted_and_listed(house: House) -> None:
-    """Typing finds a person; what they may read is counted by kind, and listed by name; the address shows it again."""
     house.grant("DOCUMENT_COLLECTION", house.add_collection("Reach handbook"), user(ADA))
     page = house.open("what_can_they_read")
     page.text_input(key="who.typed").set_value("@EXAMPLE").run()
@@ -84,7 +83,6 @@ def test_odd_comparisons_are_told_in_words(house: House) -> None:
 
 
 def test_something_of_the_list_is_explained(house: House, keys: Mapping[str, str]) -> None:
-    """What is looked at is in the address, and tells why for one and why not for the other; it leads to all readers."""
     page = house.open("what_can_they_read", who=f"user:{ADA}", resource=keys["Wage list"], **{"with": f"user:{BEN}"})
     assert "Ada is in Reach crew, Reach crew is viewer of “Wage list”." in page.shown
     assert "Ben may not read “Wage list”." in page.shown

@@ -15,7 +15,6 @@ ADA, BEN = "ada@example.test", "ben@example.test"
 
 
 def test_a_resource_is_found_by_typing_and_kept_in_the_address(house: House) -> None:
-    """A part of the name finds it; choosing it is the page's address, which shows the same again."""
     key = house.load_resource("Minutes of the board, spring")
     house.load_resource("Minutes of the board, autumn")
     page = house.open("who_can_read")
@@ -65,15 +64,11 @@ def test_an_address_of_nothing_says_so_and_offers_choosing(house: House, address
 
 
 def test_readers_are_people_and_groups_with_what_was_granted_directly(house: House) -> None:
-    """Who reads by a group is listed beside the group, and a role stands only where it was granted itself."""
     crew = house.add_group("Deck crew", ADA, BEN)
     key = house.load_resource("Deck log", allowed_group_ids=[crew], allowed_users_email_addresses=[BEN])
-    listed = {
-        (row["Name"], row["Type"]): row["Direct access"] for row in house.open("who_can_read", resource=key).rows()
-    }
-    assert listed[("Deck crew", "Group")] == "Viewer"
-    assert listed[("Ada", "Person")] == ""
-    assert listed[("Ben", "Person")] == "Viewer"
+    rows = house.open("who_can_read", resource=key).rows()
+    listed = {(row["Name"], row["Type"], row["Direct access"]) for row in rows}
+    assert listed >= {("Deck crew", "Group", "Viewer"), ("Ada", "Person", ""), ("Ben", "Person", "Viewer")}
 
 
 def test_many_readers_are_paged_and_exported_without_formulas(house: House) -> None:
@@ -153,15 +148,13 @@ def test_more_ways_than_are_shown_is_said(house: House) -> None:
     house.add_people(ADA)
     wanted = [{"name": f"Way {number:03}", "members": [user(ADA)]} for number in range(101)]
     inner = [str(one.id) for one in house.client.admin.groups.upsert(wanted).groups]
-    page = house.open(
-        "who_can_read", resource=house.load_resource("Many ways", allowed_group_ids=inner), who=f"user:{ADA}"
-    )
+    key = house.load_resource("Many ways", allowed_group_ids=inner)
+    page = house.open("who_can_read", resource=key, who=f"user:{ADA}")
     assert "There are more ways than these" in page.shown
     assert "90 more ways in words" in page.as_markdown
 
 
 def test_a_service_account_is_explained_by_its_address(house: House) -> None:
-    """Lists of readers name service accounts by address like people; choosing one explains it all the same."""
     house.client.admin.organization.update(service_accounts_enabled=True)
     account = house.client.admin.service_accounts.create("Night load")
     key = house.load_resource("Night log", allowed_users_email_addresses=[account.email])
@@ -249,7 +242,6 @@ def test_a_service_that_refuses_is_said(new_house: House) -> None:
 
 
 def test_the_page_opens_with_what_changed_lately(new_house: House) -> None:
-    """The latest changes of access, each resource once, as sentences; what is gone is left out; a row opens it."""
     assert "No access was changed yet." in new_house.open("who_can_read").shown
     new_house.add_people(ADA, BEN)
     first, second, gone = (new_house.load_resource(name) for name in ("First log", "Second log", "Gone log"))

@@ -33,7 +33,6 @@ class Ended:
 
     @property
     def json(self) -> dict[str, Any]:
-        """The JSON object that a program reads."""
         members: dict[str, Any] = json.loads(self.out)
         assert members["exitCode"] == self.code, self
         return members
@@ -45,7 +44,6 @@ Load = Callable[..., tuple[Ended, dict[str, Any]]]
 
 @pytest.fixture
 def library(tmp_path: Path) -> Path:
-    """A folder of three small documents."""
     folder = tmp_path / "library"
     folder.mkdir()
     for number in range(3):
@@ -54,7 +52,6 @@ def library(tmp_path: Path) -> Path:
 
 
 def ran(run: Run, *arguments: str, exit_code: int = 0) -> dict[str, Any]:
-    """Run a command with --json, and return its object."""
     ended = run(*arguments, "--json")
     assert ended.code == exit_code, ended
     return ended.json

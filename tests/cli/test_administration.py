@@ -65,7 +65,6 @@ def test_groups_are_made_filled_shown_and_deleted(run: Run, desk: Desk) -> None:
 
 
 def upload_own(service: RunningService, name: str, **file: Any) -> str:
-    """Upload a document that only the admin may read, and return its id."""
     return str(ok(upload(service, name, **file))["documentId"])
 
 
@@ -139,9 +138,7 @@ def test_names_are_completed(run: Run, desk: Desk) -> None:
     assert complete("carrel groups show Pil", CARREL_BASE_URL="http://127.0.0.1:9") == []
 
 
-def test_a_role_that_was_given_meanwhile_stays(
-    run: Run, service: RunningService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_role_that_was_given_meanwhile_stays(run, service, monkeypatch):
     paper = upload_own(service, "paper")
     find = grants.principal_of
 
@@ -191,7 +188,6 @@ def test_tokens_are_planned_created_and_revoked(run: Run, service: RunningServic
 
 
 def test_provisioning_tokens_are_shown_once_and_revoked(run: Run, service: RunningService) -> None:
-    """The value alone goes to standard output, the address to give with it beside; a revoked one works no more."""
     assert "carrel provisioning create" in run("provisioning", "list").err
     ended = run("provisioning", "create", "Entra")
     headers = {"Authorization": f"Bearer {ended.out.strip()}"}
@@ -289,9 +285,8 @@ def test_an_agent_is_asked(run: Run, desk: Desk) -> None:
     conversation = asked.err.split("--conversation ")[1].strip()
     more = ran(run, "agents", "ask", desk.agent_id, "Do dogs travel free?", "--conversation", conversation)
     assert (more["outcome"], more["conversationId"]) == ("answered", conversation)
-    assert [one["name"] for one in ran(run, "agents", "ask", "Harbour desk", "ferry?", "--as", BEN)["sources"]] == [
-        "Ferries"
-    ]
+    sources = ran(run, "agents", "ask", "Harbour desk", "ferry?", "--as", BEN)["sources"]
+    assert [one["name"] for one in sources] == ["Ferries"]
     unanswered = ran(run, "agents", "ask", "Harbour desk", "How much is a zeppelin?", exit_code=1)
     assert (unanswered["outcome"], unanswered["sources"]) == ("unanswered", [])
     assert run("agents", "ask", "Harbour desk", "ferry?", "--conversation", desk.agent_id).code == 2

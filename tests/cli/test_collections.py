@@ -16,7 +16,6 @@ CREATE = ("collections", "create")
 
 @pytest.fixture
 def filled(service: RunningService, run: Run) -> str:
-    """A collection with one of two documents in it; its id."""
     created = run(*CREATE, "Harbour [bold]", "--field", "year:INT", "--json").json
     identifier = str(created["documentCollectionId"])
     ok(upload(service, "menu.md", "Soup and bread at noon.", file_name="menu.md"))
@@ -74,7 +73,6 @@ def test_search_shows_what_its_owner_may_read(run: Run, service: RunningService,
 
 
 def test_a_filter_from_the_query_is_shown_as_a_shell_reads_it(capsys: pytest.CaptureFixture[str]) -> None:
-    """Copied into the next command it is one condition, whatever stands in a document's metadata."""
     drawn = DrawnFilter(field="owner", operator=FilterOperator.EQUAL, value="O'Hara; $(id)", words="of O'Hara")
     applied = AppliedOptions(filtering=AppliedFiltering(filters=[drawn], dropped=False))
     _show_applied(applied, screen=Screen(as_json=False))

@@ -112,7 +112,6 @@ def test_the_environment_is_wrong(run: Run, service: RunningService) -> None:
 
 
 def test_json_is_one_object(run: Run) -> None:
-    """And nothing else is printed, whatever the end."""
     planned = run(*ALL, "--dry-run", "--json")
     assert (planned.code, planned.err, planned.json["outcome"], planned.json["applied"]) == (0, "", "planned", None)
     assert [one["email"] for one in planned.json["plan"]["users"]] == ["ada@example.test", "grace@example.test"]

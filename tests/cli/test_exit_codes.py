@@ -52,8 +52,6 @@ def test_what_is_to_be_changed_in_the_command_ends_it_with_2(run: Run, arguments
         (("reindex", "x"), WITHOUT_KEY, 2),
     ],
 )
-def test_wrong_settings_have_their_codes(
-    run: Run, arguments: tuple[str, ...], changes: dict[str, str | None], code: int
-) -> None:
+def test_wrong_settings_have_their_codes(run, arguments, changes, code):
     ended = run(*arguments, **changes)
     assert (ended.code, "CARREL_API_KEY" in ended.err) == (code, "CARREL_API_KEY" in changes), ended

@@ -140,9 +140,7 @@ def test_without_json_a_person_reads_the_same(run: Run, library: Path) -> None:
     assert (wrong.code, "KEY=VALUE" in wrong.err) == (2, True)
 
 
-def test_what_is_left_out_is_said_with_how_to_take_it(
-    load: Load, run: Run, library: Path, service: RunningService
-) -> None:
+def test_what_is_left_out_is_said_with_how_to_take_it(load, run, library, service):
     (library / "yarn.lock").write_text('ferry@^1.0.0:\n  version "1.0.0"\n')
     (library / ".env").write_text("TOKEN=none\n")
     words = "left out as lock files: 1 (such as yarn.lock); --include '*.lock' takes them"
@@ -159,7 +157,6 @@ def test_what_is_left_out_is_said_with_how_to_take_it(
 
 @pytest.mark.usefixtures("library")
 def test_a_busy_service_is_told_in_its_own_words(load: Load, service: RunningService) -> None:
-    """Where a 503 lasts, the command ends with 4 and says what is busy, as the service says it, and no `away`."""
     with faulty(service.base_url) as proxy:
         proxy.refusal = Fault.UNAVAILABLE
         ended, answer = load("upload", "library", "--direct", CARREL_BASE_URL=proxy.base_url)

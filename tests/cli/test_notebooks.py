@@ -15,7 +15,6 @@ LONG = "Minutes of the extraordinary meeting about the new quay"
 
 
 def a_notebook(path: Path, *cells: dict[str, Any]) -> str:
-    """Write a notebook of code cells, and return its name."""
     whole = [{"cell_type": "code", "source": [], "outputs": [], "metadata": {}, **cell} for cell in cells]
     path.write_text(json.dumps({"cells": whole, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
     return path.name

@@ -14,7 +14,6 @@ def service(own_service: RunningService) -> RunningService:
 
 
 def test_what_people_allowed_is_listed_and_withdrawn_and_hosts_are_allowed(run: Run, service: RunningService) -> None:
-    """What ends something for others happens only when that is said; a host that isn't allowed is a mistake."""
     agent, admin = an_mcp_client(service), Person(service)
     assert "Nobody has allowed anything" in run("oauth-clients", "consents").err
     admin.tokens(agent)

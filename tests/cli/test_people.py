@@ -48,9 +48,7 @@ def test_possessions_and_a_plan_are_shown(run: Run, service: RunningService) -> 
     assert is_active(service, ADA)
 
 
-def test_many_are_handed_over_by_yes_and_the_second_time_there_is_nothing_to_do(
-    run: Run, service: RunningService, ada: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_are_handed_over_by_yes_and_the_second_time_there_is_nothing_to_do(run, service, ada, monkeypatch):
     monkeypatch.setattr(transferring, "MOST_SECONDS", 0)
     monkeypatch.setattr(transferring, "BATCH", 2)
     make_resources(service, ada, count=5)

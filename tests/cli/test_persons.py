@@ -67,7 +67,6 @@ def test_groups_are_joined_and_left_and_shown_with_what_they_are_through(run: Ru
 
 
 def test_an_invitation_is_a_link_that_opens(run: Run, service: RunningService) -> None:
-    """The link alone goes to standard output, the advice beside it."""
     a_user(service, ADA, name="Ada")
     ended = run("people", "invite", ADA)
     link = ended.out.strip()

@@ -4,7 +4,6 @@ from tests.cli.conftest import Run, ran
 
 
 def test_providers_are_added_changed_tested_and_deleted(run: Run) -> None:
-    """The secret is printed nowhere; the addresses to register are; a provider is deleted only when that is said."""
     own = ("--issuer", "https://login.example.test", "--client-id", "carrel")
     assert "CARREL_PROVIDER_SECRET" in run("providers", "add", "Work", *own).err
     added = run("providers", "add", "Work", *own, "--secret", "s3cret-word", "--domain", "example.test")

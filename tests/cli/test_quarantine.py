@@ -22,9 +22,7 @@ def shelf(library: Path, load: Load) -> Path:
     return library
 
 
-def test_what_is_in_quarantine_is_listed_and_sent_again_once_mended(
-    shelf: Path, load: Load, run: Run, service: RunningService
-) -> None:
+def test_what_is_in_quarantine_is_listed_and_sent_again_once_mended(shelf, load, run, service):
     shown = run("quarantine", "list")
     assert (shown.code, "2 in quarantine" in shown.err) == (0, True)
     assert all(line in shown.out for line in ("! broken [bold].pdf  file_", "! empty.md  file_empty"))

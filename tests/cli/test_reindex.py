@@ -19,7 +19,6 @@ def service(make_service: Callable[..., RunningService]) -> RunningService:
 
 @pytest.fixture
 def shelf(service: RunningService, embeddings: EmbeddingsEndpoint) -> Shelf:
-    """A collection of three documents, one of them stale."""
     del embeddings
     shelf = a_shelf(service, *TEXTS)
     ok(upload(service, "lamp", "The lamp is dark now.", file_name="lamp.txt", reindexCollections="false"))

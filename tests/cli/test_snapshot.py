@@ -9,7 +9,6 @@ from tests.harness.services import RunningService
 
 
 def test_take_and_compare(run: Run, service: RunningService, tmp_path: Path) -> None:
-    """A snapshot says where it is and what changed since the last; comparing says by its code whether anything did."""
     folder = ran(run, "snapshot", "take")["folder"]
     for contents in ("Calm.", "A storm."):
         ok(upload(service, "log", contents, internalPublic="true"))

@@ -56,9 +56,7 @@ def test_a_sync_is_made_watched_and_mended(run: Run, things: MongoServer) -> Non
     assert (run("sync", "show", "Things").code, run("sync", "watch", "Things").code) == (2, 2)
 
 
-def test_a_run_that_nobody_begins_is_said_once(
-    make_service: Callable[..., RunningService], mongo: MongoServer, tmp_path: Path
-) -> None:
+def test_a_run_that_nobody_begins_is_said_once(make_service, mongo, tmp_path):
     service = make_service(docstore_allowed_hosts=("127.0.0.1",), docstore_workers=0)
     Syncing(service, mongo).create().raise_for_status()
     with service.owner_connection() as connection:
@@ -93,9 +91,7 @@ def test_an_update_keeps_what_it_does_not_name(run: Run, things: MongoServer, tm
     assert (config["deleteLimitPercent"], config["sourceFields"]["sourceSystemUpdated"]) == (90, "updatedAt")
 
 
-def test_an_address_is_taken_from_anywhere_but_the_arguments(
-    run: Run, things: MongoServer, service: RunningService
-) -> None:
+def test_an_address_is_taken_from_anywhere_but_the_arguments(run, things, service):
     """Standard input will do; none at all, or one that is wrong, is said without repeating it."""
     command = [COMMAND, *CREATE, things.collection_name, *MAPPED, "--uri-file", "-"]
     piped = subprocess.run(

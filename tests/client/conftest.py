@@ -37,11 +37,9 @@ class Caller:
 
     @property
     def is_async(self) -> bool:
-        """Whether calls are awaited."""
         return isinstance(self.client, AsyncCarrel | AsyncOAuthClient)
 
     async def __call__(self, operate: Callable[[Any], Any]) -> Any:
-        """Return what an operation on the client comes to, in either mode."""
         result = operate(self.client)
         return await result if inspect.isawaitable(result) else result
 
@@ -107,7 +105,6 @@ def make_caller(open_client: MakeCaller, server: Server) -> MakeCaller:
 
 @pytest.fixture
 def person(make_caller: MakeCaller) -> Caller:
-    """A client with an access token."""
     return make_caller(api_key=None, access_token=ACCESS_TOKEN)
 
 

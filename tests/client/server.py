@@ -68,7 +68,6 @@ def json_answer(content: object, *, status: int = 200, headers: dict[str, str] |
 
 
 def refuse(status: int, code: str = "refused", headers: dict[str, str] | None = None, **members: Any) -> Answer:
-    """Answer with the service's error shape."""
     error = {"message": f"refused with {status}", "code": code, "requestId": "request-1", **members}
     return json_answer({"error": error}, status=status, headers=headers)
 

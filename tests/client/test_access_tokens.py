@@ -1,7 +1,6 @@
 """Which credential a client uses, and what it does when an access token is refused."""
 
 import itertools
-from typing import Any
 
 import pytest
 
@@ -52,9 +51,7 @@ async def test_an_access_token_calls_v1(make_caller: MakeCaller, server: Server)
 
 
 @pytest.mark.parametrize("code", ["credential_expired", "credential_revoked", "invalid_credential"])
-async def test_a_refused_token_is_renewed_and_the_call_made_again(
-    make_caller: MakeCaller, server: Server, code: str
-) -> None:
+async def test_a_refused_token_is_renewed_and_the_call_made_again(make_caller, server, code):
     """With the same Idempotency-Key, by which the service knows it for the same call."""
     tokens = Counting()
     caller = make_caller(api_key=None, tokens=tokens)
@@ -84,9 +81,7 @@ async def test_a_call_is_made_again_once(make_caller: MakeCaller, server: Server
         ({"access_token": "token-0"}, "credential_expired"),
     ],
 )
-async def test_refusals_that_another_token_would_not_change(
-    make_caller: MakeCaller, server: Server, options: dict[str, Any], code: str
-) -> None:
+async def test_refusals_that_another_token_would_not_change(make_caller, server, options, code):
     """After one request: another token would be refused for the same reason, or there is none."""
     server.will(refuse(401, code))
     with pytest.raises(AuthenticationError, match=code):

@@ -7,21 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from carrel import (
-    APIConnectionError,
-    APITimeoutError,
-    ConfigurationError,
-    InvalidArgumentError,
-    NotFoundError,
-    Reply,
-    ReplyConnectionError,
-    ReplyError,
-    ReplyFailedError,
-    ReplyTimeoutError,
-    ReplyWithheldError,
-    ServerError,
-    UnexpectedResponseError,
-)
+from carrel import Reply, errors
 from carrel.wire.messages import CompletedJob, FailedJob, RunningJob
 from tests.client.conftest import ACCESS_TOKEN, Caller, MakeCaller
 from tests.client.contract import OPERATIONS
@@ -45,7 +31,6 @@ ADA = "ada@example.com"
 
 
 async def ask(caller: Caller, operate: Callable[[Any], Any]) -> Any:
-    """Do what an operation does, whatever it gives: an answer, a list or a stream."""
     if caller.is_async:
         return await caller(lambda c: _walked(operate(c)))
     result = operate(caller.client)
@@ -109,12 +94,9 @@ async def test_feedback(person: Caller, caller: Caller, server: Server) -> None:
         ("v0", lambda c: c.copilots.provide_message_feedback(OTHER_ID, JOB_ID, "POSITIVE")),
     ],
 )
-async def test_operations_of_the_other_version_are_refused(
-    caller: Caller, person: Caller, server: Server, version: str, operate: Callable[[Any], Any]
-) -> None:
-    """An operation of the other version says which credential it wants before anything is sent."""
+async def test_operations_of_the_other_version_are_refused(caller, person, server, version, operate):
     client, wanted = (caller, "access_token=") if version == "v1" else (person, "api_key=")
-    with pytest.raises(ConfigurationError, match=f"is on {version} alone, .* {wanted}"):
+    with pytest.raises(errors.ConfigurationError, match=f"is on {version} alone, .* {wanted}"):
         await ask(client, operate)
     assert not server.received
 
@@ -137,8 +119,7 @@ async def test_operations_of_the_other_version_are_refused(
     ],
 )
 async def test_arguments_are_checked(person: Caller, server: Server, operate: Callable[[Any], Any], named: str) -> None:
-    """Arguments that make no request, or lead to another path, are refused by name before anything is sent."""
-    with pytest.raises(InvalidArgumentError, match=named):
+    with pytest.raises(errors.InvalidArgumentError, match=named):
         await ask(person, operate)
     assert not server.received
 
@@ -156,7 +137,7 @@ async def test_a_job_is_one_of_three(person: Caller, server: Server, answer: dic
 @pytest.mark.parametrize("body", [b"{}", b'{"status": "PAUSED"}', b"<html>"])
 async def test_a_job_that_is_none(person: Caller, server: Server, body: bytes) -> None:
     server.will(raw(body))
-    with pytest.raises(UnexpectedResponseError, match="base_url"):
+    with pytest.raises(errors.UnexpectedResponseError, match="base_url"):
         await person(lambda c: c.agents.fetch_response(JOB_ID))
 
 
@@ -174,9 +155,8 @@ async def test_lists_become_frames(person: Caller, server: Server) -> None:
 async def test_one_reply_whatever_the_credential(caller: Caller, person: Caller, server: Server) -> None:
     """send_and_wait gives the same reply on both versions: by one request on v0, by a job on v1."""
     server.will(SENT_CHAT)
-    one = await caller(
-        lambda c: c.agents.send_and_wait(OTHER_ID, "How?", conversation_id=CONVERSATION_ID, user_email=ADA)
-    )
+    given = {"conversation_id": CONVERSATION_ID, "user_email": ADA}
+    one = await caller(lambda c: c.agents.send_and_wait(OTHER_ID, "How?", **given))
     sent = server.received.pop()
     members = {"agentId": OTHER_ID, "message": "How?", "conversationId": CONVERSATION_ID, "userEmail": ADA}
     assert (sent.path, sent.json) == ("/api/v0/copilots/sendMessage", members)
@@ -196,7 +176,7 @@ async def test_one_reply_whatever_the_credential(caller: Caller, person: Caller,
 async def test_a_withheld_reply(caller: Caller, person: Caller, server: Server) -> None:
     server.will(BLOCKED_CHAT, STARTED_JOB, WITHHELD_JOB)
     for client in (caller, person):
-        with pytest.raises(ReplyWithheldError, match="You may not read this any more") as caught:
+        with pytest.raises(errors.ReplyWithheldError, match="You may not read this any more") as caught:
             await client(lambda c: c.agents.send_and_wait(OTHER_ID, "How?"))
         assert (caught.value.code, str(caught.value.conversation_id)) == ("reply_withheld", CONVERSATION_ID)
 
@@ -205,17 +185,17 @@ async def test_a_failed_reply(caller: Caller, person: Caller, server: Server) ->
     """A model without a reply is the same error on both versions, and sending again is left to the application."""
     server.will(refuse(503, "model_unavailable", {"retry-after": "5"}), STARTED_JOB, FAILED_JOB)
     for client in (caller, person):
-        with pytest.raises(ReplyFailedError) as caught:
+        with pytest.raises(errors.ReplyFailedError) as caught:
             await client(lambda c: c.agents.send_and_wait(OTHER_ID, "How?"))
         assert caught.value.code == "model_unavailable"
     assert len(server.received) == 3
     assert str(caught.value.message_id) == JOB_ID
-    assert isinstance(pickle.loads(pickle.dumps(caught.value)), ReplyError)  # noqa: S301 - our own bytes
+    assert isinstance(pickle.loads(pickle.dumps(caught.value)), errors.ReplyError)  # noqa: S301 - our own bytes
 
 
 @pytest.mark.parametrize("code", ["saturated", "not_found"])
 async def test_what_is_no_reply_of_a_model(caller: Caller, server: Server, code: str) -> None:
-    status, kind = (503, ServerError) if code == "saturated" else (404, NotFoundError)
+    status, kind = (503, errors.ServerError) if code == "saturated" else (404, errors.NotFoundError)
     server.will(*[refuse(status, code)] * 3)
     with pytest.raises(kind) as caught:
         await caller(lambda c: c.agents.send_and_wait(OTHER_ID, "How?"))
@@ -223,7 +203,6 @@ async def test_what_is_no_reply_of_a_model(caller: Caller, server: Server, code:
 
 
 async def test_a_lost_answer_is_asked_for_again(person: Caller, server: Server) -> None:
-    """A message whose answer was lost is sent again under its key, and looking at its job goes on over a restart."""
     away: list[Answer] = [refuse(502)] * 5
     server.will(refuse(503), STARTED_JOB, *away, RUNNING_JOB, COMPLETED_JOB)
     assert (await person(lambda c: c.agents.send_and_wait(OTHER_ID, "How?"))).text
@@ -237,27 +216,27 @@ async def test_who_wants_no_second_attempt(make_caller: MakeCaller, server: Serv
     """With max_retries=0 nothing is sent twice, looks at a job included."""
     hasty = make_caller(api_key=None, access_token=ACCESS_TOKEN, max_retries=0)
     server.will(STARTED_JOB, refuse(502), COMPLETED_JOB)
-    with pytest.raises(ServerError):
+    with pytest.raises(errors.ServerError):
         await hasty(lambda c: c.agents.send_and_wait(OTHER_ID, "How?"))
     assert len(server.received) == 2
 
 
 async def test_the_time_is_up_on_v1(person: Caller, server: Server) -> None:
     server.will(STARTED_JOB, slowly(5, json_answer(RUNNING_JOB)))
-    with pytest.raises(ReplyTimeoutError, match=r"within 0\.2 seconds.*" + JOB_ID) as caught:
+    with pytest.raises(errors.ReplyTimeoutError, match=r"within 0\.2 seconds.*" + JOB_ID) as caught:
         await person(lambda c: c.agents.send_and_wait(OTHER_ID, "How?", timeout=0.2))
     assert (str(caught.value.job_id), str(caught.value.conversation_id)) == (JOB_ID, CONVERSATION_ID)
-    assert isinstance(caught.value, APITimeoutError)
+    assert isinstance(caught.value, errors.APITimeoutError)
     again = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 - our own bytes
     assert vars(again) == vars(caught.value)
 
 
 async def test_a_job_out_of_reach(person: Caller, server: Server) -> None:
     server.will(STARTED_JOB, *[cut_short(b"{", promised=9)] * 7, COMPLETED_JOB)
-    with pytest.raises(ReplyConnectionError, match=JOB_ID) as caught:
+    with pytest.raises(errors.ReplyConnectionError, match=JOB_ID) as caught:
         await person(lambda c: c.agents.send_and_wait(OTHER_ID, "How?"))
     assert (str(caught.value.job_id), str(caught.value.conversation_id)) == (JOB_ID, CONVERSATION_ID)
-    assert not isinstance(caught.value, APITimeoutError)
+    assert not isinstance(caught.value, errors.APITimeoutError)
     job_id = caught.value.job_id
     assert isinstance(await person(lambda c: c.agents.fetch_response(job_id)), CompletedJob)
 
@@ -275,24 +254,21 @@ LATE = slowly(5, json_answer(SENT_CHAT))
     ],
     ids=["late", "late with retries", "a pause that is longer", "the service's own end"],
 )
-async def test_the_time_is_up_on_v0(
-    make_caller: MakeCaller, server: Server, options: dict[str, Any], answer: Answer, end: tuple[float, str]
-) -> None:
+async def test_the_time_is_up_on_v0(make_caller, server, options, answer, end):
     """`timeout` holds beside the client's own, and no pause outlasts it; the reply is still being made."""
     seconds, said = end
     server.will(answer)
     caller = make_caller(**options)
-    with pytest.raises(ReplyTimeoutError, match=said):
+    with pytest.raises(errors.ReplyTimeoutError, match=said):
         await caller(lambda c: c.agents.send_and_wait(OTHER_ID, "How?", timeout=seconds))
     assert (len(server.received), caller.naps) == (1, [])
 
 
 async def test_a_connection_that_fails_in_time(make_caller: MakeCaller) -> None:
-    """A service that isn't there is said to be that, as long as there is time."""
     caller = make_caller(base_url="http://127.0.0.1:1")
-    with pytest.raises(APIConnectionError) as caught:
+    with pytest.raises(errors.APIConnectionError) as caught:
         await caller(lambda c: c.agents.send_and_wait(OTHER_ID, "How?", timeout=30))
-    assert not isinstance(caught.value, APITimeoutError)
+    assert not isinstance(caught.value, errors.APITimeoutError)
 
 
 async def test_a_message_waits_for_a_long_reply(caller: Caller, server: Server) -> None:

@@ -9,17 +9,7 @@ from typing import Any
 
 import pytest
 
-from carrel import (
-    AsyncCarrel,
-    AuthenticationError,
-    NotFoundError,
-    PermissionDeniedError,
-    Reply,
-    ReplyFailedError,
-    ReplyTimeoutError,
-    ReplyWithheldError,
-    TextDelta,
-)
+from carrel import AsyncCarrel, Reply, TextDelta, errors
 from carrel.wire.messages import RunningJob
 from service.domains.answering import ModelFailure
 from tests.client.conftest import Caller, MakeCaller
@@ -100,12 +90,10 @@ def program(make: MakeCaller, standing: Standing) -> Caller:
 
 @pytest.fixture
 def person(make: MakeCaller, standing: Standing) -> Caller:
-    """A client with Ada's access token."""
     return make(access_token=standing.token)
 
 
 def said_to(desk: Desk) -> int:
-    """How many messages to the agent are done, by the audit log."""
     return sum(entry["details"]["agentId"] == desk.agent_id for entry in desk.entries())
 
 
@@ -135,7 +123,6 @@ def _as(caller: Caller) -> dict[str, Any]:
 
 
 def until(told_so_far: Callable[[], bool]) -> None:
-    """Wait for something that is bound to happen."""
     deadline = time.monotonic() + 60
     while not told_so_far():
         assert time.monotonic() < deadline
@@ -167,7 +154,6 @@ async def test_a_conversation_by_every_credential(program: Caller, person: Calle
 
 
 async def test_what_a_person_has(person: Caller, desk: Desk) -> None:
-    """Who they are, which agents they may message, and what was said, walked page by page."""
     me = await person(lambda c: c.me())
     assert (me.email, me.scopes) == (ADA, ["api:agent:message:*"])
     agents = await person.walk(person.client.agents.list(page_size=1))
@@ -196,13 +182,13 @@ async def test_as_a_user(program: Caller, desk: Desk) -> None:
 async def test_who_may_not(program: Caller, person: Caller, desk: Desk) -> None:
     """No API access is a refusal on v0 alone; an agent that isn't deployed isn't there on either version."""
     desk.update(apiAccessEnabled=False)
-    with pytest.raises(PermissionDeniedError) as caught:
+    with pytest.raises(errors.PermissionDeniedError) as caught:
         await program(lambda c: c.agents.send_and_wait(desk.agent_id, ASKED))
     assert caught.value.code == "api_access_off"
     assert await person(lambda c: c.agents.send_and_wait(desk.agent_id, ASKED))
     desk.deploy()
     for caller in (program, person):
-        with pytest.raises(NotFoundError) as gone:
+        with pytest.raises(errors.NotFoundError) as gone:
             await caller(lambda c: c.agents.send_and_wait(desk.agent_id, ASKED))
         assert gone.value.code == "agent_not_found"
     assert desk.agent_id not in [str(one.agent_id) for one in await person.walk(person.client.agents.list())]
@@ -211,9 +197,7 @@ async def test_who_may_not(program: Caller, person: Caller, desk: Desk) -> None:
 @pytest.mark.parametrize(
     "cut_every", [pytest.param(330, marks=pytest.mark.long), 400, pytest.param(700, marks=pytest.mark.long)]
 )
-async def test_the_text_over_a_network_that_breaks(
-    person: Caller, desk: Desk, script: Script, network: Network, cut_every: int
-) -> None:
+async def test_the_text_over_a_network_that_breaks(person, desk, script, network, cut_every):
     """However often connections end, in heads, events and letters, the text is whole and the reply comes once."""
     heard: list[Any] = []
     network.allowed.extend([900, *[cut_every + number for number in range(4)]])
@@ -230,10 +214,7 @@ async def test_the_text_over_a_network_that_breaks(
     assert said_to(desk) == 1
 
 
-async def test_cut_while_nothing_is_said(
-    program: Caller, person: Caller, desk: Desk, script: Script, network: Network
-) -> None:
-    """A connection that is reset between two words is taken up again without either being lost or doubled."""
+async def test_cut_while_nothing_is_said(program, person, desk, script, network):
     for number, caller in enumerate((program, person)):
         heard: list[Any] = []
         finished = reading(caller, desk, heard)
@@ -253,7 +234,6 @@ async def test_cut_while_nothing_is_said(
 
 
 async def test_a_message_whose_answer_was_lost(program: Caller, person: Caller, desk: Desk, network: Network) -> None:
-    """Sent again by itself after a reset, a message is answered once, on either version."""
     for number, caller in enumerate((program, person), 1):
         await caller(lambda c: c.agents.send_and_wait(desk.agent_id, ASKED))
         network.cut()
@@ -265,7 +245,7 @@ async def test_a_message_whose_answer_was_lost(program: Caller, person: Caller, 
 
 async def test_a_job_that_goes_on_by_itself(person: Caller, desk: Desk, script: Script) -> None:
     """When the time is up the job goes on; it is looked at, and streamed from its beginning, later."""
-    with pytest.raises(ReplyTimeoutError) as caught:
+    with pytest.raises(errors.ReplyTimeoutError) as caught:
         await person(lambda c: c.agents.send_and_wait(desk.agent_id, ASKED, timeout=0.5))
     job_id = caught.value.job_id
     script.tell("The ferry")
@@ -277,15 +257,14 @@ async def test_a_job_that_goes_on_by_itself(person: Caller, desk: Desk, script: 
 
 
 async def test_a_model_without_a_reply(make: MakeCaller, standing: Standing, desk: Desk, script: Script) -> None:
-    """Its failure is the same error by every way, in the service's words, and the model isn't asked again."""
     said = ModelFailure("The model is away. Send it again.", retry_after=0)
     program = make(api_key=desk.service.api_key, max_retries=1)
     person = make(access_token=standing.token)
     numbers = iter(range(9))
 
-    async def failing(operation: Any) -> ReplyFailedError:
+    async def failing(operation: Any) -> errors.ReplyFailedError:
         failure = in_background(lambda: script.end(said, number=next(numbers)))
-        with pytest.raises(ReplyFailedError) as caught:
+        with pytest.raises(errors.ReplyFailedError) as caught:
             await operation
         await asyncio.to_thread(failure.result, 60)
         return caught.value
@@ -317,7 +296,7 @@ async def test_a_reply_that_is_withheld(program: Caller, person: Caller, desk: D
         person.walk(person.client.agents.stream(**send)),
         program.walk(program.client.agents.stream(**send, user_email=ADA)),
     ):
-        with pytest.raises(ReplyWithheldError) as caught:
+        with pytest.raises(errors.ReplyWithheldError) as caught:
             await operation
         assert caught.value.code == "reply_withheld"
         assert "noon" not in str(caught.value)
@@ -325,13 +304,12 @@ async def test_a_reply_that_is_withheld(program: Caller, person: Caller, desk: D
 
 
 async def test_a_token_that_is_revoked_meanwhile(make: MakeCaller, desk: Desk, script: Script) -> None:
-    """A stream ends with the token it was asked for with, and says so."""
     visitor = a_visitor(desk)
     heard: list[Any] = []
     finished = reading(make(access_token=visitor.token), desk, heard)
     script.tell("The ferry")
     until(lambda: heard == [TextDelta(text="The ferry")])
     visitor.app.post("revoke", token=visitor.token)
-    with pytest.raises(AuthenticationError):
+    with pytest.raises(errors.AuthenticationError):
         await asyncio.to_thread(finished.result, 120)
     script.end(a_reply("The ferry leaves."))

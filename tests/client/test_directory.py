@@ -66,7 +66,6 @@ async def _plan(real: Caller, **options: Any) -> DirectoryPlan:
 
 
 async def _refuse(real: Caller, plan: DirectoryPlan, said: str) -> None:
-    """Check that a plan is not applied, and why."""
     with pytest.raises(PlanRefusedError, match=said):
         await real(lambda c: c.admin.directory.apply(plan))
 
@@ -156,7 +155,6 @@ async def test_only_what_differs_is_changed(real: Caller, service: RunningServic
 
 
 async def test_what_the_files_do_not_name_stays(real: Caller, service: RunningService) -> None:
-    """Other users, other groups and their members, and what a file that isn't given is about, stay as they are."""
     await _import(real)
     mine = await real(lambda c: c.admin.groups.upsert([{"name": "Mine", "external_id": "mine"}]))
     await real(lambda c: c.admin.groups.add_members(mine.groups[0].id, [{"type": "user", "email": "ada@example.test"}]))
@@ -276,10 +274,7 @@ async def test_members_are_not_taken_out_by_a_file_cut_short(real: Caller, servi
     assert len(_members(service, "eng")) == 19
 
 
-async def test_a_plan_takes_nobody_out_of_a_group_it_did_not_create_after_all(
-    real: Caller, service: RunningService
-) -> None:
-    """A group that somebody else created and filled since the plan was made keeps its members and gets the plan's."""
+async def test_a_plan_takes_nobody_out_of_a_group_it_did_not_create_after_all(real, service):
     await real(lambda c: c.admin.organization.update(service_accounts_enabled=True))
     plan = await _plan(real)
     account = await real(lambda c: c.admin.service_accounts.create("Loader"))
@@ -290,10 +285,7 @@ async def test_a_plan_takes_nobody_out_of_a_group_it_did_not_create_after_all(
         assert _members(service, "eng") == {"ada@example.test", "grace@example.test", account.email}
 
 
-async def test_a_plan_is_applied_where_it_was_made_and_locks_nobody_out(
-    connect: MakeCaller, service: RunningService
-) -> None:
-    """A kept plan is refused in another organization, and by the credential of whom it deactivates."""
+async def test_a_plan_is_applied_where_it_was_made_and_locks_nobody_out(connect, service):
     key = service.new_user("boss@example.test", is_admin=True)
     plan = await _plan(connect(), files={"users": b"email,name,active\nboss@example.test,boss,false\n"})
     before = _changes(service)

@@ -72,14 +72,12 @@ def shown(result: Any, *, once: bool = False) -> tuple[Shown, str]:
 def searched(
     *, name: str = "Travel", text: str = "book a train", matches: Sequence[tuple[int, int]] = ((7, 12),)
 ) -> Any:
-    """Return the answer of a search that found one document."""
     spans = [{"start": start, "end": end} for start, end in matches]
     result = FOUND["results"][0] | {"documentName": name, "snippet": {"text": text, "matches": spans}}
     return SearchDocumentCatalogResponse.model_validate({**FOUND, "results": [result]})
 
 
 def explained(**members: object) -> ExplainAuthorizationResponse:
-    """Return the explanation of Ada's access through a group."""
     path = [
         {"type": "user", "id": OTHER_ID, "name": "Ada", "email": "ada@example.com"},
         {"type": "group", "id": OTHER_ID, "name": "Travel desk"},
@@ -90,7 +88,6 @@ def explained(**members: object) -> ExplainAuthorizationResponse:
 
 
 def replied(text: str, *, quote: str = "three weeks ahead", url: str | None = None, name: str = "Travel") -> Reply:
-    """Return a reply that rests on one source."""
     source = SOURCE | {"name": name, "url": url, "quote": quote}
     members = {"text": text, "sources": [source], "warnings": ["A source was left out."]}
     ids = dict.fromkeys(("conversationId", "messageId", "auditLogId"), OTHER_ID)
@@ -151,13 +148,8 @@ def test_a_reply_shows_its_sources() -> None:
     html, text = shown(replied("Early. [1]", url="https://wiki.example.com/travel"))
     assert ("href", "https://wiki.example.com/travel") in html.attributes
     assert ("rel", "noopener noreferrer") in html.attributes
-    assert text.splitlines() == [
-        "Early. [1]",
-        "Sources",
-        "1. Travel",
-        "   “three weeks ahead”",
-        "Note: A source was left out.",
-    ]
+    lines = ["Early. [1]", "Sources", "1. Travel", "   “three weeks ahead”", "Note: A source was left out."]
+    assert text.splitlines() == lines
 
 
 @pytest.mark.parametrize(

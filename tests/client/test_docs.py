@@ -1,7 +1,6 @@
 """The code in the README and in the documentation runs as it stands, in its order, against the real service."""
 
 import re
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -26,10 +25,7 @@ PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 
 
 def run_code_of(page: Path, names: dict[str, Any] | None = None, *, up_to: int | None = None) -> int:
-    """Run a page's Python blocks one after the other, as one program, or so many of them; return how many they are.
-
-    `names` receives what they define. Blocks that are marked as not run are only compiled.
-    """
+    """Run a page's Python blocks as one program; `names` receives what they define. Return how many blocks were run."""
     text = page.read_text()
     blocks = list(BLOCK.finditer(text))[:up_to]
     names = {} if names is None else names
@@ -55,11 +51,8 @@ def _two_variables(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_every_block_says_what_language_it_is_in() -> None:
-    """No Python hides behind another name, or none, where nothing would run it."""
-    opened = {
-        (page.name, fence) for page in PAGES for fence in re.findall(r"^```(.*)$", page.read_text(), re.MULTILINE)[::2]
-    }
-    assert {(name, fence) for name, fence in opened if fence not in LANGUAGES} == set()
+    opened = {page.name: set(re.findall(r"^```(.*)$", page.read_text(), re.MULTILINE)[::2]) for page in PAGES}
+    assert {name: fences - LANGUAGES for name, fences in opened.items() if fences - LANGUAGES} == {}
 
 
 @pytest.mark.usefixtures("_two_variables")
@@ -69,14 +62,11 @@ def test_every_block_says_what_language_it_is_in() -> None:
     ids=["sdk", "access", "agents"],
 )
 def test_a_page_runs(page: Path, blocks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every Python block of a page works, in an empty folder."""
     monkeypatch.chdir(tmp_path)
     assert run_code_of(page) == blocks
 
 
-def test_the_page_about_document_databases_runs(
-    make_service: Callable[..., RunningService], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_page_about_document_databases_runs(make_service, monkeypatch):
     """The Python block of docs/docstore-sync.md makes a sync, whose first run waits here for another replica."""
     use(make_service(docstore_workers=0), monkeypatch)
     page: dict[str, Any] = {}
@@ -91,9 +81,7 @@ def test_the_page_about_indexing_again_runs() -> None:
     assert (page["rebuild"].index_rebuild_id, page["failures"]) == (page["started"].index_rebuild_id, [])
 
 
-def test_the_page_about_asking_runs(
-    own_service: RunningService, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_page_about_asking_runs(own_service, monkeypatch, capsys):
     """Every Python block of docs/asking.md works with an access token, and those for any credential with a key too."""
     desk = a_desk(use(own_service, monkeypatch))
     monkeypatch.setenv("AGENT_ID", desk.agent_id)
@@ -112,9 +100,7 @@ def _sources(printed: str) -> list[str]:
     return [line for line in printed.splitlines() if line.startswith("[1] Ferries: “")]
 
 
-def test_the_page_about_oauth_runs(
-    own_service: RunningService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_page_about_oauth_runs(own_service, tmp_path, monkeypatch, capsys):
     """Every Python block of docs/oauth.md works, with a person at the browser; so do the functions it shows."""
     monkeypatch.chdir(tmp_path)
     ada = a_person(use(own_service, monkeypatch))

@@ -32,7 +32,6 @@ def client(service: RunningService) -> Any:
 
 
 def document_id_of(client: Carrel, external_id: str) -> UUID:
-    """The id of a document that a search finds first."""
     found = client.search.search_document_catalog(TEXTS[external_id], mode="LEXICAL").results[0]
     assert found.document_external_id == external_id
     return found.document_id
@@ -44,10 +43,9 @@ def test_a_set_is_measured_kept_and_compared(client: Carrel) -> None:
     one = sets.create("Travel")
     judgements = {DOGS: {"fares": 2, "canteen": 0}, FERRIES: {"ferries": 1}, "Open?": {"canteen": 0}}
     done: list[tuple[int, int]] = []
-    evaluation.add_judgements(
-        client, one.evaluation_set_id, judgements, on_progress=lambda *counts: done.append(counts)
-    )
-    before = evaluation.run(client, one, mode="LEXICAL", note="Before", on_progress=lambda *counts: done.append(counts))
+    counting: Any = {"on_progress": lambda *counts: done.append(counts)}
+    evaluation.add_judgements(client, one.evaluation_set_id, judgements, **counting)
+    before = evaluation.run(client, one, mode="LEXICAL", note="Before", **counting)
     assert done == [(3, 3), (1, 2), (2, 2)]
     assert (before.mode, before.note, before.case_count) == ("LEXICAL", "Before", 2)
     assert (before.ndcg, before.recall, before.reciprocal_rank) == (1, 1, 1)
@@ -142,10 +140,7 @@ def test_a_reply_is_measured_by_what_it_says_and_by_what_it_refuses(client: Carr
     assert sets.add_run(one.evaluation_set_id, again).groundedness is None
 
 
-def test_what_fails_is_kept_with_its_error_and_a_run_that_ends_early_with_what_was_done(
-    client: Carrel, service: RunningService, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The other questions are asked; one that is interrupted, or whose agent is gone, is kept as far as it came."""
+def test_what_fails_is_kept_with_its_error_and_a_run_that_ends_early_with_what_was_done(client, service, monkeypatch):
     desk = a_desk(service)
     sets = client.admin.evaluation_sets
     one = sets.create("Desk", agent_id=desk.agent_id)
@@ -211,9 +206,7 @@ def test_a_copy_is_compared_without_being_deployed(client: Carrel, service: Runn
     )
 
 
-def test_no_transaction_is_open_while_replies_are_measured(
-    client: Carrel, service: RunningService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_transaction_is_open_while_replies_are_measured(client, service, monkeypatch):
     """A run of 2,000 replies would hold its connection for as long as they take."""
     sessions = (
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "

@@ -12,22 +12,8 @@ import httpx
 import pytest
 from pydantic import ValidationError
 
-from carrel import APIConnectionError, APIError, ConfigurationError, ServerError, UnexpectedResponseError
-from carrel.oauth import (
-    AccessDeniedError,
-    AsyncOAuthClient,
-    AuthorizationError,
-    AuthorizationRequest,
-    CallbackError,
-    InvalidClientError,
-    InvalidGrantError,
-    OAuthClient,
-    OAuthError,
-    ServerMetadata,
-    SignInRequiredError,
-    TokenRequestError,
-    Tokens,
-)
+from carrel import errors
+from carrel.oauth import AsyncOAuthClient, AuthorizationRequest, OAuthClient, ServerMetadata, Tokens
 from carrel.oauth.metadata import metadata_at, metadata_from
 from tests.client.conftest import Caller, MakeCaller
 from tests.client.server import Answer, Server, json_answer, raw, refuse, resetting
@@ -148,14 +134,12 @@ FLOOD = "".join(f"&a{number}=b" for number in range(100))
         pytest.param({}, FLOOD, "invalid_callback", id="flood"),
     ],
 )
-async def test_a_callback_that_isnt_the_answer(
-    oauth: Caller, server: Server, changes: dict[str, str | None], more: str, code: str
-) -> None:
+async def test_a_callback_that_isnt_the_answer(oauth, server, changes, more, code):
     """It is refused, also when it repeats a parameter; an error that it brings isn't believed, and nothing is sent."""
     request = oauth.client.authorization_request()
     values = {"code": "code-1", "state": request.state, "iss": server.base_url, **changes}
     query = "&".join(f"{name}={value}" for name, value in values.items() if value is not None) + more
-    with pytest.raises(CallbackError) as caught:
+    with pytest.raises(errors.CallbackError) as caught:
         await oauth(lambda c: c.exchange(f"{CALLBACK}?{query}", request))
     assert caught.value.code == code
     assert server.received == []
@@ -164,20 +148,20 @@ async def test_a_callback_that_isnt_the_answer(
 @pytest.mark.parametrize("callback", ["", CALLBACK, f"{CALLBACK}?", "what is this", "?", "\0"])
 async def test_no_callback_at_all(oauth: Caller, server: Server, callback: str) -> None:
     request = oauth.client.authorization_request()
-    with pytest.raises(CallbackError, match="state_mismatch"):
+    with pytest.raises(errors.CallbackError, match="state_mismatch"):
         await oauth(lambda c: c.exchange(callback, request))
     assert server.received == []
 
 
 async def test_a_callbacks_error_is_typed(oauth: Caller, server: Server) -> None:
     """`access_denied` is a class of its own; every other has its code, and a description on one line."""
-    with pytest.raises(AccessDeniedError, match="It was not allowed"):
+    with pytest.raises(errors.AccessDeniedError, match="It was not allowed"):
         await exchanged(oauth, server, code=None, error="access_denied")
-    with pytest.raises(AuthorizationError) as caught:
+    with pytest.raises(errors.AuthorizationError) as caught:
         await exchanged(
             oauth, server, code=None, error="invalid_scope", error_description="No such\nscope" + "!" * 1000
         )
-    assert not isinstance(caught.value, AccessDeniedError)
+    assert not isinstance(caught.value, errors.AccessDeniedError)
     assert caught.value.code == "invalid_scope"
     assert str(caught.value).startswith("No suchscope!!!")
     assert len(str(caught.value)) < 400
@@ -191,7 +175,7 @@ async def test_a_server_that_names_no_issuer(oauth: Caller, server: Server) -> N
     request = quiet.authorization_request()
     server.will(GIVEN)
     await oauth(lambda _: quiet.exchange(answer(request, server, iss=None), request))
-    with pytest.raises(CallbackError, match="issuer_mismatch"):
+    with pytest.raises(errors.CallbackError, match="issuer_mismatch"):
         await oauth(lambda _: quiet.exchange(answer(request, server, iss=ELSEWHERE), request))
 
 
@@ -216,7 +200,7 @@ async def test_a_server_that_names_no_issuer(oauth: Caller, server: Server) -> N
 async def test_answers_that_are_no_tokens(oauth: Caller, server: Server, odd: dict[str, Any] | Answer) -> None:
     """They are refused as what they are, without repeating what came."""
     server.will(GIVEN | odd if isinstance(odd, dict) else odd)
-    with pytest.raises(UnexpectedResponseError, match="unreadable_response") as caught:
+    with pytest.raises(errors.UnexpectedResponseError, match="unreadable_response") as caught:
         await exchanged(oauth, server)
     assert "rt-1" not in repr(caught.value) + repr(caught.value.__cause__)
 
@@ -224,7 +208,7 @@ async def test_answers_that_are_no_tokens(oauth: Caller, server: Server, odd: di
 async def test_redirects_are_not_followed(oauth: Caller, server: Server) -> None:
     """The application's secret goes nowhere but to the address that was given."""
     server.will(raw(b"", status=307, headers={"location": f"{ELSEWHERE}/api/oauth/token"}))
-    with pytest.raises(UnexpectedResponseError, match="Redirected"):
+    with pytest.raises(errors.UnexpectedResponseError, match="Redirected"):
         await exchanged(oauth, server)
     assert len(server.received) == 1
 
@@ -245,7 +229,7 @@ async def test_what_a_refresh_leaves_out_stays_as_it_was(oauth: Caller, server: 
 
 
 async def test_without_a_refresh_token_the_person_signs_in(oauth: Caller, server: Server) -> None:
-    with pytest.raises(SignInRequiredError):
+    with pytest.raises(errors.SignInRequiredError):
         await oauth(lambda c: c.refresh(Tokens(access_token="at-1")))
     assert server.received == []
 
@@ -253,16 +237,14 @@ async def test_without_a_refresh_token_the_person_signs_in(oauth: Caller, server
 @pytest.mark.parametrize(
     ("status", "body", "expected"),
     [
-        (400, {"error": "invalid_grant", "error_description": "Used."}, (InvalidGrantError, "invalid_grant")),
-        (401, {"error": "invalid_client"}, (InvalidClientError, "invalid_client")),
-        (400, {"error": "unauthorized_client"}, (TokenRequestError, "unauthorized_client")),
-        (503, {"error": "temporarily_unavailable"}, (TokenRequestError, "temporarily_unavailable")),
-        (500, {"oops": 1}, (ServerError, "http_500")),
+        (400, {"error": "invalid_grant", "error_description": "Used."}, (errors.InvalidGrantError, "invalid_grant")),
+        (401, {"error": "invalid_client"}, (errors.InvalidClientError, "invalid_client")),
+        (400, {"error": "unauthorized_client"}, (errors.TokenRequestError, "unauthorized_client")),
+        (503, {"error": "temporarily_unavailable"}, (errors.TokenRequestError, "temporarily_unavailable")),
+        (500, {"oops": 1}, (errors.ServerError, "http_500")),
     ],
 )
-async def test_refusals_are_typed(
-    make_oauth: MakeCaller, server: Server, status: int, body: dict[str, Any], expected: tuple[type[APIError], str]
-) -> None:
+async def test_refusals_are_typed(make_oauth, server, status, body, expected):
     """By the error's own word (RFC 6749, section 5.2), with the status, and the request's name in the logs."""
     kind, code = expected
     server.will(json_answer(body, status=status, headers={"x-request-id": "request-1"}))
@@ -275,10 +257,10 @@ async def test_refusals_are_typed(
 
 
 def test_errors_cross_processes() -> None:
-    for kind in (AuthorizationError, AccessDeniedError, CallbackError, SignInRequiredError):
+    for kind in (errors.AuthorizationError, errors.AccessDeniedError, errors.CallbackError, errors.SignInRequiredError):
         twin = pickle.loads(pickle.dumps(kind("no", code="some_code")))  # noqa: S301 - our own bytes
         assert (type(twin), twin.code, str(twin)) == (kind, "some_code", "no (some_code)")
-    assert issubclass(TokenRequestError, OAuthError)
+    assert issubclass(errors.TokenRequestError, errors.OAuthError)
 
 
 async def test_passing_failures_are_tried_again(oauth: Caller, server: Server) -> None:
@@ -291,15 +273,14 @@ async def test_passing_failures_are_tried_again(oauth: Caller, server: Server) -
 
 
 async def test_offline(make_oauth: MakeCaller) -> None:
-    """Nobody there, and a connection that breaks: an APIConnectionError, and neither code nor secret in it."""
     with resetting() as address:
         for url in ("http://127.0.0.1:9", address):
             oauth = make_oauth(auth_url=url)
-            with pytest.raises(APIConnectionError) as caught:
+            with pytest.raises(errors.APIConnectionError) as caught:
                 await oauth(lambda c: c.refresh(Tokens(access_token="at-1", refresh_token="rt-in-confidence")))
             assert "confidence" not in repr(caught.value) + repr(caught.value.__cause__)
             assert len(oauth.naps) == 2
-            with pytest.raises(APIConnectionError):
+            with pytest.raises(errors.APIConnectionError):
                 await oauth(lambda c: c.discover())
 
 
@@ -315,7 +296,7 @@ async def test_revoking(oauth: Caller, server: Server) -> None:
         assert form(server) == {"token": sent, "client_id": "client-1", "client_secret": SECRET}
         assert server.received[-1].path == "/api/oauth/revoke"
     bare = oauth.client._endpoints.server.model_copy(update={"revocation_endpoint": None})
-    with pytest.raises(ConfigurationError, match="revocation"):
+    with pytest.raises(errors.ConfigurationError, match="revocation"):
         await oauth(lambda c: c.with_server(bare).revoke("at-1"))
 
 
@@ -354,7 +335,7 @@ async def test_discovery(oauth: Caller, make_oauth: MakeCaller, server: Server) 
 async def test_metadata_that_cant_be_used(oauth: Caller, server: Server, changes: dict[str, Any]) -> None:
     """Another issuer's (RFC 8414, section 3.3), without S256, with endpoints that are no addresses."""
     server.will(described(server, **changes))
-    with pytest.raises(UnexpectedResponseError, match="unusable_metadata"):
+    with pytest.raises(errors.UnexpectedResponseError, match="unusable_metadata"):
         await oauth(lambda c: c.discover())
 
 
@@ -365,7 +346,7 @@ def test_metadata_doesnt_lead_away_from_https() -> None:
     assert metadata_from(httpx.Response(200, json=known), issuer=issuer) == metadata_at(issuer)
     for name in ("authorization_endpoint", "token_endpoint", "revocation_endpoint"):
         odd = known | {name: "http://auth.test/plain"}
-        with pytest.raises(UnexpectedResponseError, match="plain http"):
+        with pytest.raises(errors.UnexpectedResponseError, match="plain http"):
             metadata_from(httpx.Response(200, json=odd), issuer=issuer)
 
 
@@ -392,7 +373,7 @@ def test_an_applications_secret_stays_out_of_sight(kind: Any) -> None:
     with pytest.raises(TypeError, match="secret"):
         pickle.dumps(oauth)
     for given in (("", SECRET), ("client-1", " ")):
-        with pytest.raises(ConfigurationError, match="id and a secret"):
+        with pytest.raises(errors.ConfigurationError, match="id and a secret"):
             kind(*given, redirect_uri=CALLBACK)
 
 

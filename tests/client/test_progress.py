@@ -29,12 +29,7 @@ people = ProgressBar()
 people(Progress("reading users", 3, None))
 people(Progress("reading groups", 2, 2))
 """
-SHOWN = [
-    r"<film>: 100%.*4.00M/4.00M",
-    "Documents: 100%.*1500/1500",
-    r"Reading users: 3 \[",
-    "Reading groups: 100%.*2/2",
-]
+BARS = [r"<film>: 100%.*4.00M/4.00M", "Documents: 100%.*1500/1500", r"Reading users: 3 \[", "Reading groups: 100%.*2/2"]
 
 
 def test_a_terminal_shows_it() -> None:
@@ -46,7 +41,7 @@ def test_a_terminal_shows_it() -> None:
     lines = os.read(ours, 100_000).decode().split("\r\n")
     os.close(ours)
     assert done.stdout == b""
-    for line, pattern in zip([line for line in lines if line.strip()], SHOWN, strict=True):
+    for line, pattern in zip([line for line in lines if line.strip()], BARS, strict=True):
         assert re.search(pattern, line)
 
 
@@ -55,8 +50,8 @@ def test_a_notebook_keeps_its_end() -> None:
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(CODE)])
     NotebookClient(notebook, kernel_name="python3").execute(transport_encryption="auto")
     outputs = notebook.cells[0].outputs
-    assert [output.output_type for output in outputs] == ["display_data"] * len(SHOWN)
-    for output, pattern in zip(outputs, SHOWN, strict=True):
+    assert [output.output_type for output in outputs] == ["display_data"] * len(BARS)
+    for output, pattern in zip(outputs, BARS, strict=True):
         assert re.match(pattern, output.data["text/plain"])
         assert output.data["text/html"].startswith("<progress ")
         assert "<film>" not in output.data["text/html"]
@@ -71,7 +66,6 @@ def test_a_file_gets_nothing() -> None:
 
 
 async def test_a_list_tells_how_much_came(caller: Caller, server: Server) -> None:
-    """After each page, the total with the last."""
     told: list[tuple[int, int | None]] = []
     page = OPERATIONS["admin/groups/list"].response()
     server.will(page, {"groups": page["groups"]})

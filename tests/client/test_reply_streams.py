@@ -13,19 +13,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
-from carrel import (
-    APIConnectionError,
-    APITimeoutError,
-    NotFoundError,
-    Reply,
-    ReplyConnectionError,
-    ReplyFailedError,
-    ReplyTimeoutError,
-    ReplyWithheldError,
-    Restarted,
-    TextDelta,
-    UnexpectedResponseError,
-)
+from carrel import Reply, Restarted, TextDelta, errors
 from tests.client.conftest import ACCESS_TOKEN, Caller, MakeCaller
 from tests.client.samples import COMPLETED_JOB, CONVERSATION_ID, FAILED_JOB, JOB_ID, OTHER_ID, STARTED_JOB, WITHHELD_JOB
 from tests.client.server import Answer, Server, event, json_answer, raw, refuse, resetting, streamed
@@ -72,7 +60,6 @@ def positions(server: Server) -> list[str | None]:
 
 
 async def test_a_message_and_its_reply(person: Caller, server: Server) -> None:
-    """Nothing is sent before the first is asked for; then the text grows, and the reply with its sources ends it."""
     stream = person.client.agents.stream(OTHER_ID, "How?", conversation_id=CONVERSATION_ID)
     assert server.received == []
     server.will(STARTED_JOB, telling())
@@ -106,7 +93,6 @@ async def test_cut_at_any_byte(person: Caller, server: Server) -> None:
 
 
 async def test_a_stream_that_ends_too_early(person: Caller, server: Server) -> None:
-    """A service that is stopping ends its streams in good order; the reader comes again, from where it was."""
     server.will(streamed(event("delta", {"text": TEXT[:9]}, "1-9")), refuse(503, "stopping", {"retry-after": "1"}))
     server.will(telling())
     assert told(await read(person)) == TEXT
@@ -151,7 +137,7 @@ async def test_connections_that_bring_nothing(person: Caller, server: Server) ->
     """Connections that are cut again and again for nothing end it, after growing pauses; a word begins them anew."""
     nothing = [streamed(cut=True)] * 6
     server.will(*nothing, streamed(event("delta", {"text": "By"}, "1-2"), cut=True), *nothing, telling())
-    with pytest.raises(APIConnectionError):
+    with pytest.raises(errors.APIConnectionError):
         await read(person)
     assert len(server.received) == 13
     assert len(person.naps) == 12
@@ -162,12 +148,12 @@ async def test_connections_that_bring_nothing(person: Caller, server: Server) ->
 async def test_going_on_after_giving_up(person: Caller, server: Server) -> None:
     """A stream that gives up tells the exchange and its cause, also over a process boundary; the job is read later."""
     server.will(STARTED_JOB, *[streamed(cut=True)] * 7, telling())
-    with pytest.raises(ReplyConnectionError, match=JOB_ID) as caught:
+    with pytest.raises(errors.ReplyConnectionError, match=JOB_ID) as caught:
         await person.walk(person.client.agents.stream(OTHER_ID, "How?"))
     error = caught.value
     assert (str(error.job_id), str(error.conversation_id)) == (JOB_ID, CONVERSATION_ID)
     assert isinstance(error.__cause__, httpx.RemoteProtocolError)
-    assert not isinstance(error, APITimeoutError)
+    assert not isinstance(error, errors.APITimeoutError)
     again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
     assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
     assert told(await person.walk(person.client.agents.stream_response(error.job_id))) == TEXT
@@ -175,19 +161,16 @@ async def test_going_on_after_giving_up(person: Caller, server: Server) -> None:
 
 async def test_a_message_that_never_arrived(make_caller: MakeCaller) -> None:
     caller = make_caller(api_key=None, access_token=ACCESS_TOKEN, base_url="http://127.0.0.1:1")
-    with pytest.raises(APIConnectionError) as caught:
+    with pytest.raises(errors.APIConnectionError) as caught:
         await caller.walk(caller.client.agents.stream(OTHER_ID, "How?"))
-    assert not isinstance(caught.value, ReplyConnectionError)
+    assert not isinstance(caught.value, errors.ReplyConnectionError)
 
 
-async def test_a_service_that_falls_silent(
-    make_caller: MakeCaller, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Giving up because nothing came in time is a timeout, and tells the job too."""
+async def test_a_service_that_falls_silent(make_caller, server, monkeypatch):
     monkeypatch.setattr("carrel._reply_streams.SILENCE", 0.2)
     hasty = make_caller(api_key=None, access_token=ACCESS_TOKEN, max_retries=0, timeout=0.2)
     server.will(Endless())
-    with pytest.raises(ReplyTimeoutError, match="in time") as caught:
+    with pytest.raises(errors.ReplyTimeoutError, match="in time") as caught:
         await read(hasty)
     assert (str(caught.value.job_id), caught.value.conversation_id) == (JOB_ID, None)
 
@@ -196,28 +179,27 @@ async def test_who_wants_no_second_attempt(make_caller: MakeCaller, server: Serv
     """With max_retries=0 a stream that is cut is not taken up again."""
     hasty = make_caller(api_key=None, access_token=ACCESS_TOKEN, max_retries=0)
     server.will(telling(cut_at=200), telling())
-    with pytest.raises(APIConnectionError) as caught:
+    with pytest.raises(errors.APIConnectionError) as caught:
         await read(hasty)
     assert isinstance(caught.value.__cause__, httpx.RemoteProtocolError)
     assert len(server.received) == 1
 
 
 async def test_a_service_that_is_away_for_a_while(make_caller: MakeCaller) -> None:
-    """A service that resets every connection is tried over the time of a restart, then given up."""
     with resetting() as address:
         caller = make_caller(api_key=None, access_token=ACCESS_TOKEN, base_url=address)
-        with pytest.raises(ReplyConnectionError, match=JOB_ID):
+        with pytest.raises(errors.ReplyConnectionError, match=JOB_ID):
             await read(caller)
     assert len(caller.naps) == 6
 
 
-@pytest.mark.parametrize(("job", "kind"), [(FAILED_JOB, ReplyFailedError), (WITHHELD_JOB, ReplyWithheldError)])
-async def test_no_reply(person: Caller, server: Server, job: dict[str, Any], kind: type[ReplyFailedError]) -> None:
+@pytest.mark.parametrize(("job", "kind"), [(FAILED_JOB, "ReplyFailedError"), (WITHHELD_JOB, "ReplyWithheldError")])
+async def test_no_reply(person: Caller, server: Server, job: dict[str, Any], kind: str) -> None:
     server.will(STARTED_JOB, streamed(event("failed", job, "1-0")))
-    with pytest.raises(kind) as caught:
+    with pytest.raises(getattr(errors, kind)) as caught:
         await person.walk(person.client.agents.stream(OTHER_ID, "How?"))
     error = caught.value
-    assert type(error) is kind
+    assert type(error).__name__ == kind
     assert (error.code, error.message) == (job["errorCode"], job["errorMessage"])
     assert (str(error.conversation_id), str(error.message_id)) == (CONVERSATION_ID, JOB_ID)
 
@@ -225,7 +207,7 @@ async def test_no_reply(person: Caller, server: Server, job: dict[str, Any], kin
 async def test_a_job_that_is_gone(person: Caller, server: Server) -> None:
     server.will(refuse(404, "job_not_found"), telling(cut_at=200), refuse(404, "job_not_found"))
     for _ in range(2):
-        with pytest.raises(NotFoundError):
+        with pytest.raises(errors.NotFoundError):
             await read(person)
     assert len(server.received) == 3
 
@@ -262,13 +244,12 @@ async def test_signs_of_life_and_news(person: Caller, server: Server) -> None:
 async def test_what_is_no_stream_of_a_reply(person: Caller, server: Server, answer: Answer) -> None:
     """A 200 that isn't the service's is said to be that, and not asked for again."""
     server.will(answer)
-    with pytest.raises(UnexpectedResponseError, match="base_url"):
+    with pytest.raises(errors.UnexpectedResponseError, match="base_url"):
         await read(person)
     assert len(server.received) == 1
 
 
 async def test_a_token_that_ends_meanwhile(make_caller: MakeCaller, server: Server) -> None:
-    """When the token expires in the middle of a stream, the reader comes again with the next."""
     caller = make_caller(api_key=None, tokens=Counting())
     server.will(streamed(event("delta", {"text": TEXT[:9]}, "1-9")), refuse(401, "credential_expired"), telling())
     assert told(await read(caller)) == TEXT

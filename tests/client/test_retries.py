@@ -1,6 +1,5 @@
 """What is sent again, after how long, and under which key. Pauses are effects, so none of this takes time."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -8,15 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from carrel import (
-    APIConnectionError,
-    APIError,
-    APITimeoutError,
-    ConflictError,
-    RateLimitError,
-    ServerError,
-    UnexpectedResponseError,
-)
+from carrel import errors
 from carrel._retries import LONGEST_BACKOFF, RetryPolicy, backoff
 from tests.client.conftest import Caller, MakeCaller, delete
 from tests.client.samples import COLLECTION_ID, DELETED, DOCUMENT_ID, OTHER_ID, SENT_CHAT
@@ -34,7 +25,7 @@ async def test_temporary_refusals_are_retried(caller: Caller, server: Server, st
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 413, 415, 418, 501, 505, 507])
 async def test_final_refusals_are_not_retried(caller: Caller, server: Server, status: int) -> None:
     server.will(refuse(status, "collection_name_taken"), DELETED)
-    with pytest.raises(APIError) as caught:
+    with pytest.raises(errors.APIError) as caught:
         await caller(delete)
     assert (caught.value.status, len(server.received), caller.naps) == (status, 1, [])
 
@@ -49,13 +40,10 @@ async def test_passing_conflicts_are_retried(caller: Caller, server: Server, ans
 
 @pytest.mark.parametrize("code", ["model_unavailable", "model_rate_limited", "reply_timeout", "reply_lost"])
 @pytest.mark.parametrize("headers", [{}, {"retry-after": "5"}])
-async def test_a_model_that_was_tried_is_not_tried_again(
-    caller: Caller, server: Server, code: str, headers: dict[str, str]
-) -> None:
-    """The service has tried a model as often as makes sense: a message without a reply is sent once, and its error
-    says when another may come."""
+async def test_a_model_that_was_tried_is_not_tried_again(caller, server, code, headers):
+    """The service has tried a model as often as makes sense; its error says when another message may come."""
     server.will(refuse(503, code, headers), SENT_CHAT)
-    with pytest.raises(ServerError) as caught:
+    with pytest.raises(errors.ServerError) as caught:
         await caller(lambda c: c.copilots.send_message(OTHER_ID, "How?"))
     assert (caught.value.code, len(server.received), caller.naps) == (code, 1, [])
     assert caught.value.retry_after == (5 if headers else None)
@@ -71,7 +59,7 @@ async def test_a_reply_that_is_still_made_is_waited_for(caller: Caller, server: 
 @pytest.mark.parametrize("retries", [0, 1, 4])
 async def test_retries_end(make_caller: MakeCaller, server: Server, retries: int) -> None:
     server.will(*[refuse(503, "saturated")] * (retries + 1))
-    with pytest.raises(ServerError, match="saturated"):
+    with pytest.raises(errors.ServerError, match="saturated"):
         await make_caller(max_retries=retries)(delete)
     assert len(server.received) == retries + 1
 
@@ -89,9 +77,7 @@ def _date(seconds: float) -> str:
         *(pytest.param(lambda odd=odd: odd, 0, 1, id=f"odd {odd!a}") for odd in ("soon", "", "-3", "nan", "inf", "Â²")),
     ],
 )
-async def test_retry_after(
-    caller: Caller, server: Server, header: Callable[[], str], least: float, most: float
-) -> None:
+async def test_retry_after(caller, server, header, least, most):
     """A Retry-After is waited for, with at most a tenth more to spread callers; an odd header makes no long pause."""
     server.will(refuse(429, headers={"retry-after": header()}), DELETED)
     await caller(delete)
@@ -102,7 +88,7 @@ async def test_retry_after(
 async def test_long_retry_after_is_the_callers(caller: Caller, server: Server) -> None:
     """A Retry-After of more than two minutes is raised instead of slept, and found on the error."""
     server.will(refuse(429, "quota", {"retry-after": "3600"}))
-    with pytest.raises(RateLimitError) as caught:
+    with pytest.raises(errors.RateLimitError) as caught:
         await caller(delete)
     assert (caught.value.retry_after, caller.naps) == (3600, [])
 
@@ -126,11 +112,10 @@ async def test_own_idempotency_key(caller: Caller, server: Server) -> None:
 
 
 async def test_connection_failures_are_retried(make_caller: MakeCaller) -> None:
-    """A connection that is reset or refused is tried again, and then raised as APIConnectionError with its cause."""
     with resetting() as address:
         for base_url in (address, "http://127.0.0.1:1"):
             caller = make_caller(base_url=base_url)
-            with pytest.raises(APIConnectionError, match=r"127\.0\.0\.1") as caught:
+            with pytest.raises(errors.APIConnectionError, match=r"127\.0\.0\.1") as caught:
                 await caller(delete)
             assert isinstance(caught.value.__cause__, httpx.TransportError)
             assert len(caller.naps) == 2
@@ -146,7 +131,7 @@ async def test_timeout(make_caller: MakeCaller, server: Server) -> None:
     late = slowly(0.5, refuse(500))
     server.will(late, late)
     caller = make_caller(timeout=0.1, max_retries=1)
-    with pytest.raises(APITimeoutError, match="in time"):
+    with pytest.raises(errors.APITimeoutError, match="in time"):
         await caller(delete)
     assert len(caller.naps) == 1
 
@@ -154,9 +139,9 @@ async def test_timeout(make_caller: MakeCaller, server: Server) -> None:
 async def test_timeout_by_option(caller: Caller, server: Server) -> None:
     server.will(slowly(0.3, refuse(500)), slowly(0.3, refuse(404)))
     hasty = caller.client.with_options(timeout=0.1, max_retries=0)
-    with pytest.raises(APITimeoutError):
+    with pytest.raises(errors.APITimeoutError):
         await caller(lambda _: hasty.catalog.delete_document(DOCUMENT_ID))
-    with pytest.raises(APIError, match="404"):
+    with pytest.raises(errors.APIError, match="404"):
         await caller(delete)
 
 
@@ -164,7 +149,7 @@ async def test_redirects_are_not_followed(caller: Caller, server: Server) -> Non
     """The key is never sent where a redirect points; the error names the place without what might be secret there."""
     with resetting() as elsewhere:
         server.will(refuse(307, headers={"location": f"{elsewhere}/login?token=abc"}))
-        with pytest.raises(APIError) as caught:
+        with pytest.raises(errors.APIError) as caught:
             await caller(delete)
     assert len(server.received) == 1
     assert "abc" not in str(caught.value)
@@ -176,7 +161,7 @@ async def test_redirect_without_the_services_error_shape(make_caller: MakeCaller
     caller = make_caller()
     caller.client._session.driver.http.follow_redirects = True
     server.will(raw(b"moved", status=302, headers=location))
-    with pytest.raises(UnexpectedResponseError, match=r"https://login\.example\.com/, .*base_url") as caught:
+    with pytest.raises(errors.UnexpectedResponseError, match=r"https://login\.example\.com/, .*base_url") as caught:
         await caller(delete)
     assert "secret" not in str(caught.value)
 
@@ -184,14 +169,14 @@ async def test_redirect_without_the_services_error_shape(make_caller: MakeCaller
 async def test_proxy_pages(caller: Caller, server: Server) -> None:
     page = raw(b"<html>Bad Gateway</html>", status=502)
     server.will(page, page, page)
-    with pytest.raises(ServerError) as caught:
+    with pytest.raises(errors.ServerError) as caught:
         await caller(delete)
     assert (caught.value.code, len(server.received)) == ("http_502", 3)
 
 
 async def test_conflict_after_a_lost_secret(caller: Caller, server: Server) -> None:
     server.will(refuse(503), refuse(409, "already_done"))
-    with pytest.raises(ConflictError) as caught:
+    with pytest.raises(errors.ConflictError) as caught:
         await caller(lambda c: c.admin.api_keys.create("loader"))
     assert caught.value.code == "already_done"
 

@@ -57,25 +57,21 @@ async def test_from_upload_to_search(real: Caller, tmp_path: Path) -> None:
 async def test_collections(real: Caller, tmp_path: Path) -> None:
     uploaded = await _upload(real, tmp_path)
     schema = {"fields": [{"name": "team", "type": "STRING"}]}
-    made = await real(
-        lambda c: c.document_collections.create_document_collection("Policies", custom_metadata_schema=schema)
-    )
+    shelves = real.client.document_collections
+    made = await real(lambda _: shelves.create_document_collection("Policies", custom_metadata_schema=schema))
     with pytest.raises(ConflictError):
-        await real(lambda c: c.document_collections.create_document_collection("Policies"))
+        await real(lambda _: shelves.create_document_collection("Policies"))
     where = {"document_id": uploaded.document_id, "document_collection_id": made.document_collection_id}
-    added = await real(
-        lambda c: c.document_collections.add_document_to_collection(**where, custom_metadata={"team": "ops"})
-    )
+    added = await real(lambda _: shelves.add_document_to_collection(**where, custom_metadata={"team": "ops"}))
     assert (added.status, added.embedded_chunk_count) == ("INDEXED", 0)
-    found = await real(
-        lambda c: c.search.search_document_collection("night train", document_collection_id=made.document_collection_id)
-    )
+    shelf = {"document_collection_id": made.document_collection_id}
+    found = await real(lambda c: c.search.search_document_collection("night train", **shelf))
     assert "Vienna" in found.results[0].chunks[0].text
-    inside = await real.walk(real.client.document_collections.list_documents_in_collection(made.document_collection_id))
+    inside = await real.walk(shelves.list_documents_in_collection(**shelf))
     assert [(item.stale, item.custom_metadata) for item in inside] == [(False, {"team": "ops"})]
-    await real(lambda c: c.document_collections.remove_document_from_collection(**where))
+    await real(lambda _: shelves.remove_document_from_collection(**where))
     with pytest.raises(NotFoundError):
-        await real(lambda c: c.document_collections.remove_document_from_collection(**where))
+        await real(lambda _: shelves.remove_document_from_collection(**where))
 
 
 async def test_people_see_what_they_may(real: Caller, tmp_path: Path) -> None:
@@ -116,7 +112,6 @@ async def test_keys_and_audit(real: Caller, service: RunningService) -> None:
 
 
 async def test_service_accounts_and_their_tokens(real: Caller, service: RunningService, tmp_path: Path) -> None:
-    """A minted token reads what its account may, as its preview said, until it is revoked or the account deleted."""
     with pytest.raises(PermissionDeniedError) as caught:
         await real(lambda c: c.admin.service_accounts.create("Reader"))
     assert caught.value.code == "service_accounts_disabled"
@@ -125,27 +120,24 @@ async def test_service_accounts_and_their_tokens(real: Caller, service: RunningS
     account = await real(lambda c: c.admin.service_accounts.create("Reader"))
     member = {"type": "serviceAccount", "id": account.service_account_id}
     await real(lambda c: c.admin.grants.set(document.resource, [{"principal": member, "role": "VIEWER"}]))
-    planned = await real(
-        lambda c: c.admin.service_account_tokens.preview_reach(account.service_account_id, ["catalog:read"])
-    )
+    tokens, account_id = real.client.admin.service_account_tokens, account.service_account_id
+    planned = await real(lambda _: tokens.preview_reach(account_id, ["catalog:read"]))
     assert (planned.document_count, planned.editable_document_count) == (1, 0)
     assert "catalog/getDocument" in planned.endpoints
-    minted = await real(
-        lambda c: c.admin.service_account_tokens.mint(account.service_account_id, "one", scopes=["catalog:read"])
-    )
+    minted = await real(lambda _: tokens.mint(account_id, "one", scopes=["catalog:read"]))
     assert minted.token not in repr(minted)
-    assert await real(lambda c: c.admin.service_account_tokens.preview_reach(token_id=minted.token_id)) == planned
+    assert await real(lambda _: tokens.preview_reach(token_id=minted.token_id)) == planned
     with Carrel(minted.token, service.base_url) as robot:
         assert [one.document_id for one in robot.catalog.list_documents()] == [document.document_id]
         with pytest.raises(PermissionDeniedError):
             robot.catalog.delete_document(document.document_id)
-        await real(lambda c: c.admin.service_account_tokens.revoke(minted.token_id))
+        await real(lambda _: tokens.revoke(minted.token_id))
         with pytest.raises(AuthenticationError):
             robot.search.search_document_catalog("train")
-    tokens = await real.walk(real.client.admin.service_account_tokens.list(account.service_account_id))
-    assert [(token.token_id, token.status) for token in tokens] == [(minted.token_id, "revoked")]
+    listed = await real.walk(tokens.list(account_id))
+    assert [(token.token_id, token.status) for token in listed] == [(minted.token_id, "revoked")]
     assert [one.email for one in await real.walk(real.client.admin.service_accounts.list())] == [account.email]
-    await real(lambda c: c.admin.service_accounts.delete(account.service_account_id))
+    await real(lambda c: c.admin.service_accounts.delete(account_id))
     assert await real.walk(real.client.admin.service_accounts.list()) == []
 
 
@@ -207,7 +199,6 @@ TAKEN_AS_TEXT = {"search/submitSearchFeedback", "copilots/provideMessageFeedback
 
 
 def test_a_named_user_is_never_passed_over(service: RunningService) -> None:
-    """An operation that takes userEmail acts as that user: an unknown one is refused, never the key's owner instead."""
     names = {name_of(place) for place in SINGLE + LISTS} - AS_KEY_OWNER_ONLY - TAKEN_AS_TEXT
     acting = [OPERATIONS[name] for name in names if OPERATIONS[name].version == "v0" and not name.startswith("admin/")]
     assert len(acting) > 12

@@ -15,25 +15,15 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from carrel import APIConnectionError, CarrelError, ConfigurationError, ServerError
+from carrel import errors
 from carrel._drivers import AsyncDriver, SyncDriver
 from carrel._flow import Flow, Work
-from carrel.oauth import (
-    FileTokenStore,
-    InvalidClientError,
-    InvalidGrantError,
-    MemoryTokenStore,
-    SignInRequiredError,
-    StoredTokens,
-    TokenRequestError,
-    Tokens,
-    TokenStore,
-)
+from carrel.oauth import FileTokenStore, MemoryTokenStore, StoredTokens, Tokens, TokenStore
 
 T = TypeVar("T")
 KEYS = ["ada", "", "../../etc/passwd", "a/b", "x" * 10_000, "\0", "é\udc80", ".", "CON"]
 GONE = "Send the person to authorize the application again"
-UNAVAILABLE = TokenRequestError("busy", status=503, code="temporarily_unavailable")
+UNAVAILABLE = errors.TokenRequestError("busy", status=503, code="temporarily_unavailable")
 
 
 def tokens(number: int, *, seconds: float = 3600) -> Tokens:
@@ -63,7 +53,7 @@ class Server:
     def __call__(self, tokens: Tokens) -> Tokens:
         self.asked.append(tokens.refresh_token)
         answer = self._answers.pop(0)
-        if isinstance(answer, Exception):
+        if isinstance(answer, BaseException):
             raise answer
         return answer
 
@@ -78,19 +68,16 @@ def current(source: StoredTokens) -> str:
 
 
 def renewed(source: StoredTokens, refused: str) -> str | None:
-    """The source's token after a refusal."""
     return BLOCKING.run(source.renewed(refused))
 
 
 def stored(store: TokenStore) -> str | None:
-    """The access token that is kept for Ada."""
     kept = store.get("ada")
     return kept and kept.access_token
 
 
 @pytest.mark.parametrize("key", KEYS, ids=range(len(KEYS)))
 def test_a_store_keeps_what_it_is_given(store: TokenStore, key: str) -> None:
-    """Under any key, and none of them is another's."""
     store.put("another", tokens(0))
     assert store.get(key) is None
     store.delete(key)
@@ -150,7 +137,7 @@ def test_a_folder_others_may_write_to_is_refused(tmp_path: Path) -> None:
     """They could put their own tokens into it."""
     for mode in (0o770, 0o707, 0o777):
         tmp_path.chmod(mode)
-        with pytest.raises(ConfigurationError, match="folder of your own"):
+        with pytest.raises(errors.ConfigurationError, match="folder of your own"):
             FileTokenStore(tmp_path)
     tmp_path.chmod(0o755)
     FileTokenStore(tmp_path)
@@ -205,7 +192,7 @@ def test_a_refused_token_is_renewed_unless_somebody_has(store: TokenStore) -> No
 
 def test_a_session_without_tokens_asks_for_a_sign_in(store: TokenStore) -> None:
     source = StoredTokens(store, "ada", refresh=Server())
-    with pytest.raises(SignInRequiredError, match=GONE):
+    with pytest.raises(errors.SignInRequiredError, match=GONE):
         current(source)
     store.put("ada", tokens(1))
     assert current(source) == "at-1"
@@ -213,11 +200,11 @@ def test_a_session_without_tokens_asks_for_a_sign_in(store: TokenStore) -> None:
 
 def test_a_refresh_token_that_is_refused_is_forgotten(expired: TokenStore) -> None:
     """It isn't sent a second time, and the cause is told."""
-    refusal = InvalidGrantError("used", status=400, code="invalid_grant")
+    refusal = errors.InvalidGrantError("used", status=400, code="invalid_grant")
     server = Server(refusal)
     source = StoredTokens(expired, "ada", refresh=server)
     for cause in (refusal, None):
-        with pytest.raises(SignInRequiredError, match=GONE) as caught:
+        with pytest.raises(errors.SignInRequiredError, match=GONE) as caught:
             current(source)
         assert caught.value.__cause__ is cause
     assert server.asked == ["rt-1"]
@@ -226,7 +213,7 @@ def test_a_refresh_token_that_is_refused_is_forgotten(expired: TokenStore) -> No
 
 def test_the_last_minute_is_used_when_nobody_can_renew(store: TokenStore) -> None:
     """The token still works; when it has ended, or the service refused it, the failure is the caller's."""
-    failures = (APIConnectionError("gone"), ServerError("busy", status=503, code="x"), UNAVAILABLE)
+    failures = (errors.APIConnectionError("gone"), errors.ServerError("busy", status=503, code="x"), UNAVAILABLE)
     for failure in failures:
         store.put("ada", tokens(1, seconds=30))
         source = StoredTokens(store, "ada", refresh=Server(failure, failure, tokens(2)))
@@ -243,8 +230,8 @@ def test_the_last_minute_is_used_when_nobody_can_renew(store: TokenStore) -> Non
 def test_a_mistake_of_the_applications_is_told_at_once(store: TokenStore) -> None:
     """A wrong secret won't be right in a minute; the session stays as it is."""
     store.put("ada", kept := tokens(1, seconds=30))
-    refusal = InvalidClientError("wrong", status=401, code="invalid_client")
-    with pytest.raises(InvalidClientError):
+    refusal = errors.InvalidClientError("wrong", status=401, code="invalid_client")
+    with pytest.raises(errors.InvalidClientError):
         current(StoredTokens(store, "ada", refresh=Server(refusal)))
     assert store.get("ada") == kept
 
@@ -258,7 +245,6 @@ class Full(MemoryTokenStore):
         self.failures = failures
 
     def put(self, key: str, tokens: Tokens, /) -> None:
-        """Keep the tokens, or fail."""
         if self.failures:
             self.failures -= 1
             raise OSError(28, "No space left on device")
@@ -287,42 +273,37 @@ def test_tokens_of_a_new_sign_in_come_before_those_that_werent_stored() -> None:
     assert current(source) == "at-5"
 
 
-class Slow:
-    """A refresh that takes until it is let go."""
+class Slow(Server):
+    """A server that answers when it is let go."""
 
-    def __init__(self, answer: Tokens | Exception) -> None:
-        self.asked = 0
+    def __init__(self, *answers: Tokens | BaseException) -> None:
+        super().__init__(*answers)
         self.begun, self.go_on = threading.Event(), threading.Event()
-        self._answer = answer
 
-    def __call__(self, _: Tokens) -> Tokens:
-        self.asked += 1
+    def __call__(self, tokens: Tokens) -> Tokens:
         self.begun.set()
         assert self.go_on.wait(30)
-        if isinstance(self._answer, Exception):
-            raise self._answer
-        return self._answer
+        return super().__call__(tokens)
 
 
 def apart(main: Callable[[], Awaitable[T]], backend: str = "asyncio") -> T:
-    """Run a coroutine on an event loop of its own, and return its result."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(anyio.run, main, backend=backend).result()
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-@pytest.mark.parametrize("failure", [None, APIConnectionError("gone")], ids=["tokens", "failure"])
-def test_waiting_callers_share_a_refresh(expired: TokenStore, backend: str, failure: CarrelError | None) -> None:
+@pytest.mark.parametrize("failure", [None, errors.APIConnectionError("gone")], ids=["tokens", "failure"])
+def test_waiting_callers_share_a_refresh(expired: TokenStore, backend: str, failure: errors.CarrelError | None) -> None:
     """A hundred callers that wait for a refresh take a single thread, and get the same result or failure."""
     slow = Slow(failure or tokens(2))
     source = StoredTokens(expired, "ada", refresh=slow)
-    got: list[str | CarrelError] = []
+    got: list[str | errors.CarrelError] = []
     busy: list[int] = []
 
     async def ask() -> None:
         try:
             got.append(await AWAITING.run(source.current()))
-        except CarrelError as exc:
+        except errors.CarrelError as exc:
             got.append(exc)
 
     async def main() -> None:
@@ -336,7 +317,7 @@ def test_waiting_callers_share_a_refresh(expired: TokenStore, backend: str, fail
 
     apart(main, backend)
     assert [type(one) if failure else one for one in got] == [type(failure) if failure else "at-2"] * 100
-    assert (slow.asked, busy) == (1, [1])
+    assert (slow.asked, busy) == (["rt-1"], [1])
 
 
 def test_a_cancelled_caller_leaves_a_refresh_that_ends_well(expired: TokenStore) -> None:
@@ -358,7 +339,7 @@ def test_a_cancelled_caller_leaves_a_refresh_that_ends_well(expired: TokenStore)
 
     apart(main)
     assert stored(expired) == "at-2"
-    assert slow.asked == 1
+    assert slow.asked == ["rt-1"]
 
 
 def test_a_caller_cancelled_before_the_work_began_leaves_it_to_another(expired: TokenStore) -> None:
@@ -387,27 +368,17 @@ def test_a_caller_cancelled_before_the_work_began_leaves_it_to_another(expired: 
 
 def test_an_interrupted_thread_leaves_the_work_to_another(expired: TokenStore) -> None:
     """Ctrl-C is its own thread's: who waited tries again."""
-    asked: list[str | None] = []
-    begun, go_on = threading.Event(), threading.Event()
-
-    def refresh(given: Tokens) -> Tokens:
-        asked.append(given.refresh_token)
-        if len(asked) == 1:
-            begun.set()
-            assert go_on.wait(30)
-            raise KeyboardInterrupt
-        return tokens(2)
-
-    source = StoredTokens(expired, "ada", refresh=refresh)
+    slow = Slow(KeyboardInterrupt(), tokens(2))
+    source = StoredTokens(expired, "ada", refresh=slow)
     with ThreadPoolExecutor(2) as threads:
         first = threads.submit(current, source)
-        assert begun.wait(30)
+        assert slow.begun.wait(30)
         second = threads.submit(current, source)
-        go_on.set()
+        slow.go_on.set()
         with pytest.raises(KeyboardInterrupt):
             first.result(30)
         assert second.result(30) == "at-2"
-    assert asked == ["rt-1", "rt-1"]
+    assert slow.asked == ["rt-1", "rt-1"]
 
 
 async def test_a_flow_ends_with_its_run() -> None:

@@ -14,7 +14,7 @@ from carrel._uploads import READ_SIZE
 from tests.client.conftest import Caller, MakeCaller
 from tests.client.samples import UPLOADED
 from tests.client.server import Server, refuse
-from tests.client.test_files import BIG, _Pipe, _upload
+from tests.client.test_files import BIG, Pipe, _upload
 
 PIECES = [0, READ_SIZE, 2 * READ_SIZE, len(BIG)]
 # Half of it is more than the kernel keeps for a sender and a receiver on one machine.
@@ -36,10 +36,9 @@ async def test_each_piece_is_told(caller: Caller, server: Server, file: bytes, a
 
 
 async def test_a_pipe_has_no_total(caller: Caller, server: Server) -> None:
-    """How much a pipe holds nobody knows; what was sent of it is told all the same."""
     calls: list[tuple[int, int | None]] = []
     server.will(UPLOADED)
-    await caller(_upload(_Pipe(BIG), file_name="stream.bin", on_progress=lambda *now: calls.append(now)))
+    await caller(_upload(Pipe(BIG), file_name="stream.bin", on_progress=lambda *now: calls.append(now)))
     assert {total for _, total in calls} == {None}
     assert calls[-1][0] == len(BIG)
 

@@ -32,7 +32,6 @@ class Standing:
     email: str
 
     def person(self) -> Person:
-        """The person with a new browser, in which nobody is signed in."""
         return Person(self.service, self.email)
 
 
@@ -71,7 +70,6 @@ def app(service: RunningService) -> App:
 
 @pytest.fixture
 def ada(service: RunningService) -> Person:
-    """A person with a browser, in which nobody is signed in."""
     return a_person(service)
 
 

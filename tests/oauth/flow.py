@@ -75,7 +75,6 @@ class Pkce:
 
     @property
     def challenge(self) -> str:
-        """Base64url of the verifier's SHA-256, without padding."""
         return base64.urlsafe_b64encode(hashlib.sha256(self.verifier.encode()).digest()).decode().rstrip("=")
 
 
@@ -101,7 +100,6 @@ class Page(HTMLParser):
         self.feed(response.text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note links, forms, their fields and buttons."""
         named = {name: value or "" for name, value in attrs}
         address = str(self.response.url)
         if tag == "form":
@@ -133,7 +131,6 @@ class Person:
         self.opened.append(self.http)
 
     def open(self, app: App, pkce: Pkce | None = None, **changes: str | None) -> httpx.Response:
-        """Open the authorization endpoint as the client asks for it."""
         return self.http.get("/api/oauth/authorize", params=app.parameters(pkce or Pkce(), **changes))
 
     def press(self, response: httpx.Response, button: str, **fields: str | list[str]) -> httpx.Response:
@@ -168,11 +165,9 @@ class Person:
         return self.press(response, "allow") if asks_for_consent(response) else response
 
     def code(self, app: App, pkce: Pkce, **changes: str | None) -> str:
-        """The code that allowing gives the client."""
         return sent_back(self.allow(app, pkce, **changes))["code"]
 
     def tokens(self, app: App, **changes: str | None) -> dict[str, Any]:
-        """The tokens that allowing gives the client."""
         pkce = Pkce()
         return done(app.exchange(self.code(app, pkce, **changes), pkce))
 
@@ -182,12 +177,10 @@ def asks_to_sign_in(response: httpx.Response) -> bool:
 
 
 def asks_for_consent(response: httpx.Response) -> bool:
-    """Whether a page asks what an application may do."""
     return response.status_code == 200 and "allow" in Page(response).forms[0].buttons
 
 
 def an_app(service: RunningService, *redirect_uris: str, scopes: list[str] | None = None, **options: Any) -> App:
-    """A client that an admin registered."""
     body: dict[str, Any] = {"redirectUris": list(redirect_uris) or [CALLBACK], "scopes": scopes or EVERY_SCOPE}
     own = {name: options.pop(name) for name in ("name", "audience", "isPublic") if name in options}
     body |= {"name": "An App", **own}
@@ -214,7 +207,6 @@ def call_mcp(service: RunningService, token: str) -> Caller:
 
 
 def a_person(service: RunningService, email: str = "ada@example.test", **body: Any) -> Person:
-    """A user with a password, and a browser."""
     user = {"email": email, "name": "Ada Lovelace", "password": PASSWORD, **body}
     done(service.call("admin/users/upsert", {"users": [user]}))
     return Person(service, email, user["password"])
@@ -251,12 +243,10 @@ def v1(service: RunningService, path: str, token: str, body: object = None, **op
 
 
 def works(service: RunningService, token: str) -> bool:
-    """Whether an access token is taken."""
     return v1(service, "me", token).status_code == 200
 
 
 def later(service: RunningService, **time: float) -> None:
-    """Let time pass."""
     service.runtime.clock.offset += timedelta(**time)
 
 

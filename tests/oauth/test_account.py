@@ -17,7 +17,6 @@ WRONG = "The email address or the password is wrong."
 
 
 def opened(person: Person) -> httpx.Response:
-    """What the page's address shows in the end."""
     return person.follow(person.http.get(CONSENTS))
 
 

@@ -43,10 +43,7 @@ def test_a_token_is_for_one_audience_and_refreshing_it_keeps_that(standing: Stan
 
 
 def test_a_release_without_audiences_takes_nothing_of_a_client_for_mcp(app: App, ada: Person) -> None:
-    """It knows tokens of v1 by their prefix, and secrets by their plain hash: neither is what a client for /mcp has.
-
-    What it gave such a client nevertheless, this release refuses on v1.
-    """
+    """It knows tokens of v1 by their prefix, and secrets by their plain hash: neither is that of a client for /mcp."""
     agent = an_app(app.service, audience="mcp", scopes=["api:catalog:read"])
     assert agent.client_secret is not None
     tokens = ada.tokens(agent)
@@ -103,9 +100,7 @@ ONE_AGENT = "api:agent:message:0197a000-0000-7000-8000-000000000001"
     ("registered", "given"),
     [(["api:catalog:read"], "api:catalog:read"), ([ONE_AGENT], ONE_AGENT), (["api:catalog:write"], None)],
 )
-def test_a_client_that_asks_for_all_that_mcp_describes_gets_what_is_its_own(
-    standing: Standing, registered: list[str], given: str | None
-) -> None:
+def test_a_client_that_asks_for_all_that_mcp_describes_gets_what_is_its_own(standing, registered, given):
     """Clients don't know what they are registered for; the answer says which scopes they got (RFC 6749, 3.3)."""
     described = "api:catalog:read api:agent:message:* api:admin"
     agent = an_mcp_client(standing.service, scopes=registered)

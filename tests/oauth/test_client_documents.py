@@ -56,7 +56,6 @@ class Publisher:
     def publish(
         self, path: str = "/agent.json", *, body: bytes | None = None, status: int = 200, **changes: Any
     ) -> str:
-        """Answer a path with a document, and return its address."""
         address = f"http://{self.host}{path}"
         document = {"client_id": address, "client_name": "Desk agent", "redirect_uris": [LOCAL], **changes}
         kind = {"Content-Type": "application/json"} | changes.pop("headers", {})
@@ -80,7 +79,6 @@ def near(service_harness: ServiceHarness) -> Iterator[RunningService]:
 
 
 def allow(service: RunningService, *hosts: str, **options: Any) -> dict[str, Any]:
-    """Say whose documents describe clients."""
     return done(service.call("admin/organization/update", {"clientDocumentHosts": list(hosts)}, **options))
 
 
@@ -154,9 +152,7 @@ def test_what_documents_describe_is_audited_and_nobodys_to_change(near: RunningS
     assert (deleted["actor"]["email"], deleted["details"]) == (near.admin_email, {"documentUrl": address})
 
 
-def test_documents_are_asked_for_in_vain_so_often_alone(
-    make_service: Callable[..., RunningService], publisher: Publisher
-) -> None:
+def test_documents_are_asked_for_in_vain_so_often_alone(make_service, publisher):
     """Whoever sends the service after what isn't there has to wait then, as after refused sign-ins."""
     service = make_service(webhook_allowed_hosts=["127.0.0.1"], rate_limit_failures=2)
     allow(service, publisher.host)
@@ -166,9 +162,7 @@ def test_documents_are_asked_for_in_vain_so_often_alone(
     assert len(publisher.asked) <= 3
 
 
-def test_few_documents_are_fetched_at_once_and_failures_are_remembered(
-    near: RunningService, publisher: Publisher, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_few_documents_are_fetched_at_once_and_failures_are_remembered(near, publisher, monkeypatch):
     """Two who come at once with one client make one fetch; beyond the most at once, people are asked to come again."""
     allow(near, publisher.host)
     monkeypatch.setattr(kept, "ERROR_SECONDS", 60.0)
@@ -197,9 +191,7 @@ def test_few_documents_are_fetched_at_once_and_failures_are_remembered(
     allow(near)
 
 
-def test_where_several_organizations_allow_a_host_people_sign_in_first(
-    near: RunningService, publisher: Publisher
-) -> None:
+def test_where_several_organizations_allow_a_host_people_sign_in_first(near, publisher):
     """Each organization then has a client of its own, and one that takes the host away ends its own alone."""
     key, eve = elsewhere(near)
     agent = App(near, publisher.publish("/shared.json"), None, LOCAL)
@@ -267,9 +259,7 @@ def test_a_host_has_no_case(near: RunningService, publisher: Publisher) -> None:
     ],
     ids=lambda value: str(value)[:30],
 )
-def test_a_document_that_is_none_is_refused(
-    near: RunningService, publisher: Publisher, told: dict[str, Any], reason: str
-) -> None:
+def test_a_document_that_is_none_is_refused(near, publisher, told, reason):
     address = publisher.publish("/odd.json", **told)
     publisher.asked.clear()
     with pytest.raises(Unreadable, match=reason):

@@ -1,6 +1,5 @@
 """admin/oauthClients: who may register an application, and what of it is ever shown."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -198,18 +197,12 @@ def test_another_organization_has_clients_and_sessions_of_its_own(app: App, ada:
 
 
 def last_use(service: RunningService) -> Any:
-    """When the only consent is shown to have been used last."""
     [consent] = done(service.call("admin/oauthClients/listConsents", {}))["consents"]
     return consent.get("lastUsedAt")
 
 
-def test_what_is_needed_no_more_is_removed(
-    service: RunningService, app: App, ada: Person, purge: Callable[[], None]
-) -> None:
-    """Long after they expired, codes, tokens, families and sessions are gone; what still works stays.
-
-    When a client was last used is known from those that are gone, too.
-    """
+def test_what_is_needed_no_more_is_removed(service, app, ada, purge):
+    """What still works stays. When a client was last used is known from tokens that are gone, too."""
 
     def kept_rows() -> list[int]:
         tables = ("oauth_codes", "oauth_access_tokens", "oauth_refresh_tokens", "oauth_token_families")

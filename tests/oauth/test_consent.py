@@ -72,7 +72,6 @@ def test_denying_gives_no_code_and_is_not_remembered(app: App, ada: Person) -> N
 
 
 def test_what_was_allowed_is_not_asked_again_and_what_is_new_is(service: RunningService, app: App, ada: Person) -> None:
-    """Remembered by client and scope, each of them; a new one is marked on the page, and then remembered with them."""
     ada.tokens(app, scope="api:catalog:read")
     assert "code" in sent_back(ada.open(app, scope="api:catalog:read"))
     assert asks_for_consent(ada.open(an_app(service), scope="api:catalog:read"))
@@ -166,9 +165,7 @@ def test_taking_back_stops_every_token_at_once(app: App, ada: Person, ben: Perso
     assert len(entries(app.service, "consent.grant")) == 3
 
 
-def test_an_admin_lists_what_people_allowed_and_ends_it(
-    service: RunningService, app: App, ada: Person, ben: Person
-) -> None:
+def test_an_admin_lists_what_people_allowed_and_ends_it(service, app, ada, ben):
     """Of everybody, of one client, of one person; ended for one person or for all, it counts at the next call."""
     agent = an_mcp_client(service)
     tokens = {(person.email, one.client_id): person.tokens(one) for person in (ada, ben) for one in (app, agent)}
@@ -184,9 +181,8 @@ def test_an_admin_lists_what_people_allowed_and_ends_it(
     assert listed() == sorted(tokens)
     assert listed(clientId=agent.client_id) == [(one.email, agent.client_id) for one in (ada, ben)]
     assert listed(email="ADA@example.test", clientId=app.client_id) == [(ada.email, app.client_id)]
-    [shown] = walk(
-        service, "admin/oauthClients/listConsents", {"email": ada.email, "clientId": agent.client_id}, page_size=9
-    )
+    named = {"email": ada.email, "clientId": agent.client_id}
+    [shown] = walk(service, "admin/oauthClients/listConsents", named, page_size=9)
     assert (shown["personName"], shown["audience"], shown["scopes"]) == ("Ada Lovelace", "mcp", ["api:catalog:read"])
     assert (shown.get("collectionIds"), "lastUsedAt" in shown) == (None, True)
     unused = ada.code(app, pkce := Pkce())

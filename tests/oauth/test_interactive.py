@@ -67,7 +67,6 @@ def browser(service: RunningService, ada: Person, folder: Path, monkeypatch: pyt
 
 
 def know_an_application(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Register an application, and tell the environment of it."""
     app = an_app(service, *LOOPBACK_REDIRECT_URIS)
     monkeypatch.setenv("CARREL_NOTEBOOK_CLIENT_ID", app.client_id)
     monkeypatch.setenv("CARREL_NOTEBOOK_CLIENT_SECRET", app.client_secret)
@@ -90,10 +89,7 @@ def access_tokens_in(folder: Path) -> list[str]:
 
 
 def test_a_person_signs_in_once(browser: Browser, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The browser opens once; afterwards tokens are found, also without the variables; nothing shows a secret.
-
-    Files with tokens and with the application's secret have the mode 0600, in folders of the mode 0700.
-    """
+    """Afterwards tokens are found, also without the variables; nothing shows a secret, and nobody else reads files."""
     with sign_in() as client:
         assert client.me().email == "ada@example.test"
     for name in ("CARREL_NOTEBOOK_CLIENT_ID", "CARREL_NOTEBOOK_CLIENT_SECRET"):
@@ -112,9 +108,7 @@ def test_a_person_signs_in_once(browser: Browser, folder: Path, capsys: pytest.C
     assert {stat.S_IMODE(path.stat().st_mode) for path in (folder, folder / "tokens")} == {0o700}
 
 
-def test_signing_out_revokes_the_tokens_of_every_application(
-    browser: Browser, service: RunningService, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_signing_out_revokes_the_tokens_of_every_application(browser, service, folder, monkeypatch):
     """Also of the one that was signed in to before another; a client that is open says what to do; twice is once."""
     client = sign_in()
     know_an_application(service, monkeypatch)
@@ -131,9 +125,7 @@ def test_signing_out_revokes_the_tokens_of_every_application(
     assert len(browser.opened) == 3
 
 
-def test_saying_no_is_an_error_and_closes_the_client(
-    browser: Browser, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_saying_no_is_an_error_and_closes_the_client(browser, folder, monkeypatch):
     closed: list[bool] = []
 
     class Watched(Carrel):
@@ -149,9 +141,7 @@ def test_saying_no_is_an_error_and_closes_the_client(
     assert tokens_in(folder) == ""
 
 
-def test_tokens_stay_when_they_cant_be_revoked(
-    browser: Browser, service: RunningService, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tokens_stay_when_they_cant_be_revoked(browser, service, folder, monkeypatch):
     """Signing out offline fails and keeps the tokens, so that it can be done again."""
     sign_in().close()
     monkeypatch.setattr(interactive, "_connect", offline(interactive._connect))
@@ -189,13 +179,8 @@ def test_a_strangers_callback_is_not_taken(browser: Browser) -> None:
     def disturb(address: str) -> None:
         base, _, query = address.partition("?")
         state = "state=" + address.partition("state=")[2].partition("&")[0]
-        wrong = [
-            f"{base}?code=stolen&state=guessed",
-            f"{base}?code=stolen",
-            f"{base[:-1]}?{query}",
-            f"{base}?{state[:-1]}",
-        ]
-        answers.extend(httpx.get(one).status_code for one in wrong)
+        wrong = [f"{base}?{each}" for each in ("code=stolen&state=guessed", "code=stolen", state[:-1])]
+        answers.extend(httpx.get(one).status_code for one in (*wrong, f"{base[:-1]}?{query}"))
         answers.append(httpx.post(address).status_code)
 
     browser.before = disturb
@@ -222,9 +207,7 @@ def test_it_listens_to_this_machine_alone_and_only_meanwhile(browser: Browser) -
 
 
 @pytest.mark.parametrize("why", ["no browser", "asked for", "no port"])
-def test_a_remote_notebook_takes_the_address(
-    browser: Browser, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], why: str
-) -> None:
+def test_a_remote_notebook_takes_the_address(browser, monkeypatch, capsys, why):
     """Where no browser reaches Python, an address is printed, and the one that the browser ended at is typed unseen."""
 
     def ask(_: str) -> str:
@@ -262,9 +245,7 @@ def test_who_waits_for_another_notebook_is_told(browser: Browser, folder: Path) 
     assert browser.opened == []
 
 
-def test_an_admins_key_registers_the_application_once(
-    service: RunningService, browser: Browser, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_admins_key_registers_the_application_once(service, browser, monkeypatch):
     """Without an application the admin's key registers one, and again only when it was deleted."""
     for name in ("CARREL_NOTEBOOK_CLIENT_ID", "CARREL_NOTEBOOK_CLIENT_SECRET"):
         monkeypatch.delenv(name)
@@ -289,10 +270,7 @@ def test_an_admins_key_registers_the_application_once(
         assert client.me().email == "ada@example.test"
 
 
-def test_without_an_application_it_says_what_an_admin_does(
-    service: RunningService, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Neither an application nor an admin's key: the error names the variables."""
+def test_without_an_application_it_says_what_an_admin_does(service, folder, monkeypatch):
     with pytest.raises(ConfigurationError, match="CARREL_NOTEBOOK_CLIENT_ID"):
         sign_in(service.base_url)
     monkeypatch.setenv("CARREL_API_KEY", service.new_user("bob@example.test"))

@@ -17,30 +17,25 @@ REFUSED = "This link was used, has ended, or isn&#39;t complete."
 
 
 def invite(service: RunningService, email: str = ADA, **options: Any) -> str:
-    """The link of a new invitation."""
     return str(done(service.call("admin/users/invite", {"email": email}, **options))["url"])
 
 
 def take(link: str, password: str = NEW, *, again: str | None = None) -> httpx.Response:
-    """Open a link, and send its form."""
     [form] = Page(httpx.get(link, timeout=60)).forms
     fields = form.fields | {"password": password, "again": password if again is None else again}
     return httpx.post(form.action, data=fields, timeout=60)
 
 
 def may_sign_in(service: RunningService, password: str = NEW) -> bool:
-    """Whether the person can sign in with a password."""
     person = Person(service, ADA, password)
     return person.allow(an_app(service)).status_code == 303
 
 
 def ada_now(service: RunningService) -> dict[str, Any]:
-    """The person in the list of users."""
     return walk(service, "admin/users/list", {"query": ADA}, page_size=9)[0]
 
 
 def test_somebody_new_sets_a_password_and_signs_in(service: RunningService) -> None:
-    """The page names them; looking at it changes nothing; the log says who invited, and who accepted."""
     ada = a_user(service, ADA, name="Ada Lovelace")
     assert ada_now(service)["hasPassword"] is False
     link = invite(service)

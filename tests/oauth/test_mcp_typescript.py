@@ -6,7 +6,6 @@ import pytest
 
 from tests.harness.documents import uploaded
 from tests.harness.node import install_programs
-from tests.oauth.conftest import Standing
 from tests.oauth.flow import AGENT_SCOPES, an_mcp_client
 from tests.oauth.sdk import run_script
 
@@ -18,9 +17,7 @@ def client_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.long
 @pytest.mark.parametrize(("mode", "revision"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
-def test_the_official_client_for_typescript_completes_the_flow(
-    standing: Standing, client_folder: Path, mode: str, revision: str
-) -> None:
+def test_the_official_client_for_typescript_completes_the_flow(standing, client_folder, mode, revision):
     """Refusal, metadata, PKCE, consent, a port of its own, tools, search, text, refresh, and its end by revocation."""
     text = "# Ferries\n\nThe ferry to Harwell leaves at noon."
     uploaded(standing.service, "ferry", text, file_name="ferry.md", internalPublic="true")

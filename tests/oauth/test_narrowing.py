@@ -85,10 +85,7 @@ def test_an_agent_reads_no_more_than_the_collections_it_was_let(scene: Scene) ->
 
 
 def test_any_collection_can_be_found_and_chosen(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond those that the page has room for, by a part of the name; what was ticked before stays.
-
-    As many as can be ticked fit into the form; to allow more is refused in words.
-    """
+    """What was ticked before stays. As many as can be ticked fit into the form; to allow more is refused in words."""
     monkeypatch.setattr(authorize, "MOST_COLLECTIONS", 0)
     admin, first, second = scene.admin, scene.first.collection_id, scene.second.collection_id
     page = admin.open(scene.agent, scope="api:catalog:read", prompt="consent")
@@ -118,10 +115,7 @@ def test_any_collection_can_be_found_and_chosen(scene: Scene, monkeypatch: pytes
 
 
 def test_what_is_in_the_collections_counts_at_the_next_call(scene: Scene) -> None:
-    """A document that comes in or goes out, a collection that is deleted, and another choice of the person's.
-
-    Everything is not what is allowed while collections are ticked, before that was asked.
-    """
+    """Everything is not allowed while collections are ticked, before that was asked."""
     service, first, admin = scene.service, scene.first, scene.admin
     into = {"documentId": scene.loose, "documentCollectionId": first.collection_id}
     ok(add_to_collection(service, scene.loose, first.collection_id))

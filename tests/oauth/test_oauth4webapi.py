@@ -18,7 +18,6 @@ def node_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("way", ["basic", "post"])
 def test_oauth4webapi_completes_the_flow(standing: Standing, node_folder: Path, way: str) -> None:
-    """Metadata, PKCE, state and issuer, code exchange, a call, refresh and revocation, by HTTP Basic or form fields."""
     app = standing.app
     options = [app.service.base_url, app.client_id, app.client_secret, app.redirect_uri, SCOPE, way]
     assert run_script(node_folder, standing.person(), *options) == {

@@ -68,7 +68,6 @@ def new_device(person: Person, **own: Any) -> Authenticator:
 
 
 def new_page(person: Person, **fields: str) -> httpx.Response:
-    """The page on which a passkey is made, after the password."""
     return person.press(person.http.get(HERE), "showPasskey", **({"password": PASSWORD} | fields))
 
 
@@ -102,7 +101,6 @@ def sign_in_alone(person: Person, device: Authenticator, page: httpx.Response | 
 
 
 def test_a_passkey_signs_in(service: RunningService, app: App, ada: Person) -> None:
-    """Alone, and after the password; to the account and to an application; it is listed, and can be removed."""
     device, codes = register(ada, sign_count=7, name=" Ada's <key>\0 ")
     page = ada.http.get(HERE)
     assert "Ada&#39;s &lt;key&gt;" in page.text
@@ -305,7 +303,6 @@ def test_factors_change_one_at_a_time(service: RunningService, ada: Person, monk
 
 
 def _held(person: Person) -> tuple[int, int]:
-    """How many second factors and recovery codes somebody has."""
     whose = "JOIN principals USING (principal_id) WHERE email = %s AND principals.organization_id = %s"
     values = [person.email, organization_id(person.service)]
     with person.service.owner_connection() as connection:

@@ -79,9 +79,7 @@ def test_what_is_being_taken_back_is_not_given_without_asking(service: RunningSe
         assert asks_for_consent(answer.result())
 
 
-def test_what_is_taken_back_does_not_wait_for_a_purge_that_waits_for_it(
-    app: App, ada: Person, purge: Callable[[], None]
-) -> None:
+def test_what_is_taken_back_does_not_wait_for_a_purge_that_waits_for_it(app, ada, purge):
     """Both lock consents, then families, then tokens."""
     here = organization_id(app.service)
     assert works(app.service, ada.tokens(app)["access_token"])

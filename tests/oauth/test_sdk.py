@@ -1,6 +1,5 @@
 """The SDK's own side of OAuth, against the real service, blocking and awaiting."""
 
-import io
 from collections.abc import AsyncIterator
 from datetime import timedelta
 
@@ -10,6 +9,7 @@ import pytest_asyncio
 
 from carrel import AuthenticationError
 from carrel.oauth import InvalidGrantError, MemoryTokenStore
+from tests.client.test_files import Pipe
 from tests.harness.services import RunningService
 from tests.oauth.flow import App, Person, later, works
 from tests.oauth.sdk import Application, callback, ended, newly, token_requests
@@ -43,9 +43,7 @@ async def test_the_sdk_completes_the_flow(service: RunningService, use: Applicat
     await use(oauth.revoke(renewed))
 
 
-async def test_the_metadata_says_what_is_known_without_it(
-    service: RunningService, use: Application, ada: Person
-) -> None:
+async def test_the_metadata_says_what_is_known_without_it(service, use, ada):
     """The endpoints by address are those the service describes, and either way comes to tokens."""
     oauth = use.client()
     described = await use(oauth.discover())
@@ -69,9 +67,7 @@ async def test_an_ended_token_is_renewed_before_a_call(service: RunningService, 
     assert newly(service, before) == [200]
 
 
-async def test_a_token_the_service_calls_ended_is_renewed_once(
-    service: RunningService, use: Application, ada: Person
-) -> None:
+async def test_a_token_the_service_calls_ended_is_renewed_once(service, use, ada):
     """The application's clock may be slow: after `credential_expired` the call is made again, files and lists too."""
     client, _ = await use.acting_for(ada, scopes=WRITE)
     before = token_requests(service)
@@ -87,13 +83,6 @@ async def test_a_token_the_service_calls_ended_is_renewed_once(
     file = await use(client.catalog.download_document(uploaded.document_id))
     assert await use(file.read()) == b"# Trains\n"
     assert newly(service, before) == [200] * 3
-
-
-class Pipe(io.BytesIO):
-    """What can be read once."""
-
-    def seekable(self) -> bool:
-        return False
 
 
 async def test_what_cant_be_sent_again_is_not(service: RunningService, use: Application, ada: Person) -> None:

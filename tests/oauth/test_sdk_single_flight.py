@@ -90,9 +90,7 @@ def test_fifty_tasks_refresh_once(service: RunningService, source: StoredTokens,
     assert newly_by(service, lambda: anyio.run(search_in_all, backend=backend)) == [200]
 
 
-def test_threads_and_tasks_with_sources_of_their_own_refresh_once(
-    service: RunningService, oauth: OAuthClient, tokens: Tokens
-) -> None:
+def test_threads_and_tasks_with_sources_of_their_own_refresh_once(service, oauth, tokens):
     """The store holds them apart, as a web application makes a source for each request."""
     store = MemoryTokenStore()
     store.put("ada", ended(tokens))
@@ -163,9 +161,7 @@ def test_processes_refresh_once(service: RunningService, store: FileTokenStore, 
 
 
 @pytest.mark.parametrize("seconds", [1, 11])
-def test_killed_between_refresh_and_store_the_person_signs_in_again(
-    service: RunningService, oauth: OAuthClient, store: FileTokenStore, start: Start, seconds: int
-) -> None:
+def test_killed_between_refresh_and_store_the_person_signs_in_again(service, oauth, store, start, seconds):
     """The refresh token left behind is used: the next who needs one is told so, asks once, and holds no lock up."""
     left_behind, process = store.get("ada"), start(mode="die")
     assert newly_by(service, lambda: process.communicate("\n", timeout=60)) == [200]
@@ -198,9 +194,7 @@ class Unlocked(MemoryTokenStore):
         return found
 
 
-def test_a_race_that_no_lock_holds_is_lost_without_harm(
-    service: RunningService, oauth: OAuthClient, tokens: Tokens
-) -> None:
+def test_a_race_that_no_lock_holds_is_lost_without_harm(service, oauth, tokens):
     """Whoever comes second is refused, and goes on with what the first has stored."""
     store = Unlocked(oauth)
     store.put("ada", ended(tokens))

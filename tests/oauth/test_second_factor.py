@@ -88,7 +88,6 @@ def remove(page: httpx.Response) -> str:
 
 
 def demand(service: RunningService, of: str) -> None:
-    """Set who must have a second factor."""
     done(service.call("admin/organization/update", {"secondFactor": of}))
 
 

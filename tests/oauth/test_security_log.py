@@ -22,7 +22,6 @@ def wait_for(found: Callable[[], bool]) -> None:
 
 
 def fail_to_sign_in(person: Person, page: httpx.Response, **fields: str) -> int:
-    """Press the button with a wrong password; return the status of the answer."""
     return person.enter(page, **({"password": "wrong password"} | fields)).status_code
 
 
@@ -32,7 +31,6 @@ def attempts(service: RunningService) -> list[int]:
 
 
 def test_signing_in_is_kept_with_address_and_device(service: RunningService, app: App, ada: Person) -> None:
-    """On the way to an application; and what was allowed there."""
     ada.http.headers["User-Agent"] = SAFARI
     ada.tokens(app)
     for action in ("session.begin", "consent.grant"):

@@ -16,12 +16,10 @@ def sessions(service: RunningService, email: str = ADA) -> list[dict[str, Any]]:
 
 
 def end(service: RunningService, email: str = ADA, **body: Any) -> int:
-    """End a person's sessions; return how many ended."""
     return int(done(service.call("admin/sessions/end", {"email": email, **body}))["endedCount"])
 
 
 def is_signed_in(person: Person) -> bool:
-    """Whether the browser's session lasts."""
     return person.http.get("/account/consents").status_code == 200
 
 

@@ -12,24 +12,13 @@ from service.identity import passwords
 from service.identity.passwords import hash_password, verify_password
 from tests.harness.services import PASSWORD_HASHER, RunningService
 from tests.oauth.conftest import Standing
-from tests.oauth.flow import (
-    CALLBACK,
-    PASSWORD,
-    App,
-    Page,
-    Person,
-    asks_for_consent,
-    asks_to_sign_in,
-    later,
-    sent_back,
-)
+from tests.oauth.flow import CALLBACK, PASSWORD, App, Page, Person, asks_for_consent, asks_to_sign_in, later, sent_back
 from tests.service.directory import a_user
 
 WRONG = "The email address or the password is wrong."
 
 
 def fail(person: Person, page: httpx.Response) -> httpx.Response:
-    """Enter a wrong password."""
     return person.enter(page, password="wrong password")
 
 
@@ -98,10 +87,7 @@ def test_an_address_is_compared_without_regard_to_case(standing: Standing) -> No
 
 @pytest.mark.usefixtures("still_clock")
 def test_an_accounts_failures_are_slowed_down_more_and_more(service: RunningService, app: App, ada: Person) -> None:
-    """Five are free; then each wait is longer than the one before, and the right password must wait, too.
-
-    An account that is not there is slowed down like any other.
-    """
+    """Five are free; the right password must wait, too. An account that is not there is slowed down like any other."""
     page = ada.open(app)
     assert [fail(ada, page).status_code for _ in range(5)] == [403] * 5
     waits = []

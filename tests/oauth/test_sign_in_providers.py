@@ -53,7 +53,6 @@ class Work:
         return come_back(Person(self.service), self.app).text
 
     def why(self) -> str:
-        """The reason of the newest refused sign-in on the audit log."""
         return entries(self.service, "session.refuse")[0]["details"]["reason"]
 
     def problems(self) -> list[str]:

@@ -25,10 +25,7 @@ def basic(client_id: str, secret: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("by", ["its client", "somebody without the verifier"])
 def test_a_code_works_once_and_used_again_it_revokes_what_it_gave(app: App, ada: Person, pkce: Pkce, by: str) -> None:
-    """RFC 6749, section 4.1.2: the whole family, however often it was rotated, and the audit log tells why.
-
-    Another consent's tokens live on.
-    """
+    """RFC 6749, section 4.1.2: the whole family, however often it was rotated; another consent's tokens live on."""
     other, code = ada.tokens(app), ada.code(app, pkce)
     first = done(app.exchange(code, pkce))
     newest = done(app.refresh(first["refresh_token"]))
@@ -96,9 +93,7 @@ def test_another_client_neither_uses_nor_burns_a_code(app: App, ada: Person, pkc
         ("client_id", "invalid_client", [None, "unknown", "0197a000-0000-7000-8000-000000000000"]),
     ],
 )
-def test_whatever_is_wrong_gives_no_token_and_leaves_the_code_as_it_is(
-    standing: Standing, pkce: Pkce, name: str, expected: str, values: list[str | None]
-) -> None:
+def test_whatever_is_wrong_gives_no_token_and_leaves_the_code_as_it_is(standing, pkce, name, expected, values):
     """Each is the error of RFC 6749, section 5.2; then the right request still works."""
     code = standing.person().code(standing.app, pkce)
     for value in values:

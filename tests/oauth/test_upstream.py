@@ -92,11 +92,7 @@ def refused(person: Person, app: App, said: str) -> None:
 
 
 def test_somebody_signs_in_there_and_allows_here(provider: OpenIdProvider, app: App, ada: Person, pkce: Pkce) -> None:
-    """Code, PKCE and nonce go there, the person comes back to the same request, with a new session.
-
-    Unknown parameters of the request are ignored, those too that mean something to the service itself. `prompt=login`
-    goes along, and is done when the person comes back.
-    """
+    """Unknown parameters are ignored, those too that mean something to the service; `prompt=login` goes along once."""
     before = ada.open(app) and ada.http.cookies["carrel_session"]
     consent = come_back(ada, app, code_challenge=pkce.challenge, state="mine", account="Other", organization="Other")
     assert "Ada Lovelace" in consent.text
@@ -132,9 +128,7 @@ def test_only_a_verified_address_binds(provider: OpenIdProvider, app: App, ada: 
 
 
 @pytest.mark.parametrize("email", [["ada@example.test"], None, "nobody@example.test", "ada@example.test\0"])
-def test_only_the_address_of_somebody_who_is_here_binds(
-    provider: OpenIdProvider, app: App, ada: Person, email: object
-) -> None:
+def test_only_the_address_of_somebody_who_is_here_binds(provider, app, ada, email):
     provider.person = changed(email=email)(ADA)
     refused(ada, app, UNKNOWN)
 
@@ -149,9 +143,7 @@ def test_another_letter_is_another_address(provider: OpenIdProvider, app: App, a
 
 
 @pytest.mark.parametrize("wrong", ["token", "key"])
-def test_a_token_that_vouches_for_nobody_signs_nobody_in(
-    provider: OpenIdProvider, app: App, ada: Person, wrong: str
-) -> None:
+def test_a_token_that_vouches_for_nobody_signs_nobody_in(provider, app, ada, wrong):
     """`test_id_tokens` has all that can be wrong with them."""
     if wrong == "token":
         provider.change = changed(nonce="another")
@@ -258,18 +250,14 @@ def test_a_provider_elsewhere_names_nothing_on_this_machine(house: RunningServic
 
 @pytest.mark.parametrize("path", ["/.well-known/openid-configuration", "/token", "/jwks"])
 @pytest.mark.parametrize("pieces", [[b" " * 4096] * 1000, [b"[" * 100_000], [b"\xff"], [b"[]"]], ids=lambda _: "")
-def test_an_answer_without_an_end_or_a_meaning_is_away(
-    provider: OpenIdProvider, app: App, ada: Person, path: str, pieces: list[bytes]
-) -> None:
+def test_an_answer_without_an_end_or_a_meaning_is_away(provider, app, ada, path, pieces):
     """No more than a mebibyte is taken, and what is no JSON object is no answer."""
     back = leave(ada, app)
     provider.answers[path] = lambda: iter(pieces)
     assert ada.http.get(back.headers["Location"]).status_code == 503
 
 
-def test_an_answer_that_drips_is_given_up(
-    provider: OpenIdProvider, app: App, ada: Person, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_answer_that_drips_is_given_up(provider, app, ada, monkeypatch):
     """However regularly a byte arrives: the time is that of the whole answer."""
     monkeypatch.setattr(upstream, "SECONDS", 0.5)
     given_up, drops = Event(), 0

@@ -19,7 +19,6 @@ READ, WRITE = "api:catalog:read", "api:catalog:write"
 
 
 def outcome(response: httpx.Response) -> tuple[int, str | None]:
-    """The status, and an error's code."""
     body = response.json() if response.headers["Content-Type"] == "application/json" else {}
     return response.status_code, body.get("error", {}).get("code")
 
@@ -49,9 +48,7 @@ def lacking(standing: Standing, admin: Person) -> dict[ApiScope, str]:
     return {scope: admin.tokens(standing.app, scope=others)["access_token"] for scope, others in rest.items()}
 
 
-def test_every_operation_needs_its_scope(
-    standing: Standing, tokens: dict[ApiScope, str], lacking: dict[ApiScope, str]
-) -> None:
+def test_every_operation_needs_its_scope(standing, tokens, lacking):
     """403 `missing_scope` naming it, with all others; with it alone the body is what is judged next."""
     for operation, requirement in REQUIREMENTS.items():
         wanted = requirement.api_scope
@@ -70,9 +67,7 @@ def nothing(standing: Standing) -> Things:
 
 
 @pytest.mark.parametrize("operation", sorted(V1_REQUIREMENTS))
-def test_every_operation_of_v1_alone_needs_its_scope(
-    standing: Standing, tokens: dict[ApiScope, str], lacking: dict[ApiScope, str], nothing: Things, operation: str
-) -> None:
+def test_every_operation_of_v1_alone_needs_its_scope(standing, tokens, lacking, nothing, operation):
     """403 without it, whatever is asked; then what is asked for is judged, then whether it is there. No key works."""
     wanted, example = V1_REQUIREMENTS[operation].api_scope, V1_EXAMPLES[operation]
 
@@ -115,7 +110,6 @@ def test_what_is_anothers_on_v1_answers_like_what_there_is_not(standing: Standin
 
 
 def without_ids(response: httpx.Response) -> str:
-    """All of an answer but the id of its request."""
     return response.text.replace(response.headers["X-Request-Id"], "…")
 
 
@@ -184,7 +178,6 @@ def test_a_person_does_with_a_token_what_they_may(service: RunningService, app: 
 
 
 def test_pages_and_idempotency_keys_work_on_v1(service: RunningService, app: App) -> None:
-    """A walk goes on, and what is sent twice is done once."""
     token = Person(service).tokens(app, scope="api:admin")["access_token"]
     once = {"headers": {"Idempotency-Key": "one"}}
     body = {"groups": [{"name": f"Group {number}"} for number in range(3)]}

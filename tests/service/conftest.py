@@ -4,6 +4,7 @@ import io
 import logging
 import sys
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import cast
 from unittest.mock import AsyncMock
 
@@ -17,6 +18,7 @@ from tests.harness.mongo.processes import MongoServer
 from tests.harness.services import SWEEP_SECONDS, RunningService, ServiceHarness
 from tests.service.conversations import Desk, Script, Visitor, a_desk, a_visitor
 from tests.service.docstore import LOOPBACK, Syncing
+from tests.service.races import Race
 from tests.service.rebuilds import TEXTS, Shelf, a_shelf
 
 
@@ -104,6 +106,14 @@ def shelf(request: pytest.FixtureRequest, paused: RunningService) -> Shelf:
     for name in TEXTS:
         shelf.add(name)
     return shelf
+
+
+@pytest.fixture
+def race(monkeypatch: pytest.MonkeyPatch) -> Iterator[Race]:
+    with ThreadPoolExecutor(6) as pool:
+        race = Race(pool, monkeypatch)
+        yield race
+        race.release()
 
 
 @pytest.fixture

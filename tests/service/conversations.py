@@ -123,16 +123,9 @@ class Script:
         return self.service.run(wait())
 
     def tell(self, text: str, *passages: Passage, number: int = 0) -> None:
-        """Write how far the reply is."""
-        scene = self.scene(number)
-
-        async def tell() -> None:
-            await scene.progress(text, passages)
-
-        self.service.run(tell())
+        self.service.run(self.scene(number).progress(text, passages))
 
     def end(self, outcome: Reply | Exception, *, number: int = 0) -> None:
-        """Give the reply, or fail."""
         scene = self.scene(number)
 
         async def end() -> None:
@@ -155,7 +148,6 @@ def a_reply(text: str, *passages: Passage, cited: Sequence[int] = (), quotes_onl
 
 
 def in_background(work: Callable[[], Any]) -> "Future[Any]":
-    """Run something in a thread of its own."""
     future: Future[Any] = Future()
 
     def run() -> None:
@@ -202,7 +194,6 @@ class Visitor:
 
 
 def a_visitor(desk: Desk, email: str = ADA, *, scope: str = MESSAGES) -> Visitor:
-    """A person of the organization with a token of this scope."""
     app = an_app(desk.service)
     person = done(desk.service.call("admin/users/upsert", {"users": [{"email": email, "name": "Ada Lovelace"}]}))
     return Visitor(desk, an_access_token(app, person["users"][0]["id"], scope=scope), app)

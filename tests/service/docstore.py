@@ -72,11 +72,9 @@ class Syncing:
 
     @property
     def named(self) -> dict[str, Any]:
-        """How requests name the sync."""
         return {"docstoreCredentialId": self.sync_id}
 
     def first_run(self, **members: Any) -> dict[str, Any]:
-        """Create the sync and return it after its first run."""
         done(self.create(**members))
         return self.ended()
 
@@ -118,5 +116,4 @@ class Syncing:
 
 
 def counts(sync: dict[str, Any], *names: str) -> tuple[int, ...]:
-    """Some counts of a sync's last run."""
     return tuple(sync["counts"][name] for name in names)

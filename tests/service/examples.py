@@ -82,12 +82,10 @@ class Owner:
         return str(done(self.call(operation, body))[member])
 
     def collection(self) -> str:
-        """Create a collection and return its id."""
         operation = "documentCollections/createDocumentCollection"
         return self.make(operation, "documentCollectionId", collectionName=self.name())
 
     def agent(self, *collection_ids: str) -> str:
-        """Define an agent and return its id."""
         body = {"name": self.name(), "collectionIds": collection_ids, "apiAccessEnabled": True}
         return self.make("admin/agents/create", "agentId", **body)
 
@@ -111,7 +109,6 @@ class Owner:
         return str(report["sourceId"])
 
     def deploy(self, agent_id: str, principal: Body) -> None:
-        """Let a principal use an agent, and nobody else."""
         done(self.call("admin/agents/deploy", {"agentId": agent_id, "principals": [principal]}))
 
     def rebuild(self, collection_id: str) -> None:
@@ -445,10 +442,7 @@ ELSEWHERE: dict[str, tuple[int, str] | None] = {
     "admin/signInProviders/create": None,
 }
 FILES = {"catalog/uploadFile": "file", "catalog/uploadDocumentFile": "document"}
-ABOUT_ANYONE = {
-    "permissions/checkResourceAuthorizationForUser",
-    "permissions/checkBulkResourcesAuthorizationForUser",
-}
+ABOUT_ANYONE = {"permissions/checkResourceAuthorizationForUser", "permissions/checkBulkResourcesAuthorizationForUser"}
 USER_EMAIL = "userEmail"
 
 

@@ -39,7 +39,6 @@ class Provider:
         return self.send("PATCH", path, {"schemas": [PATCH], member: list(operations)}, **headers)
 
     def find(self, kind: str, **query: str | int) -> dict[str, Any]:
-        """Search Users or Groups."""
         headers = {"Authorization": f"Bearer {self.token}"}
         return done(self.http.get(f"/scim/v2/{kind}", params=query, headers=headers))
 
@@ -54,9 +53,7 @@ def refusal(response: httpx.Response) -> tuple[int, str | None]:
     """The status and SCIM's type of a refusal, which is in SCIM's form."""
     body = response.json()
     assert response.headers["content-type"] == "application/scim+json"
-    assert (body["schemas"], body["status"]) == (
-        ["urn:ietf:params:scim:api:messages:2.0:Error"],
-        str(response.status_code),
-    )
+    assert body["schemas"] == ["urn:ietf:params:scim:api:messages:2.0:Error"]
+    assert body["status"] == str(response.status_code)
     assert body["detail"]
     return response.status_code, body.get("scimType")

@@ -2,9 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -69,16 +68,4 @@ class Race:
         return doing
 
     def release(self) -> None:
-        """Let everything that has stopped continue."""
         self.open.set()
-
-
-@contextmanager
-def race_with(patch: pytest.MonkeyPatch) -> Generator[Race]:
-    """Give a race at whose end nothing is stopped any more."""
-    with ThreadPoolExecutor(6) as pool:
-        race = Race(pool, patch)
-        try:
-            yield race
-        finally:
-            race.release()

@@ -44,7 +44,6 @@ class Shelf:
         return ok(self.call("get"))
 
     def failures(self) -> list[dict[str, Any]]:
-        """What the rebuild could not index."""
         return walk(self.service, f"{FOLDER}/listIndexRebuildFailures", self.about)
 
     def take_all_steps(self) -> None:

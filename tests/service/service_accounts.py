@@ -7,7 +7,6 @@ from tests.service.directory import done
 
 
 def enable_service_accounts(service: RunningService, *, enabled: bool = True, **options: Any) -> None:
-    """Let the organization have service accounts, or no more."""
     done(service.call("admin/organization/update", {"serviceAccountsEnabled": enabled}, **options))
 
 

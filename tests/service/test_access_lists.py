@@ -5,19 +5,9 @@ from typing import Any
 
 import pytest
 
+from tests.harness.documents import create_collection, ok, refused, upload
 from tests.harness.services import RunningService
-from tests.service.directory import (
-    a_resource,
-    a_user,
-    another_organization,
-    code,
-    document,
-    done,
-    grant,
-    readers,
-    user,
-    walk,
-)
+from tests.service.directory import a_resource, a_user, another_organization, document, done, grant, readers, user, walk
 from tests.service.test_access_resources import ADA, BEN, EVE, ZOE, a_world
 
 STATE, RESOURCES = "admin/access/getState", "admin/access/listResources"
@@ -66,7 +56,6 @@ def test_joined_they_say_what_the_look_ups_say(ship: RunningService) -> None:
 
 
 def resource_of(row: dict[str, Any]) -> dict[str, str]:
-    """How requests name a listed resource."""
     return {"resourceId": row["resourceId"], "resourceType": row["resourceType"]}
 
 
@@ -92,7 +81,7 @@ def test_every_change_of_access_is_noticed(ship: RunningService) -> None:
     """So is a change that is taken back."""
     inner = next(one for one in walk(ship, "admin/groups/list", {}, page_size=10) if one["name"] == "inner")
     member = {"groupId": inner["id"], "members": [user(BEN)]}
-    memo = a_resource(ship, "memo")
+    memo, delete = a_resource(ship, "memo"), "documentCollections/deleteDocumentCollection"
     changes = [
         lambda: grant(ship, memo, user(ADA)),
         lambda: [grant(ship, memo), grant(ship, memo, user(ADA))],
@@ -102,10 +91,10 @@ def test_every_change_of_access_is_noticed(ship: RunningService) -> None:
         lambda: a_user(ship, EVE, active=True),
         lambda: a_user(ship, "new@example.test"),
         lambda: a_resource(ship, "new"),
-        lambda: _made_and_deleted(ship),
-        lambda: _uploaded(ship),
-        lambda: _uploaded(ship, internalPublic="true"),
-        lambda: [_uploaded(ship, internalPublic=wide) for wide in ("false", "true")],
+        lambda: ok(ship.call(delete, {"documentCollectionId": create_collection(ship, "Brief")})),
+        lambda: ok(upload(ship, "log")),
+        lambda: ok(upload(ship, "log", internalPublic="true")),
+        lambda: [ok(upload(ship, "log", internalPublic=wide)) for wide in ("false", "true")],
     ]
     for number, change in enumerate(changes):
         since = state(ship)["state"]
@@ -114,26 +103,15 @@ def test_every_change_of_access_is_noticed(ship: RunningService) -> None:
         assert state(ship, since)["changed"] is True, number
 
 
-def _made_and_deleted(service: RunningService) -> None:
-    made = done(service.call("documentCollections/createDocumentCollection", {"collectionName": "brief"}))
-    done(service.call("documentCollections/deleteDocumentCollection", made))
-
-
-def _uploaded(service: RunningService, contents: bytes = b"Calm at sea.", **parts: str) -> None:
-    files = {"file": ("log.txt", contents)}
-    parts = {"documentExternalId": "log", **parts}
-    done(service.http.post("/api/v0/catalog/uploadFile", data=parts, files=files))
-
-
 def test_what_changes_nobody_s_access_is_no_change(ship: RunningService) -> None:
     """Searching, and giving a document other contents, leave the state as it is: a busy organization has one too."""
-    _uploaded(ship)
+    ok(upload(ship, "log"))
     since = state(ship)["state"]
-    _uploaded(ship, b"A storm at sea.")
+    ok(upload(ship, "log", "A storm at sea."))
     done(ship.call("search/searchDocumentCatalog", {"searchQuery": "storm"}))
     assert state(ship, since)["changed"] is False
 
 
 def test_a_state_that_was_never_given_is_refused(service: RunningService) -> None:
     for since in ("x", "x.y", "x.99999999999999999999999", "."):
-        assert code(service.call(STATE, {"since": since})) == (400, "invalid_state"), since
+        refused(service.call(STATE, {"since": since}), 400, "invalid_state")

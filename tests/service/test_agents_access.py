@@ -4,46 +4,23 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from fastapi import Request
-
-from service.auth.callers import acting_for
+from service.auth.callers import acting_for, authenticate
 from service.domains.agents.service import StoredAgent, get_deployed_agent
-from service.web.dependencies import current_caller
-from tests.harness.documents import add_to_collection, add_users, create_collection, ok, uploaded
+from tests.harness.documents import add_to_collection, add_users, create_collection, get_document, ok, uploaded
 from tests.harness.services import RunningService
 from tests.service.agents import Agent, an_agent, at_once, deploy
-from tests.service.directory import (
-    a_group,
-    another_organization,
-    code,
-    document,
-    done,
-    entries,
-    group,
-    readable,
-    readers,
-    user,
-    walk,
-)
-from tests.service.service_accounts import (
-    a_token,
-    account,
-    an_account,
-    delete_account,
-    enable_service_accounts,
-)
+from tests.service.directory import a_group, another_organization, code, entries, group, readable, readers, user
+from tests.service.service_accounts import a_token, account, an_account, delete_account, enable_service_accounts
 
 ADA, BEN, EVE = (f"{name}@example.test" for name in ("ada", "ben", "eve"))
 NOWHERE = "00000000-0000-7000-8000-000000000000"
 
 
 def resource(agent: Agent) -> dict[str, str]:
-    """How grants and look-ups name an agent."""
     return {"resourceId": agent["agentId"], "resourceType": "AGENT"}
 
 
 def asking(agent: Agent) -> dict[str, Any]:
-    """A question about who may use an agent."""
     return {"resource": resource(agent), "action": "READ"}
 
 
@@ -56,12 +33,9 @@ def found(service: RunningService, agent: Agent, email: str | None = None, *, ke
     """The agent as a message to it finds it, sent with a key (the admin's), for a user if one is named."""
 
     async def find() -> StoredAgent | None:
-        authorization = f"Bearer {key or service.api_key}".encode()
-        request = Request(
-            {"type": "http", "path": "/api/v0/x", "client": ("::1", 1), "headers": [(b"authorization", authorization)]}
-        )
-        caller = await current_caller(request, service.runtime)
-        async with service.runtime.database.transaction(caller.organization_id) as connection:
+        credential = f"Bearer {key or service.api_key}"
+        async with service.runtime.database.transaction(None) as connection:
+            caller = await authenticate(connection, credential, keys=service.runtime.keys)
             acting = await acting_for(connection, caller, email)
             return await get_deployed_agent(connection, acting, agent_id=UUID(agent["agentId"]))
 
@@ -92,7 +66,7 @@ def test_unknown_principals_are_refused_by_their_places(service: RunningService)
     agent = an_agent(service)
     deploy(service, agent, user(ADA))
     key = another_organization(service)
-    theirs = done(service.call("admin/groups/upsert", {"groups": [{"name": "Theirs"}]}, api_key=key))["groups"][0]
+    theirs = ok(service.call("admin/groups/upsert", {"groups": [{"name": "Theirs"}]}, api_key=key))["groups"][0]
     unknown = [user("nobody@example.test"), group(theirs), {"type": "serviceAccount", "id": NOWHERE}]
     body = {"agentId": agent["agentId"], "principals": [user(ADA), *unknown]}
     refused = service.call("admin/agents/deploy", body)
@@ -108,28 +82,31 @@ def test_only_an_agent_can_be_deployed(service: RunningService) -> None:
         for operation, members in (("deploy", {"principals": [], "organizationWide": True}), ("delete", {})):
             refused = service.call(f"admin/agents/{operation}", {"agentId": object_id, **members})
             assert code(refused) == (404, "agent_not_found")
-    assert readers(service, document(document_id)) == [service.admin_email]
+    assert readers(service, get_document(service, document_id)["resource"]) == [service.admin_email]
 
 
 def test_grants_and_deployments_are_the_same(service: RunningService) -> None:
     add_users(service, ADA, BEN)
     agent = an_agent(service)
     given = [{"principal": user(ADA), "role": "VIEWER"}, {"principal": user(BEN), "role": "EDITOR"}]
-    done(service.call("admin/grants/set", {"resource": resource(agent), "grants": given}))
+    ok(service.call("admin/grants/set", {"resource": resource(agent), "grants": given}))
     assert [email for email in (ADA, BEN) if found(service, agent, email)] == [ADA, BEN]
     deploy(service, agent, user(BEN), organizationWide=True)
-    listed = done(service.call("admin/grants/list", {"resource": resource(agent)}))
+    listed = ok(service.call("admin/grants/list", {"resource": resource(agent)}))
     assert [(one["principal"]["name"], one["role"]) for one in listed["grants"]] == [(BEN, "VIEWER")]
     assert listed["organizationWide"] is True
     (deployment,) = entries(service, action="agent.deploy")
     assert sorted(deployment["details"]["before"].values()) == ["EDITOR", "VIEWER"]
-    done(service.call("admin/grants/setMany", {"resources": [{"resource": resource(agent), "grants": []}]}))
+    ok(service.call("admin/grants/setMany", {"resources": [{"resource": resource(agent), "grants": []}]}))
     assert not found(service, agent, ADA)
 
 
 def test_every_look_up_knows_agents(service: RunningService) -> None:
+    """A deployment opens the agent, and nothing of its collections."""
     add_users(service, ADA, BEN)
-    agent, other = an_agent(service), an_agent(service)
+    collection = create_collection(service, "Rail")
+    ok(add_to_collection(service, uploaded(service, "memo")["documentId"], collection))
+    agent, other = an_agent(service, collectionIds=[collection]), an_agent(service)
     crew = a_group(service, "Crew", user(ADA))
     deploy(service, agent, group(crew))
     deploy(service, other, user(BEN))
@@ -138,16 +115,16 @@ def test_every_look_up_knows_agents(service: RunningService) -> None:
     assert readable(service, resourceType="AGENT") == []
     assert readers(service, resource(agent)) == [ADA, "Crew"]
     for email, expected in ((ADA, True), (BEN, False)):
-        check = done(service.call("permissions/checkResourceAuthorizationForUser", {**asked, "userEmail": email}))
+        check = ok(service.call("permissions/checkResourceAuthorizationForUser", {**asked, "userEmail": email}))
         assert check == {"authorized": expected}
     both = {"resources": [resource(agent), resource(other)], "action": "READ", "userEmail": ADA}
-    checks = done(service.call("permissions/checkBulkResourcesAuthorizationForUser", both))["results"]
+    checks = ok(service.call("permissions/checkBulkResourcesAuthorizationForUser", both))["results"]
     assert [one["authorized"] for one in checks] == [True, False]
-    why = done(service.call("permissions/explainAuthorization", {**asked, "principal": user(ADA)}))
+    why = ok(service.call("permissions/explainAuthorization", {**asked, "principal": user(ADA)}))
     assert why["authorized"] is True
     assert [[step["type"] for step in path] for path in why["paths"]] == [["user", "group", "grant", "resource"]]
-    assert done(service.call("permissions/explainAuthorization", {**asked, "principal": user(BEN)}))["paths"] == []
-    done(service.call("admin/agents/delete", {"agentId": agent["agentId"]}))
+    assert ok(service.call("permissions/explainAuthorization", {**asked, "principal": user(BEN)}))["paths"] == []
+    ok(service.call("admin/agents/delete", {"agentId": agent["agentId"]}))
     assert readable(service, ADA) == []
     requests = {"admin/grants/list": {"resource": resource(agent)}}
     requests["permissions/listAuthorizedPrincipalsForResource"] = asked
@@ -164,12 +141,12 @@ def test_a_service_account_has_what_is_deployed_to_it(service: RunningService) -
     deploy(service, open_to_all, organizationWide=True)
     token = a_token(service, robot, "agent:message", "catalog:read")["token"]
     body = {"action": "READ", "resourceType": "AGENT"}
-    listed = done(service.call("permissions/listAuthorizedResources", body, api_key=token))["resources"]
+    listed = ok(service.call("permissions/listAuthorizedResources", body, api_key=token))["resources"]
     assert [one["resourceId"] for one in listed] == [own["agentId"], shared["agentId"]]
     deployed = [found(service, agent, key=token) is not None for agent in (own, shared, open_to_all)]
     assert deployed == [True, True, False]
     delete_account(service, robot)
-    assert done(service.call("admin/grants/list", {"resource": resource(own)}))["grants"] == []
+    assert ok(service.call("admin/grants/list", {"resource": resource(own)}))["grants"] == []
     again = {"agentId": own["agentId"], "principals": [account(robot)]}
     assert code(service.call("admin/agents/deploy", again)) == (400, "unknown_principal")
 
@@ -183,22 +160,13 @@ def test_a_message_finds_the_agent_as_it_is_now(service: RunningService) -> None
     assert (stored.instructions, stored.model, stored.api_access_enabled) == ("Be brief.", None, False)
     assert [str(one) for one in stored.collection_ids] == [rail, sea]
     changed = {"agentId": agent["agentId"], "instructions": "", "collectionIds": [sea]}
-    done(service.call("admin/agents/update", changed))
+    ok(service.call("admin/agents/update", changed))
     stored = found(service, agent)
     assert stored is not None
     assert (stored.instructions, [str(one) for one in stored.collection_ids]) == ("", [sea])
     assert found(service, agent, key=another_organization(service)) is None
-    done(service.call("admin/agents/delete", {"agentId": agent["agentId"]}))
+    ok(service.call("admin/agents/delete", {"agentId": agent["agentId"]}))
     assert found(service, agent) is None
-
-
-def test_deploying_opens_nothing_else(service: RunningService) -> None:
-    add_users(service, ADA)
-    collection = create_collection(service, "Rail")
-    ok(add_to_collection(service, uploaded(service, "memo")["documentId"], collection))
-    agent = an_agent(service, collectionIds=[collection])
-    deploy(service, agent, user(ADA))
-    assert readable(service, ADA) == [agent["agentId"]]
 
 
 def test_a_deployment_names_up_to_ten_thousand(service: RunningService) -> None:
@@ -220,5 +188,5 @@ def test_of_deployments_at_once_the_last_stands(service: RunningService) -> None
     state = frozenset[str]()
     for _ in wanted:
         state = replaced.pop(state)
-    people_now = walk(service, "permissions/listAuthorizedPrincipalsForResource", asking(agent))
-    assert {one["id"] for one in people_now} == state
+    people_now = ok(service.call("permissions/listAuthorizedPrincipalsForResource", asking(agent)))
+    assert {one["id"] for one in people_now["principals"]} == state

@@ -26,7 +26,6 @@ def update(service: RunningService, agent: Agent, **members: Any) -> Agent:
 
 
 def written(service: RunningService) -> list[dict[str, Any]]:
-    """What the audit log says of agents, oldest first."""
     return [one for one in reversed(entries(service)) if one["action"].startswith("agent.")]
 
 
@@ -89,6 +88,9 @@ def test_only_what_is_given_changes(service: RunningService) -> None:
     options = {"enableQueryExtraction": True}
     assert update(service, agent, retrieval=options)["retrieval"] == options
     assert update(service, agent, model=BUILT_IN, description="New.")["model"] == BUILT_IN
+    for value in ("true", 1):
+        body = {"agentId": agent["agentId"], "apiAccessEnabled": value}
+        assert code(service.call("admin/agents/update", body)) == (400, "invalid_request")
     assert listed(service)[0]["description"] == "New."
 
 
@@ -129,7 +131,7 @@ def test_a_deleted_agent_is_not_there(service: RunningService) -> None:
         assert code(told[0]) == (404, "agent_not_found")
         assert told[0].content == told[1].content
     assert on_rows(service, "SELECT deleted_at IS NOT NULL FROM agents") == [(True,)]
-    assert on_rows(service, "SELECT FROM resources", more="AND resource_type = 'AGENT'") == []
+    assert on_rows(service, "SELECT object_id FROM resources", more="AND resource_type = 'AGENT'") == []
 
 
 def test_an_unknown_model_is_refused_with_those_there_are(make_service: Callable[..., RunningService]) -> None:
@@ -228,9 +230,3 @@ def test_a_collection_is_not_deleted_while_an_agent_is_given_it(service: Running
 
     service.run(give())
     assert listed(service) == [agent]
-
-
-def test_api_access_is_turned_on_by_true_alone(service: RunningService) -> None:
-    for value in ("true", 1):
-        body = {"name": "Bosun", "apiAccessEnabled": value}
-        assert code(service.call("admin/agents/create", body)) == (400, "invalid_request")

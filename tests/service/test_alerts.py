@@ -38,7 +38,6 @@ def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
 
 @pytest.fixture(scope="module")
 def mailbox() -> Iterator[tuple[Mailbox, str]]:
-    """A mail server on this machine."""
     with mail_server() as served:
         yield served
 
@@ -72,7 +71,6 @@ def send_test(service: RunningService, rule: dict[str, Any]) -> dict[str, Any]:
 
 
 def report(service: RunningService, outcome: str, *, api_key: str | None = None, **body: Any) -> dict[str, Any]:
-    """Report a run over a handbook."""
     run = {"runId": str(uuid4()), "subject": "handbook", "flow": "bulk-upload", "source": "/srv/handbook"}
     return done(service.call("alerts/reportRun", {**run, "outcome": outcome, **body}, api_key=api_key))
 
@@ -89,7 +87,6 @@ def alerts(service: RunningService, *, only_open: bool = True) -> list[tuple[str
 
 
 def look(service: RunningService, check: Any) -> None:
-    """Look for reports that didn't come."""
     organization = organization_id(service)
 
     async def look_once() -> None:
@@ -146,17 +143,10 @@ def test_a_run_that_fails_is_posted_once_and_signed(
     assert len({headers["webhook-id"] for headers, _ in receiver.posts}) == 3
     until(lambda: len(deliveries(service, "DELIVERED")) == 3)
     with service.owner_connection() as connection:
-        rows = [str(connection.execute(statement).fetchall()) for statement in EVERYTHING]
+        tables = ("alert_rules", "alert_deliveries", "procrastinate_jobs", "audit_entries")
+        rows = [str(connection.execute(f"TABLE {table}").fetchall()) for table in tables]
     listed = service.call("admin/alertRules/list").text + service.call("admin/auditLog/query").text
     assert secret not in "\n".join([*rows, listed, json.dumps(deliveries(service)), service_logs.getvalue()])
-
-
-EVERYTHING = (
-    "SELECT to_jsonb(t) FROM alert_rules t",
-    "SELECT to_jsonb(t) FROM alert_deliveries t",
-    "SELECT to_jsonb(t) FROM procrastinate_jobs t",
-    "SELECT to_jsonb(t) FROM audit_entries t",
-)
 
 
 def test_what_fails_is_tried_again_and_says_why(service: RunningService, receiver: Receiver) -> None:
@@ -380,15 +370,11 @@ def test_an_alert_says_what_run_it_is_about(service: RunningService, receiver: R
     assert told["link"] == f"https://carrel.example.test/ingestion?run={run}"
 
 
-def test_nobody_ends_the_alerts_of_another(service: RunningService) -> None:
-    other = service.new_user("other@example.test")
-    report(service, "INCOMPLETE")
-    report(service, "COMPLETED", api_key=other)
-    assert alerts(service) == [("RUN_FAILED", "/srv/handbook", "run_incomplete")]
-
-
 def test_an_admin_ends_the_alert_of_what_nobody_runs_any_more(service: RunningService, receiver: Receiver) -> None:
-    report(service, "FAILED")
+    """Another user, who reports the same run's success, does not."""
+    report(service, "INCOMPLETE")
+    report(service, "COMPLETED", api_key=service.new_user("other@example.test"))
+    assert alerts(service) == [("RUN_FAILED", "/srv/handbook", "run_incomplete")]
     a_rule(service, webhookUrl=receiver.url)
     [alert] = done(service.call("admin/alerts/list"))["alerts"]
     named = {"alertId": alert["alertId"]}

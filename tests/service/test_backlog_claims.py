@@ -92,9 +92,7 @@ def lanes(service: RunningService, document_id: str) -> set[tuple[bool, bool]]:
         return set(connection.execute(statement, [UUID(document_id)]).fetchall())
 
 
-def test_each_request_notes_how_large_its_text_is(
-    make_service: Callable[..., RunningService],
-) -> None:
+def test_each_request_notes_how_large_its_text_is(make_service: Callable[..., RunningService]) -> None:
     service = make_service(inline_indexing_seconds=0, sweep_seconds=3600)
     large, chunks = " ".join(WORDS), [" ".join(WORDS[start : start + 100]) for start in range(0, len(WORDS), 100)]
     own, chunked = create_collection(service, "Own"), create_collection(service, "Chunked")

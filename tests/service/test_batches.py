@@ -1,7 +1,7 @@
 """Batches of statements: what they do, what they undo, and what their connection is like afterwards."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -18,6 +18,7 @@ from service.platform.sql import as_member
 from service.schema.identity import organizations, principals
 from service.schema.permissions import resources
 from tests.harness.databases import TestDatabases
+from tests.harness.jobs import until
 
 
 @dataclass(frozen=True)
@@ -197,11 +198,11 @@ async def test_a_batch_that_is_given_up_leaves_nothing_behind(
                 pass
 
     waiting = asyncio.create_task(run())
-    await until(lambda: bool(sleeping(owner)))
+    await asyncio.to_thread(until, lambda: sleeping(owner))
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    await until(lambda: not sleeping(owner))
+    await asyncio.to_thread(until, lambda: not sleeping(owner))
     batch = Batch()
     people, half = batch.ask(PRINCIPALS, Count, {}), divide(batch, 2)
     await database.read(None, batch)
@@ -241,16 +242,8 @@ async def test_a_batch_that_is_given_up_at_any_step_leaves_nothing_behind(
 
 
 def sleeping(owner: psycopg.Connection[Any]) -> list[Any]:
-    """Return the sessions that are in the statement that takes long."""
     active = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()"
     return owner.execute(active).fetchall()
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    """Wait until something holds, for ten seconds at most."""
-    async with asyncio.timeout(10):
-        while not holds():  # noqa: ASYNC110 - what is waited for happens in the server
-            await asyncio.sleep(0.02)
 
 
 def test_a_list_of_values_is_refused() -> None:

@@ -195,16 +195,18 @@ def test_a_bomb_costs_one_refusal(own_service: RunningService) -> None:
 
 
 def test_a_retried_deprecated_upload_creates_one_document(own_service: RunningService) -> None:
+    """The same upload without a key creates another document."""
 
-    def send(content: bytes) -> httpx.Response:
-        return own_service.http.post(
-            "/api/v0/catalog/uploadDocumentFile",
-            files={"document": ("a.txt", content)},
-            headers={"Idempotency-Key": "k1"},
-        )
+    def send(content: bytes, **headers: str) -> httpx.Response:
+        files = {"document": ("a.txt", content)}
+        return own_service.http.post("/api/v0/catalog/uploadDocumentFile", files=files, headers=headers)
 
-    first, second = send(b"Some words."), send(b"Some words.")
+    key = {"Idempotency-Key": "k1"}
+    first, second = send(b"Some words.", **key), send(b"Some words.", **key)
     assert ok(first)["documentId"] == ok(second)["documentId"]
     assert second.headers["Idempotent-Replayed"] == "true"
-    refused(send(b"Other words."), 409, "idempotency_key_reused")
+    refused(send(b"Other words.", **key), 409, "idempotency_key_reused")
     assert len(stored_files(own_service)) == 1
+    other = send(b"Some words.")
+    assert ok(other)["documentId"] != ok(first)["documentId"]
+    assert other.headers["Deprecation"].startswith("@")

@@ -28,7 +28,6 @@ ANN, BEN = "ann@example.test", "ben@example.test"
 
 
 def plan(service: RunningService, *planned: tuple[str, str], **members: str) -> list[str]:
-    """Return the actions planned for (external id, fingerprint) pairs."""
     documents = [{"documentExternalId": external_id, "fingerprint": mark} for external_id, mark in planned]
     answer = ok(service.call("catalog/planUpload", {"documents": documents, **members}))
     assert [each["documentExternalId"] for each in answer["documents"]] == [external_id for external_id, _ in planned]
@@ -36,12 +35,16 @@ def plan(service: RunningService, *planned: tuple[str, str], **members: str) -> 
 
 
 def test_a_plan_tells_what_uploads_would_do(service: RunningService) -> None:
+    """Of a thousand documents, and no more."""
     add_users(service, ANN)
     uploaded(service, "mine", fingerprint="1")
     uploaded(service, "hers", fingerprint="1", as_user=ANN)
     asked = (("new", "1"), ("mine", "2"), ("mine", "1"), ("hers", "1"))
     assert plan(service, *asked) == ["CREATE", "UPDATE", "UNCHANGED", "FORBIDDEN"]
     assert plan(service, ("hers", "1"), uploadAsUserEmail=ANN) == ["UNCHANGED"]
+    assert plan(service, *((f"n{number}", "1") for number in range(1000))) == ["CREATE"] * 1000
+    documents = [{"documentExternalId": "a", "fingerprint": "1"}] * 1001
+    refused(service.call("catalog/planUpload", {"documents": documents}), 400, "invalid_request")
 
 
 def test_a_fingerprint_holds_only_while_what_it_stands_for_is_true(service: RunningService) -> None:
@@ -53,12 +56,6 @@ def test_a_fingerprint_holds_only_while_what_it_stands_for_is_true(service: Runn
     assert plan(service, ("a", "1")) == ["UPDATE"]
     assert uploaded(service, "a", "Other words.", fingerprint="2")["status"] == "UNCHANGED"
     assert plan(service, ("a", "2")) == ["UNCHANGED"]
-
-
-def test_a_plan_takes_a_thousand_documents_and_no_more(service: RunningService) -> None:
-    assert plan(service, *((f"n{number}", "1") for number in range(1000))) == ["CREATE"] * 1000
-    documents = [{"documentExternalId": "a", "fingerprint": "1"}] * 1001
-    refused(service.call("catalog/planUpload", {"documents": documents}), 400, "invalid_request")
 
 
 def test_an_admin_sees_every_documents_name_and_none_of_its_contents(service: RunningService) -> None:
@@ -137,7 +134,6 @@ def test_lists_narrow_by_name_owner_type_and_time(service: RunningService) -> No
 
 
 def test_a_download_is_an_attachment_a_browser_wont_run(service: RunningService) -> None:
-    """The bytes as they were sent, with a name that can't break the header, and no sniffing."""
     name = 'ferry "⛴" \u202egpj.html'
     content = b"<h1>Ferries</h1><p>At noon.</p>"
     document_id = uploaded(service, "a", content, file_name=name)["documentId"]
@@ -178,7 +174,7 @@ def test_a_page_is_a_picture_of_the_version_that_is_asked_for(
     bens = service.call("catalog/downloadDocumentPage", {**body, "userEmail": BEN})
     assert bens.content == answer.content
     # As with files in a store elsewhere: of a copy, which has no name in the folder.
-    monkeypatch.setattr(FileStore, "find_path", find_nowhere)
+    monkeypatch.setattr(FileStore, "find_path", lambda *_: None)
     assert service.call("catalog/downloadDocumentPage", body).content == answer.content
     assert service.call("catalog/downloadDocumentPage", {**body, "page": 1}).is_success
     assert list(service.settings.uploads_dir.iterdir()) == []
@@ -188,10 +184,6 @@ def test_a_page_is_a_picture_of_the_version_that_is_asked_for(
     refused(service.call("catalog/downloadDocumentPage", {**body, "page": 0}), 400, "invalid_request")
     uploaded(service, "a", "No pages.", file_name="a.txt")
     refused(service.call("catalog/downloadDocumentPage", body), 400, "document_without_pages")
-
-
-def find_nowhere(_files: FileStore, _sha256: bytes) -> None:
-    """Find no content on this machine's disk."""
 
 
 def test_a_deleted_document_is_gone_everywhere_and_its_versions_are_not_used_again(service: RunningService) -> None:

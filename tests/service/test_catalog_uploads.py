@@ -33,6 +33,8 @@ ANN, BEN, CY = "ann@example.test", "ben@example.test", "cy@example.test"
 
 
 def test_a_new_document_is_created_indexed_and_shown(service: RunningService) -> None:
+    """And parts that an update leaves out stay as they were."""
+    add_users(service, ANN)
     answer = uploaded(
         service,
         "notes/1",
@@ -45,6 +47,7 @@ def test_a_new_document_is_created_indexed_and_shown(service: RunningService) ->
         resourceId="page-1",
         resourceType="NOTION_PAGE",
         fingerprint="f1",
+        allowedUsersEmailAddresses=ANN,
     )
     assert answer == {**answer, "documentVersion": 1, "status": "CREATED", "indexing": "DONE"}
     shown = get_document(service, answer["documentId"])
@@ -58,6 +61,10 @@ def test_a_new_document_is_created_indexed_and_shown(service: RunningService) ->
     assert [version["documentVersion"] for version in shown["versions"]] == [1]
     assert shown["indexedIn"][0]["status"] == "DONE"
     assert "noon" in " ".join(chunks(service, answer["documentId"]))
+    uploaded(service, "notes/1", "Other words.")
+    kept = ("documentName", "documentExternalUrl", "customMetadata", "resource")
+    after = get_document(service, answer["documentId"], as_user=ANN)
+    assert {name: after[name] for name in kept} == {name: shown[name] for name in kept}
 
 
 def test_an_update_extracts_and_embeds_only_what_is_new(
@@ -86,17 +93,6 @@ def test_an_edit_of_one_paragraph_embeds_only_what_changed(service: RunningServi
     assert len(chunks(service, document_id)) > 30
     uploaded(service, "a", "\n\n".join([*paragraphs[:20], "Something else.", *paragraphs[21:]]), file_name="long.md")
     assert embedded(service) - before <= 3
-
-
-def test_parts_left_out_on_an_update_stay_as_they_were(service: RunningService) -> None:
-    add_users(service, ANN)
-    given = {"documentName": "Kept", "documentExternalUrl": "https://example.test/x", "customMetadata": '{"a": "b"}'}
-    uploaded(service, "a", **given, resourceId="1", resourceType="BOX_FILE", allowedUsersEmailAddresses=ANN)
-    answer = uploaded(service, "a", "Other words.")
-    shown = get_document(service, answer["documentId"], as_user=ANN)
-    assert (shown["documentName"], shown["documentExternalUrl"]) == ("Kept", "https://example.test/x")
-    assert shown["customMetadata"] == {"a": "b"}
-    assert shown["resource"]["resourceId"] == "1"
 
 
 def test_without_parts_it_is_an_uploaded_document_that_only_the_uploader_reads(service: RunningService) -> None:
@@ -156,36 +152,22 @@ def test_a_taken_source_identity_is_a_conflict(service: RunningService) -> None:
     refused(upload(service, "c", resourceId="x", resourceType="AGENT"), 400, "invalid_request")
 
 
-def test_an_upload_into_a_collection_is_searchable_there(service: RunningService) -> None:
-    collection = create_collection(service, "Notes", topic="STRING")
-    answer = uploaded(service, "a", collectionId=collection, customMetadata='{"topic": "ferries"}')
-    assert answer["indexing"] == "DONE"
-    [member] = walk(service, MEMBERS, {"documentCollectionId": collection})
-    assert member["customMetadata"] == {"topic": "ferries"}
-    assert chunks(service, answer["documentId"], collection) == chunks(service, answer["documentId"])
-
-
 @pytest.mark.parametrize(("reindex", "stale"), [("true", False), ("false", True)])
-def test_changed_contents_reach_collections_unless_asked_not_to(
+def test_contents_reach_a_collection_and_changes_unless_asked_not_to(
     service: RunningService, reindex: str, stale: bool
 ) -> None:
-    collection = create_collection(service, "Notes")
-    document_id = uploaded(service, "a", "The ferry leaves at noon.", collectionId=collection)["documentId"]
+    collection = create_collection(service, "Notes", topic="STRING")
+    there = {"collectionId": collection, "customMetadata": '{"topic": "ferries"}'}
+    document_id = uploaded(service, "a", "The ferry leaves at noon.", **there)["documentId"]
+    assert chunks(service, document_id, collection) == ["The ferry leaves at noon."]
     uploaded(service, "a", "The train leaves at dusk.", reindexCollections=reindex)
     [member] = walk(service, MEMBERS, {"documentCollectionId": collection})
-    assert member["stale"] is stale
+    assert (member["stale"], member["customMetadata"]) == (stale, {"topic": "ferries"})
     kept = "The ferry leaves at noon." if stale else "The train leaves at dusk."
     assert chunks(service, document_id, collection) == [kept]
     if stale:
         ok(add_to_collection(service, document_id, collection, operation="reindexDocumentInCollection"))
         assert chunks(service, document_id, collection) == ["The train leaves at dusk."]
-
-
-def test_the_deprecated_upload_works_and_says_that_it_is_deprecated(service: RunningService) -> None:
-    files = {"document": ("notes.txt", b"Some words.")}
-    answers = [service.http.post("/api/v0/catalog/uploadDocumentFile", files=files) for _ in range(2)]
-    assert all(answer.headers["Deprecation"].startswith("@") for answer in answers)
-    assert len({ok(answer)["documentId"] for answer in answers}) == 2
 
 
 def test_equal_files_are_stored_once(service: RunningService) -> None:
@@ -220,7 +202,6 @@ UPLOAD: dict[str, Any] = {
 async def test_a_wait_for_the_index_ends_with_its_client(
     service: RunningService, endless_wait: tuple[threading.Event, threading.Event]
 ) -> None:
-    """Nobody is waited for who has hung up; what was uploaded is there."""
     async with httpx.AsyncClient(base_url=service.base_url, headers=service.http.headers) as client:
         asking = asyncio.create_task(client.post("/api/v0/catalog/uploadFile", **UPLOAD))
         assert await asyncio.to_thread(endless_wait[0].wait, 20)

@@ -25,7 +25,7 @@ from tests.harness.documents import add_to_collection, add_users, create_collect
 from tests.harness.messages import messages_of
 from tests.harness.services import RunningService
 from tests.service.directory import collection as resource_of
-from tests.service.directory import document, grant, organization_id, user
+from tests.service.directory import document, grant, on_rows, organization_id, user
 
 READER = "reader@example.test"
 on_a_cluster = pytest.mark.skipif(VARIABLE not in os.environ, reason=f"{VARIABLE} names no Citus cluster")
@@ -57,8 +57,7 @@ def test_what_a_server_is_behind_with_is_not_shown(own_service: RunningService) 
             assert moved.rowcount
     assert not search(service, "searchDocumentCatalog")
     assert not search(service, "searchDocumentCollection", **collection)
-    with service.owner_connection() as owner:
-        logged = owner.execute("SELECT result_count, document_ids FROM searches ORDER BY search_id").fetchall()
+    logged = on_rows(service, "SELECT result_count, document_ids FROM searches", more="ORDER BY search_id")
     assert logged == [(1, [UUID(document_id)])] * 2 + [(0, [])] * 2
 
 

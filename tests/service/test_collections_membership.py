@@ -3,19 +3,10 @@
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from tests.harness.documents import (
-    add_to_collection,
-    add_users,
-    chunks,
-    create_collection,
-    embedded,
-    ok,
-    refused,
-    uploaded,
-)
+from tests.harness.documents import add_to_collection, add_users, chunks, create_collection, embedded, refused, uploaded
 from tests.harness.services import RunningService
 from tests.service.directory import collection as resource_of
-from tests.service.directory import grant, user, walk
+from tests.service.directory import done, grant, user, walk
 from tests.service.rebuilds import wait_blocked
 
 MEMBERS = "documentCollections/listDocumentsInCollection"
@@ -24,16 +15,16 @@ ANN, BEN = "ann@example.test", "ben@example.test"
 
 def members(service: RunningService, collection_id: str, **body: Any) -> list[dict[str, Any]]:
     answer = service.call(MEMBERS, {"documentCollectionId": collection_id, **body})
-    return ok(answer)["documents"]
+    return done(answer)["documents"]
 
 
 def test_a_collection_is_created_with_defaults_and_says_it_is_deprecated(service: RunningService) -> None:
     answer = service.call("documentCollections/createDocumentCollection", {"collectionName": "Notes"})
     assert answer.headers["Deprecation"].startswith("@")
-    listed = ok(service.call("documentCollections/listDocumentCollections"))["documentCollections"]
+    listed = done(service.call("documentCollections/listDocumentCollections"))["documentCollections"]
     assert listed[0] == {
         **listed[0],
-        "documentCollectionId": ok(answer)["documentCollectionId"],
+        "documentCollectionId": done(answer)["documentCollectionId"],
         "collectionName": "Notes",
         "embeddingsModel": "all-MiniLM-L6-v2",
         "distanceMetric": "COSINE",
@@ -52,7 +43,7 @@ def test_a_taken_name_is_a_conflict_and_an_unknown_model_lists_the_known(service
     fields = [{"name": "a", "type": "INT"}, {"name": "a", "type": "STRING"}]
     twice = {"collectionName": "New", "customMetadataSchema": {"fields": fields}}
     refused(service.call(create, twice), 400, "invalid_request")
-    assert len(ok(service.call("documentCollections/listDocumentCollections"))["documentCollections"]) == 1
+    assert len(done(service.call("documentCollections/listDocumentCollections"))["documentCollections"]) == 1
 
 
 def test_a_second_collection_embeds_nothing(service: RunningService) -> None:
@@ -60,20 +51,29 @@ def test_a_second_collection_embeds_nothing(service: RunningService) -> None:
     document_id = uploaded(service, "a")["documentId"]
     before = embedded(service)
     for name in ("One", "Two"):
-        answer = ok(add_to_collection(service, document_id, create_collection(service, name)))
+        answer = done(add_to_collection(service, document_id, create_collection(service, name)))
         assert (answer["status"], answer["chunkCount"], answer["embeddedChunkCount"]) == ("INDEXED", 1, 0)
     assert embedded(service) == before
 
 
 def test_adding_again_changes_nothing_and_other_metadata_replaces(service: RunningService) -> None:
+    """Indexing again keeps the metadata unless others are given."""
     collection = create_collection(service, "Notes", topic="STRING")
     document_id = uploaded(service, "a")["documentId"]
-    first = ok(add_to_collection(service, document_id, collection, customMetadata={"topic": "x"}))
-    again = ok(add_to_collection(service, document_id, collection, customMetadata={"topic": "x"}))
+    first = done(add_to_collection(service, document_id, collection, customMetadata={"topic": "x"}))
+    again = done(add_to_collection(service, document_id, collection, customMetadata={"topic": "x"}))
     assert again == {**first, "status": "UNCHANGED"}
-    changed = ok(add_to_collection(service, document_id, collection, customMetadata={"topic": "y"}))
+    changed = done(add_to_collection(service, document_id, collection, customMetadata={"topic": "y"}))
     assert (changed["status"], changed["embeddedChunkCount"]) == ("INDEXED", 0)
     assert members(service, collection)[0]["customMetadata"] == {"topic": "y"}
+    reindex = "reindexDocumentInCollection"
+    answer = done(add_to_collection(service, document_id, collection, operation=reindex))
+    assert (answer["status"], answer["embeddedChunkCount"]) == ("INDEXED", 0)
+    assert members(service, collection)[0]["customMetadata"] == {"topic": "y"}
+    done(add_to_collection(service, document_id, collection, operation=reindex, customMetadata={}))
+    assert members(service, collection)[0]["customMetadata"] == {}
+    wrong = add_to_collection(service, document_id, collection, operation=reindex, customMetadata={"a": "b"})
+    refused(wrong, 400, "invalid_metadata")
 
 
 def test_a_list_of_ids_tells_which_documents_are_in_a_collection(service: RunningService) -> None:
@@ -83,11 +83,11 @@ def test_a_list_of_ids_tells_which_documents_are_in_a_collection(service: Runnin
     there = [uploaded(service, name)["documentId"] for name in ("a", "b", "c")]
     elsewhere = uploaded(service, "d")["documentId"]
     for document_id in there:
-        ok(add_to_collection(service, document_id, collection))
+        done(add_to_collection(service, document_id, collection))
     asked = [*there[:2], elsewhere, collection]
     assert {one["documentId"] for one in members(service, collection, ids=asked)} == set(there[:2])
     assert members(service, collection, ids=[elsewhere]) == []
-    first = ok(service.call(MEMBERS, {"documentCollectionId": collection, "ids": there, "pageSize": 1}))
+    first = done(service.call(MEMBERS, {"documentCollectionId": collection, "ids": there, "pageSize": 1}))
     other = {"documentCollectionId": collection, "ids": asked, "pageSize": 1, "pageToken": first["nextPageToken"]}
     refused(service.call(MEMBERS, other), 400, "invalid_page_token")
     refused(service.call(MEMBERS, {"documentCollectionId": collection, "ids": []}), 400, "invalid_request")
@@ -111,7 +111,7 @@ def test_metadata_is_checked_by_type(service: RunningService) -> None:
     document_id = uploaded(service, "a")["documentId"]
     for kind, (good, bad) in METADATA.items():
         for value in good:
-            ok(add_to_collection(service, document_id, collection, customMetadata={f"of_{kind}": value}))
+            done(add_to_collection(service, document_id, collection, customMetadata={f"of_{kind}": value}))
             assert members(service, collection)[0]["customMetadata"] == {f"of_{kind}": value}
         for field, value in [*((f"of_{kind}", value) for value in bad), ("other", "x")]:
             answer = add_to_collection(service, document_id, collection, customMetadata={field: value})
@@ -128,11 +128,11 @@ def test_adding_needs_editor_on_the_collection_and_read_on_the_document(service:
     grant(service, resource_of(collection), user(ANN))
     refused(add_to_collection(service, document_id, collection, as_user=ANN), 403, "collection_editor_required")
     grant(service, resource_of(collection), user(ANN), role="EDITOR")
-    ok(add_to_collection(service, document_id, collection, as_user=ANN))
+    done(add_to_collection(service, document_id, collection, as_user=ANN))
     refused(add_to_collection(service, hidden, collection, as_user=ANN), 404, "document_not_found")
-    ok(add_to_collection(service, hidden, collection))
+    done(add_to_collection(service, hidden, collection))
     assert [each["documentExternalId"] for each in members(service, collection, userEmail=ANN)] == ["a"]
-    listed = ok(service.call("documentCollections/listDocumentCollections", {"userEmail": ANN}))
+    listed = done(service.call("documentCollections/listDocumentCollections", {"userEmail": ANN}))
     assert listed["documentCollections"][0]["documentCount"] == 1
     assert listed["documentCollections"][0]["role"] == "EDITOR"
     body = {"documentId": hidden, "documentCollectionId": collection, "userEmail": ANN}
@@ -143,7 +143,7 @@ def test_removing_takes_a_document_out_and_leaves_it_in_the_catalog(service: Run
     collection = create_collection(service, "Notes")
     document_id = uploaded(service, "a", collectionId=collection)["documentId"]
     remove = "removeDocumentFromCollection"
-    ok(add_to_collection(service, document_id, collection, operation=remove))
+    done(add_to_collection(service, document_id, collection, operation=remove))
     assert members(service, collection) == []
     answer = add_to_collection(service, document_id, collection, operation=remove)
     refused(answer, 404, "document_not_in_collection")
@@ -157,7 +157,7 @@ def test_a_callers_chunks_are_indexed_as_given(service: RunningService) -> None:
     document_id = uploaded(service, "a")["documentId"]
     add = "addDocumentChunksToCollection"
     given = ["Second thing.", "First thing.", "Second thing."]
-    answer = ok(add_to_collection(service, document_id, collection, operation=add, chunks=given, customMetadata={}))
+    answer = done(add_to_collection(service, document_id, collection, operation=add, chunks=given, customMetadata={}))
     assert (answer["status"], answer["chunkCount"], answer["embeddedChunkCount"]) == ("INDEXED", 3, 2)
     assert chunks(service, document_id, collection) == given
     for operation in ("reindexDocumentInCollection", "addDocumentToCollection"):
@@ -165,26 +165,15 @@ def test_a_callers_chunks_are_indexed_as_given(service: RunningService) -> None:
     uploaded(service, "a", "Changed.")
     assert chunks(service, document_id, collection) == given
     assert members(service, collection)[0]["stale"] is True
-    fewer = ok(add_to_collection(service, document_id, collection, operation=add, chunks=given[:1], customMetadata={}))
+    fewer = done(
+        add_to_collection(service, document_id, collection, operation=add, chunks=given[:1], customMetadata={})
+    )
     assert (fewer["chunkCount"], fewer["embeddedChunkCount"]) == (1, 0)
     assert chunks(service, document_id, collection) == given[:1]
     assert members(service, collection)[0]["stale"] is False
     for bad in ([], [""], ["x"] * 10_001, ["nul \0"]):
         wrong = add_to_collection(service, document_id, collection, operation=add, chunks=bad, customMetadata={})
         assert wrong.status_code == 400
-
-
-def test_reindexing_keeps_metadata_unless_it_is_given(service: RunningService) -> None:
-    collection = create_collection(service, "Notes", topic="STRING")
-    document_id = uploaded(service, "a", collectionId=collection, customMetadata='{"topic": "x"}')["documentId"]
-    reindex = "reindexDocumentInCollection"
-    answer = ok(add_to_collection(service, document_id, collection, operation=reindex))
-    assert (answer["status"], answer["embeddedChunkCount"]) == ("INDEXED", 0)
-    assert members(service, collection)[0]["customMetadata"] == {"topic": "x"}
-    ok(add_to_collection(service, document_id, collection, operation=reindex, customMetadata={}))
-    assert members(service, collection)[0]["customMetadata"] == {}
-    wrong = add_to_collection(service, document_id, collection, operation=reindex, customMetadata={"a": "b"})
-    refused(wrong, 400, "invalid_metadata")
 
 
 def test_deleting_a_collection_leaves_its_documents(service: RunningService) -> None:
@@ -196,10 +185,10 @@ def test_deleting_a_collection_leaves_its_documents(service: RunningService) -> 
     refused(service.call(delete, {**body, "userEmail": BEN}), 404, "collection_not_found")
     grant(service, resource_of(collection), user(BEN), role="EDITOR")
     refused(service.call(delete, {**body, "userEmail": BEN}), 403, "collection_owner_required")
-    ok(service.call(delete, {**body, "userEmail": ANN}))
+    done(service.call(delete, {**body, "userEmail": ANN}))
     refused(service.call(delete, body), 404, "collection_not_found")
     create_collection(service, "Notes")
-    document = ok(service.call("catalog/getDocument", {"documentId": document_id, "userEmail": ANN}))
+    document = done(service.call("catalog/getDocument", {"documentId": document_id, "userEmail": ANN}))
     assert [place.get("documentCollectionId") for place in document["indexedIn"]] == [None]
 
 
@@ -212,7 +201,7 @@ def test_deleting_a_collection_never_deadlocks_with_the_indexing_of_a_callers_ch
     answer = add_to_collection(
         own_service, document_id, collection, operation="addDocumentChunksToCollection", chunks=["x"], customMetadata={}
     )
-    assert ok(answer)["status"] == "INDEXED"
+    assert done(answer)["status"] == "INDEXED"
     with ThreadPoolExecutor(1) as pool, own_service.owner_connection() as indexing:
         indexing.execute(
             "INSERT INTO caller_chunks SELECT document_id, space_id, organization_id, gen_random_uuid(), ''"

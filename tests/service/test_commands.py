@@ -18,7 +18,7 @@ from service.operate.commands.formatting import format_count, format_size
 from service.platform.settings import Settings
 from tests.harness.processes import environment_without_settings
 from tests.harness.services import RunningService
-from tests.service.directory import a_user, another_organization, done, entries, organization_id
+from tests.service.directory import a_user, another_organization, done, entries, on_rows, organization_id
 from tests.service.service_accounts import an_account, enable_service_accounts
 
 Command = Callable[..., tuple[int, str, str]]
@@ -180,11 +180,11 @@ def test_help_names_every_command(module_service: RunningService, command: Comma
 def test_what_a_person_wrote_is_erased(service: RunningService, command: Command) -> None:
     key = service.new_user("ada@example.test")
     done(service.call("search/searchDocumentCatalog", {"searchQuery": "where do the tall ships berth"}, api_key=key))
-    assert texts(service) == ["where do the tall ships berth"]
+    assert on_rows(service, "SELECT text FROM free_texts") == [("where do the tall ships berth",)]
     status, out, err = command(service.settings, "texts", "erase", "--email", "ada@example.test")
     assert (status, out) == (0, "")
     assert err.startswith("1 text erased.")
-    assert texts(service) == []
+    assert on_rows(service, "SELECT text FROM free_texts") == []
     status, _, err = command(service.settings, "texts", "erase", "--email", "nobody@example.test")
     assert status == 1
     assert "Traceback" not in err
@@ -212,11 +212,6 @@ def test_a_path_that_leads_nowhere_is_said_in_words(
 )
 def test_counts_and_sizes_read_as_words(count: int, said: str, size: str) -> None:
     assert (format_count(count, "file"), format_size(count)) == (said, size)
-
-
-def texts(service: RunningService) -> list[Any]:
-    with service.owner_connection() as connection:
-        return [text for (text,) in connection.execute("SELECT text FROM free_texts")]
 
 
 def test_a_database_that_is_away_is_said_without_its_address(tmp_path: Path, command: Command) -> None:

@@ -65,7 +65,6 @@ def brought(service: RunningService, external_id: str, content: bytes, **options
 
 
 def is_done(document: dict[str, Any]) -> bool:
-    """Whether all files of a container are done."""
     return document.get("filesDone") == document.get("fileCount")
 
 
@@ -78,14 +77,10 @@ def files_in(service: RunningService, document: dict[str, Any], **options: Any) 
 
 def logged(service: RunningService, **query: Any) -> list[tuple[str, dict[str, Any]]]:
     """What the audit log says of documents, newest first: the action, and its details."""
-    return [
-        (
-            one["action"].removeprefix("document."),
-            {name: it for name, it in one["details"].items() if name != "viewers"},
-        )
-        for one in entries(service, **query)
-        if one["action"].startswith("document.")
-    ]
+    found = [one for one in entries(service, **query) if one["action"].startswith("document.")]
+    for one in found:
+        one["details"].pop("viewers", None)
+    return [(one["action"].removeprefix("document."), one["details"]) for one in found]
 
 
 def left_out(service: RunningService, document: dict[str, Any], **options: Any) -> list[tuple[str | None, int, str]]:

@@ -1,31 +1,19 @@
 """GET conversations and conversations/{id}: one's own, page by page, whatever happens during the walk; and erasure."""
 
-import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-import httpx
 import pytest
 
 from service.domains.answering import ModelFailure
 from service.operate.audit_log import erasure
 from service.platform.identifiers import uuid7
+from tests.harness.jobs import until
 from tests.harness.services import RunningService
 from tests.oauth.flow import v1
-from tests.service.conversations import (
-    ADA,
-    BEN,
-    SECONDS,
-    Desk,
-    Script,
-    Visitor,
-    a_desk,
-    a_reply,
-    a_visitor,
-    in_background,
-    passage,
-)
-from tests.service.directory import code, done
+from tests.service.conversations import ADA, BEN, Script, Visitor, a_desk, a_reply, a_visitor, in_background, passage
+from tests.service.directory import code, done, on_rows
+from tests.service.test_text_erasure import where
 
 
 @pytest.fixture
@@ -39,7 +27,7 @@ class Standing:
     """A person with three conversations, one of them with a second agent; no test changes them."""
 
     visitor: Visitor
-    second: Desk
+    second_agent_id: str
     latest_first: list[str]
 
 
@@ -51,12 +39,7 @@ def standing(module_service: RunningService) -> Standing:
     one, two = begun(visitor, "  First\n\nquestion " + "x" * 100, "Second question")
     [three] = begun(replace(visitor, desk=second), "Third question")
     visitor.ask("And then?", one)
-    return Standing(visitor, second, [one, three, two])
-
-
-@pytest.fixture
-def visitor(desk: Desk) -> Visitor:
-    return a_visitor(desk)
+    return Standing(visitor, second.agent_id, [one, three, two])
 
 
 def begun(visitor: Visitor, *messages: str) -> list[str]:
@@ -67,7 +50,7 @@ def begun(visitor: Visitor, *messages: str) -> list[str]:
     return [one["conversationId"] for one in sent]
 
 
-def test_conversations_are_listed_latest_first(standing: Standing) -> None:
+def test_conversations_with_all_agents_or_one_are_listed_latest_first(standing: Standing) -> None:
     listed = done(standing.visitor.get("conversations"))["conversations"]
     assert [each["conversationId"] for each in listed] == standing.latest_first
     assert {name: listed[0][name] for name in ("agentId", "agentName", "messageCount", "title")} == {
@@ -78,30 +61,21 @@ def test_conversations_are_listed_latest_first(standing: Standing) -> None:
     }
     assert listed[0]["updatedAt"] > listed[0]["createdAt"]
     assert listed[1]["messageCount"] == 1
-
-
-def test_conversations_with_one_agent_are_listed(standing: Standing) -> None:
     one, three, two = standing.latest_first
-    expected = {standing.visitor.desk.agent_id: [one, two], standing.second.agent_id: [three], str(uuid7()): []}
+    expected = {standing.visitor.desk.agent_id: [one, two], standing.second_agent_id: [three], str(uuid7()): []}
     for agent_id, ids in expected.items():
-        listed = done(standing.visitor.get("conversations", agentId=agent_id))["conversations"]
-        assert [each["conversationId"] for each in listed] == ids
+        of_agent = done(standing.visitor.get("conversations", agentId=agent_id))["conversations"]
+        assert [each["conversationId"] for each in of_agent] == ids
 
 
 def test_conversations_are_ones_own(standing: Standing) -> None:
-    """An unknown one and another's: 404, to the byte."""
+    """The message about another person's conversation is that about an unknown conversation."""
     other = a_visitor(standing.visitor.desk, BEN)
     assert done(other.get("conversations"))["conversations"] == []
-    expected = told(other.get(f"conversations/{uuid7()}"))
-    assert expected[:2] == (404, "conversation_not_found")
-    assert told(other.get(f"conversations/{standing.latest_first[0]}")) == expected
+    unknown, anothers = (other.get(f"conversations/{one}") for one in (uuid7(), standing.latest_first[0]))
+    assert code(unknown) == code(anothers) == (404, "conversation_not_found")
+    assert unknown.json()["error"]["message"] == anothers.json()["error"]["message"]
     assert code(standing.visitor.get("conversations/mine"))[0] == 400
-
-
-def told(answer: httpx.Response) -> tuple[int, str, str]:
-    """The status, code and message of a refusal."""
-    error = answer.json()["error"]
-    return answer.status_code, error["code"], error["message"]
 
 
 def test_what_is_gone_on_with_during_a_walk_is_seen_once(visitor: Visitor) -> None:
@@ -157,17 +131,6 @@ def test_a_deleted_agents_conversations_stay(visitor: Visitor) -> None:
     assert code(visitor.send(conversation_id=mine)) == (404, "agent_not_found")
 
 
-def where(service: RunningService, word: str) -> set[str]:
-    """The tables that hold a word in any column."""
-    with service.owner_connection() as connection:
-        tables = [name for (name,) in connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")]
-        return {
-            table
-            for table in tables
-            if connection.execute(f"SELECT FROM {table} WHERE {table}::text LIKE %s LIMIT 1", [f"%{word}%"]).rowcount
-        }
-
-
 def test_a_persons_conversations_are_erased_with_their_words(visitor: Visitor) -> None:
     desk = visitor.desk
     service = desk.service
@@ -189,8 +152,7 @@ def test_a_persons_conversations_are_erased_with_their_words(visitor: Visitor) -
     assert len(done(other.get("conversations"))["conversations"]) == 1
     assert len(desk.entries()) == 3
     assert len(desk.entries("agent.feedback")) == 1
-    with service.owner_connection() as connection:
-        assert connection.execute("SELECT FROM conversations").rowcount == 1
+    assert len(on_rows(service, "SELECT conversation_id FROM conversations")) == 1
 
 
 def test_an_erased_message_is_not_answered(visitor: Visitor, script: Script) -> None:
@@ -202,7 +164,7 @@ def test_an_erased_message_is_not_answered(visitor: Visitor, script: Script) -> 
     assert service.run(erasure.erase_person(service.runtime.database, email=ADA)) == 1
     assert code(waiting.result()) == (404, "conversation_not_found")
     script.end(a_reply("xylitol", passage(desk.document_id)))
-    wait_until_no_job(service)
+    until(lambda: "procrastinate_jobs" not in where(service, ""))
     assert where(service, "xyl") == set()
     assert desk.entries() == []
 
@@ -215,20 +177,11 @@ def test_erasing_waits_for_whoever_ends_a_message(visitor: Visitor, script: Scri
     with service.owner_connection() as ending, service.owner_connection() as watching, ending.transaction():
         ending.execute("SELECT FROM conversations FOR NO KEY UPDATE")
         erasing = in_background(lambda: service.run(erasure.erase_person(service.runtime.database, email=ADA)))
-        deadline = time.monotonic() + SECONDS
-        while not watching.execute("SELECT FROM pg_locks WHERE NOT granted").rowcount:
-            assert time.monotonic() < deadline
+        until(lambda: watching.execute("SELECT FROM pg_locks WHERE NOT granted").rowcount)
         ending.execute("UPDATE turns SET message = 'xylophone'")
     assert erasing.result() == 1
     assert code(waiting.result()) == (404, "conversation_not_found")
     script.end(a_reply("xylitol", passage(visitor.desk.document_id)))
-
-
-def wait_until_no_job(service: RunningService) -> None:
-    deadline = time.monotonic() + SECONDS
-    with service.owner_connection() as connection:
-        while connection.execute("SELECT FROM procrastinate_jobs").rowcount:
-            assert time.monotonic() < deadline
 
 
 def test_conversations_are_erased_when_untouched_for_long(visitor: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:

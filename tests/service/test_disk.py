@@ -15,6 +15,7 @@ from service.platform.disk import BYTES_PER_BODY_BYTE, MEBIBYTE, FileSystem
 from tests.harness.documents import get_document, ok, refused, upload
 from tests.harness.jobs import until
 from tests.harness.services import RunningService
+from tests.service.directory import on_rows
 
 # More than any disk has.
 ALWAYS = 1 << 60
@@ -53,7 +54,6 @@ def search(service: RunningService) -> int:
 
 
 def logged(service: RunningService) -> int:
-    """Return how many searches are in the log."""
     return len(ok(service.call("admin/searchLog/query"))["searches"])
 
 
@@ -83,9 +83,7 @@ def test_a_full_disk_uses_up_no_attempt_of_indexing(service: RunningService) -> 
     with no_room_for(service, "chunks_384"):
         answer = ok(upload(service, "a", "The ferry leaves at noon."))
     assert answer["indexing"] == "RUNNING"
-    with service.owner_connection() as connection:
-        rows = connection.execute("SELECT attempts, error FROM space_documents").fetchall()
-    assert rows == [(0, None)]
+    assert on_rows(service, "SELECT attempts, error FROM space_documents") == [(0, None)]
     service.run(release_claims(service.runtime.database))
     service.run(sweep(service.runtime.indexer, service.runtime.disk))
     until(lambda: get_document(service, answer["documentId"])["indexedIn"][0]["status"] == "DONE")

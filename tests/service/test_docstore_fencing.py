@@ -31,7 +31,6 @@ def syncing(quiet: Syncing) -> Syncing:
 
 
 def update(syncing: Syncing) -> None:
-    """Give the sync another config."""
     done(syncing.update(internalPublic=True))
 
 

@@ -25,14 +25,8 @@ from service.domains.docstore.mongodb import MongoSource, open_mongodb
 from service.domains.docstore.sources import Position, SourceDocument, SourceError
 from service.domains.docstore.values import SourceId
 from service.platform.networks import AllowedHosts
-from tests.harness.mongo.processes import (
-    REAL_URI,
-    MongoServer,
-    is_real_one_given,
-    server_nx,
-    server_over_mongomock,
-    server_real,
-)
+from tests.harness.mongo import processes
+from tests.harness.mongo.processes import MongoServer
 from tests.service.docstore import DATED, START, a_thing
 
 EVERYWHERE = AllowedHosts.of(["0.0.0.0/0", "::/0"])
@@ -49,16 +43,16 @@ class Kind:
 
 
 KINDS = {
-    "mongomock": Kind(lambda _: server_over_mongomock()),
-    "nx-27017": Kind(server_nx, orders_numbers=False, knows_undated=False, keeps_decimals=False),
-    "real": Kind(server_real),
+    "mongomock": Kind(lambda _: processes.server_over_mongomock()),
+    "nx-27017": Kind(processes.server_nx, orders_numbers=False, knows_undated=False, keeps_decimals=False),
+    "real": Kind(processes.server_real),
 }
 
 
 @pytest.fixture(scope="module", params=KINDS)
 def kind(request: pytest.FixtureRequest) -> str:
-    if request.param == "real" and not is_real_one_given():
-        pytest.skip(f"NOT TESTED against a real MongoDB: {REAL_URI} names none")
+    if request.param == "real" and not processes.is_real_one_given():
+        pytest.skip(f"NOT TESTED against a real MongoDB: {processes.REAL_URI} names none")
     return str(request.param)
 
 

@@ -12,9 +12,11 @@ from tests.service.docstore import FIELDS, START, Syncing, a_thing, counts
 
 
 def test_a_first_run_brings_everything(syncing: Syncing) -> None:
+    """Connections that break on the way are made again."""
     keys: list[Any] = [ObjectId(), 7, Int64(2**40), "plain", {"a": 1, "b": "x"}]
     things = [a_thing(number, _id=key, url=f"https://things.test/{number}") for number, key in enumerate(keys)]
     syncing.mongo.collection.insert_many(things)
+    syncing.mongo.misbehave(disconnect_times=3)
     sync = syncing.first_run()
     assert sync["status"] == "COMPLETED", sync
     assert counts(sync, "created", "updated", "failed") == (5, 0, 0)
@@ -137,17 +139,12 @@ def test_a_listing_that_is_cut_deletes_nothing(syncing: Syncing) -> None:
 
 
 def test_what_cannot_be_mapped_is_listed_with_its_reason(syncing: Syncing) -> None:
+    """A document that fails later stays as it was."""
     things = syncing.mongo.collection
     things.insert_many([a_thing(number) for number in range(900, 910)])
-    things.insert_many(
-        [
-            a_thing(100, content=None),
-            a_thing(101, title=["a", "b"]),
-            a_thing(102, url="javascript:alert(1)"),
-            a_thing(103, title="n" * 1001),
-            a_thing(104, content={"text": "\0 binary \0"}),
-        ]
-    )
+    title, url, text = ["a", "b"], "javascript:alert(1)", {"text": "\0 binary \0"}
+    things.insert_many([a_thing(100, content=None), a_thing(101, title=title), a_thing(102, url=url)])
+    things.insert_many([a_thing(103, title="n" * 1001), a_thing(104, content=text)])
     sync = syncing.first_run()
     assert sync["status"] == "COMPLETED"
     assert counts(sync, "created", "failed") == (10, 5)
@@ -157,9 +154,12 @@ def test_what_cannot_be_mapped_is_listed_with_its_reason(syncing: Syncing) -> No
     assert failures["thing-0101"] == "wrong_type"
     things.update_one({"_id": "thing-0100"}, {"$set": {"content": {"text": "Mended, at an old time."}}})
     things.delete_one({"_id": "thing-0101"})
+    later = {"content": {"text": ""}, "updatedAt": START + timedelta(days=1)}
+    things.update_one({"_id": "thing-0900"}, {"$set": later})
     sync = syncing.run()
-    assert counts(sync, "created", "failed") == (1, 3)
-    assert syncing.failures().keys() == {"thing-0102", "thing-0103", "thing-0104"}
+    assert counts(sync, "created", "failed", "deleted") == (1, 4, 0)
+    assert syncing.failures().keys() == {"thing-0102", "thing-0103", "thing-0104", "thing-0900"}
+    assert len(syncing.documents()) == 11
 
 
 def test_an_id_of_any_characters_is_kept_as_a_place_to_go_on_from(syncing: Syncing) -> None:
@@ -171,16 +171,6 @@ def test_an_id_of_any_characters_is_kept_as_a_place_to_go_on_from(syncing: Synci
         assert sync["status"] == "COMPLETED", sync
         assert (sync["documentCount"], sync["counts"]["failed"]) == (3, 1)
     assert syncing.names() == {f"Thing {number}" for number in range(3)}
-
-
-def test_a_document_that_fails_later_stays_as_it_was(syncing: Syncing) -> None:
-    syncing.filled(3)
-    syncing.first_run()
-    later = {"content": {"text": ""}, "updatedAt": START + timedelta(days=1)}
-    syncing.mongo.collection.update_one({"_id": "thing-0001"}, {"$set": later})
-    sync = syncing.run()
-    assert counts(sync, "failed", "deleted") == (1, 0)
-    assert len(syncing.documents()) == 3
 
 
 def test_access_is_what_the_config_says(syncing: Syncing) -> None:
@@ -233,10 +223,3 @@ def test_a_run_that_fails_says_why_and_goes_on_later(syncing: Syncing, monkeypat
     assert counts(sync, "created", "failed") == (4, 0)
     assert counts(sync, "unchanged") == (1,), "but for the latest, what was brought is not read again"
     assert "lastError" not in sync
-
-
-def test_connections_that_break_are_made_again(syncing: Syncing) -> None:
-    syncing.filled(5)
-    syncing.mongo.misbehave(disconnect_times=3)
-    sync = syncing.first_run()
-    assert (sync["status"], sync["counts"]["created"]) == ("COMPLETED", 5), sync

@@ -213,7 +213,6 @@ def converse(things: Things, admin: Owner, principal: dict[str, str]) -> None:
 
 
 def let_expire(service: RunningService, api_key_id: str, token_id: str) -> None:
-    """Move the expiry of a key and a token into the past."""
     with service.owner_connection() as connection:
         past = "SET expires_at = now() - interval '1 second'"
         connection.execute(f"UPDATE api_keys {past} WHERE api_key_id = %s", [api_key_id])

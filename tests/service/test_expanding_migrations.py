@@ -184,9 +184,7 @@ def test_migrations_keep_to_the_rule(before: Connection) -> None:
         said.append(" ".join(statement.split()))
 
     event.listen(before, "before_cursor_execute", note)
-    config = Config()
-    config.set_main_option("script_location", str(migrations.FOLDER))
-    scripts = [*ScriptDirectory.from_config(config).iterate_revisions("head", BEFORE)]
+    scripts = [*ScriptDirectory(str(migrations.FOLDER)).iterate_revisions("head", BEFORE)]
     assert scripts
     for script in reversed(scripts):
         said.clear()

@@ -18,7 +18,6 @@ def losses(service: RunningService, one: dict[str, Any], *members: dict[str, Any
 
 
 def shared(service: RunningService, name: str, *principals: dict[str, Any], everybody: bool = False) -> None:
-    """A resource of this name, which these may read."""
     grant(service, a_resource(service, name), *principals, organizationWide=everybody)
 
 
@@ -92,14 +91,9 @@ def test_a_deleted_group_is_gone_from_everywhere(service: RunningService) -> Non
     entries = walk(service, "admin/auditLog/query", {"targetId": crew["id"]}, page_size=99)
     [entry] = [one for one in entries if one["action"] == "group.delete"]
     assert entry["target"]["name"] == "Crew"
-    assert (entry["details"]["name"], len(entry["details"]["removed"]), entry["details"]["resourceCount"]) == (
-        "Crew",
-        3,
-        3,
-    )
-    [left] = walk(service, "admin/auditLog/query", {"targetId": outer["id"], "action": "group.members"}, page_size=1)[
-        :1
-    ]
+    told = entry["details"]
+    assert (told["name"], len(told["removed"]), told["resourceCount"]) == ("Crew", 3, 3)
+    [left, *_] = walk(service, "admin/auditLog/query", {"targetId": outer["id"], "action": "group.members"})
     assert left["details"] == {"removed": [crew["id"]]}
     for operation in ("delete", "previewLosses", "listMembers"):
         assert code(service.call(f"admin/groups/{operation}", {"groupId": crew["id"]})) == (404, "group_not_found")

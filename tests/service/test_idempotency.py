@@ -26,7 +26,6 @@ def kept_keys(service: RunningService) -> list[str]:
 
 
 def test_a_request_sent_again_is_done_once_and_answered_the_same(service: RunningService) -> None:
-    """The second answer is the first one, byte for byte, and says that it is a replay; the key is kept as a hash."""
     first, second = send(service, "Sales", "k1"), send(service, "Sales", "k1")
     assert first.status_code == 200, first.text
     assert second.content == first.content
@@ -35,11 +34,6 @@ def test_a_request_sent_again_is_done_once_and_answered_the_same(service: Runnin
     assert second.headers["Idempotent-Replayed"] == "true"
     assert count(service) == 1
     assert kept_keys(service) == [hashlib.sha256(b"k1").hexdigest()]
-
-
-def test_without_a_key_the_same_request_is_made_anew(service: RunningService) -> None:
-    body = {"collectionName": "Sales"}
-    assert [service.call(CREATE, body).status_code for _ in range(2)] == [200, 409]
 
 
 def test_a_key_used_for_another_request_is_a_conflict(service: RunningService) -> None:
@@ -70,7 +64,6 @@ def test_keys_belong_to_their_caller_who_is_authorized_anew(service: RunningServ
 
 
 def test_a_response_that_shows_a_secret_is_not_kept(service: RunningService) -> None:
-    """Making an API key again under the same key is refused, saying that it was shown once; no second key is made."""
     headers = {"Idempotency-Key": "k1"}
     first, again = (service.call("admin/apiKeys/create", {"name": "robot"}, headers=headers) for _ in range(2))
     assert first.status_code == 200, first.text
@@ -89,7 +82,6 @@ def test_a_refused_request_leaves_its_key_free(service: RunningService) -> None:
 
 
 def test_a_key_is_kept_for_a_day(service: RunningService) -> None:
-    """After 24 hours the key is free again, and what was kept under it is removed."""
     send(service, "Sales", "k1")
     send(service, "Deck", "old")
     on_rows(service, "UPDATE kept_responses SET created_at = now() - interval '24 hours 1 second'")

@@ -66,7 +66,6 @@ async def test_replicas_that_start_at_once_make_one_organization(
 async def test_settings_that_cannot_work_stop_the_start_and_are_not_repeated(
     databases: TestDatabases, tmp_path: Path
 ) -> None:
-    """The error names the setting, never a secret's value; nothing is stored."""
     name = await asyncio.to_thread(an_empty_database, databases)
     wrong: list[dict[str, object]] = [
         {"bootstrap_api_key": SecretStr("svc_key_short")},
@@ -82,7 +81,6 @@ async def test_settings_that_cannot_work_stop_the_start_and_are_not_repeated(
 
 
 def test_the_admin_and_key_of_the_settings_work(own_service: RunningService) -> None:
-    """The key of exactly the given value acts as the admin, and may act for users."""
     keys = done(own_service.call("admin/apiKeys/list"))["apiKeys"]
     assert [(one["ownerEmail"], one["mayActForUsers"], one["status"]) for one in keys] == [
         (own_service.admin_email, True, "active")

@@ -42,7 +42,6 @@ def test_members_are_added_and_removed_once(service: RunningService) -> None:
 
 
 def test_an_unknown_member_or_group_is_named_and_nothing_changes(service: RunningService) -> None:
-    """400 with the member's place; 404 for a group there is not, which a user's id is not either."""
     team, ada = a_group(service, "Team"), a_user(service, "ada@example.test")
     known = user("ada@example.test")
     strangers: list[dict[str, Any]] = [
@@ -63,7 +62,6 @@ def test_an_unknown_member_or_group_is_named_and_nothing_changes(service: Runnin
 
 
 def test_groups_that_contradict_each_other_refuse_the_whole_call(service: RunningService) -> None:
-    """The same group twice is 400, another group's external id 409, an unknown id 404; nothing is created."""
     known = a_group(service, "Known", externalId="idp-1")
     other = a_group(service, "Other")
     refused: list[tuple[list[dict[str, Any]], tuple[int, str]]] = [

@@ -12,13 +12,12 @@ from tests.harness.documents import list_documents, uploaded
 from tests.harness.services import RunningService
 from tests.service.agents import at_once
 from tests.service.conversations import in_background
-from tests.service.directory import a_key, a_user, code, done, walk
+from tests.service.directory import a_key, a_user, code, done, on_rows, walk
 
 PASSWORD = "a long enough password"
 
 
 def test_an_upsert_creates_and_then_changes_only_what_is_given(service: RunningService) -> None:
-    """A new user is active and no admin; what is left out stays."""
     new = a_user(service, "Ada.Lovelace@Example.test")
     email, name = "ada.lovelace@example.test", "ada.lovelace"
     assert new == {"id": new["id"], "email": email, "name": name, "isAdmin": False, "active": True}
@@ -58,7 +57,6 @@ def test_an_address_given_twice_refuses_the_whole_call(service: RunningService) 
 
 @pytest.mark.parametrize("change", [{"isAdmin": False}, {"active": False}])
 def test_the_last_active_admin_stays_one(service: RunningService, change: dict[str, bool]) -> None:
-    """409 and nothing changed, until somebody else is an admin too."""
     me = service.admin_email
     users = [{"email": "ben@example.test"}, {"email": me, **change}]
     assert code(service.call("admin/users/upsert", {"users": users})) == (409, "last_admin")
@@ -91,9 +89,7 @@ def test_two_admins_who_demote_each_other_at_once_leave_one(service: RunningServ
 def test_passwords_are_kept_as_argon2id_and_never_answered(service: RunningService) -> None:
     response = service.call("admin/users/upsert", {"users": [{"email": "ada@example.test", "password": PASSWORD}]})
     assert "password" not in response.text
-    with service.owner_connection() as connection:
-        query = "SELECT password_hash FROM principals WHERE principal_id = %s"
-        [kept] = connection.execute(query, [done(response)["users"][0]["id"]]).fetchone() or [""]
+    [(kept,)] = on_rows(service, "SELECT password_hash FROM principals", more="AND email = 'ada@example.test'")
     assert kept.startswith("$argon2id$")
     assert PasswordHasher().verify(kept, PASSWORD)
     log = service.call("admin/auditLog/query", {"pageSize": 1000}).text
@@ -121,7 +117,6 @@ def test_other_requests_are_answered_while_passwords_are_hashed(
 
 
 def test_the_organizations_settings_are_changed_one_at_a_time(service: RunningService) -> None:
-    """What is left out stays; a domain that is none is refused."""
     before = done(service.call("admin/organization/get"))
     assert before["serviceAccountsEnabled"] is False
     changed = done(service.call("admin/organization/update", {"serviceAccountsEnabled": True}))

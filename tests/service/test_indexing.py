@@ -12,15 +12,6 @@ from sqlalchemy import text
 from service.index import queries
 from service.index import service as indexing
 from service.index.ingestion.sweeper import fold_all
-from service.index.service import (
-    create_space,
-    delete_space,
-    ensure_catalog_space,
-    fold_statistics,
-    read_embeddings,
-    remove_everywhere,
-    remove_from_space,
-)
 from service.index.stemming import stemmer_for
 from service.index.stop_words import INDEX_STOP_WORDS
 from service.index.terms import query_words, round_frequency
@@ -98,15 +89,15 @@ async def test_statistics_follow_every_change(corpus):
         assert await corpus.frequency("ship") == 3
         assert await corpus.frequency("boat") == 2
         assert await corpus.total() == 4
-        assert await fold_statistics(connection, corpus.organization_id) > 0
+        assert await indexing.fold_statistics(connection, corpus.organization_id) > 0
     async with corpus.folding_alone() as connection:
         assert (await corpus.frequency("ship"), await corpus.frequency("boat"), await corpus.total()) == (3, 2, 4)
         await corpus.rewrite(first, "Boats", ["the red ship"])
         assert (await corpus.frequency("ship"), await corpus.frequency("boat"), await corpus.total()) == (1, 2, 2)
         async with corpus.transaction() as removing:
-            await remove_everywhere(removing, corpus.organization_id, document_ids=[first])
+            await indexing.remove_everywhere(removing, corpus.organization_id, document_ids=[first])
         assert (await corpus.frequency("ship"), await corpus.total()) == (0, 1)
-        assert await fold_statistics(connection, corpus.organization_id) > 0
+        assert await indexing.fold_statistics(connection, corpus.organization_id) > 0
     assert (await corpus.frequency("ship"), await corpus.frequency("boat"), await corpus.total()) == (0, 1, 1)
 
 
@@ -157,13 +148,13 @@ async def test_terms_no_longer_used_go_and_no_others_are_looked_at(service, corp
     await corpus.add("Boats", ["a red boat"])
     await corpus.fold()
     async with corpus.transaction() as connection:
-        other = await create_space(connection, corpus.organization_id, model=corpus.model)
+        other = await indexing.create_space(connection, corpus.organization_id, model=corpus.model)
     with service.owner_connection() as owner:
         added = "INSERT INTO term_statistics SELECT %s, number, %s, 1 FROM generate_series(1, 20000) AS number"
         owner.execute(added, [other.space_id, corpus.organization_id])
         owner.execute("ANALYZE term_statistics")
     async with corpus.transaction() as connection:
-        await remove_everywhere(connection, corpus.organization_id, document_ids=[document_id])
+        await indexing.remove_everywhere(connection, corpus.organization_id, document_ids=[document_id])
     read = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'term_statistics'"
     async with corpus.transaction() as connection:
         assert await indexing.fold_statistics(connection, corpus.organization_id) > 0
@@ -199,12 +190,13 @@ async def test_a_long_document_keeps_nobody_waiting(own_corpus, monkeypatch):
     await own_corpus.rewrite(document_id, "Long", [f"other chunk {number}" for number in range(30)])
     await own_corpus.add("Few but large", ["word " * 10_000] * 3)
     async with own_corpus.transaction() as connection:
-        await remove_everywhere(connection, own_corpus.organization_id, document_ids=[document_id])
+        await indexing.remove_everywhere(connection, own_corpus.organization_id, document_ids=[document_id])
     assert threads
     assert loop not in threads
 
 
 async def test_only_what_changed_is_written_again(corpus):
+    """Of a shorter version, the last page keeps only the codes that are left."""
     chunks = [f"chunk number {number} about ships" for number in range(20)]
     document_id = await corpus.add("Ships", chunks)
     before = await corpus.rows(document_id)
@@ -212,12 +204,7 @@ async def test_only_what_changed_is_written_again(corpus):
     await corpus.rewrite(document_id, "Ships", chunks)
     after = await corpus.rows(document_id)
     assert [number for number in range(20) if before[number] != after[number]] == [7]
-
-
-async def test_a_shorter_version_leaves_nothing_behind(corpus):
-    """The last page keeps only the codes that are left."""
-    document_id = await corpus.add("Ships", [f"chunk {number}" for number in range(20)])
-    await corpus.rewrite(document_id, "Ships", [f"chunk {number}" for number in range(10)])
+    await corpus.rewrite(document_id, "Ships", chunks[:10])
     assert len(await corpus.rows(document_id)) == 10
     assert await corpus.codes(document_id) == [8, 2]
 
@@ -235,13 +222,13 @@ async def test_vectors_are_kept_per_document_and_model(corpus):
     digest = corpus.chunk("Ships", "two").hash
     for owner, expected in ((document_id, {digest}), (other, set())):
         async with corpus.transaction() as connection:
-            stored = await read_embeddings(
+            stored = await indexing.read_embeddings(
                 connection, corpus.organization_id, document_id=owner, model=corpus.space.model,
                 dimensions=384, hashes=[digest, b"unknown"],
             )  # fmt: skip
         assert stored.keys() == expected
     async with corpus.transaction() as connection:
-        stored = await read_embeddings(
+        stored = await indexing.read_embeddings(
             connection, corpus.organization_id, document_id=document_id, model="other", dimensions=384, hashes=[digest]
         )
     assert stored == {}
@@ -299,7 +286,9 @@ async def test_a_removed_document_never_comes_back(corpus):
 
     async def remove(connection):
         space_id = corpus.space.space_id
-        await remove_from_space(connection, corpus.organization_id, space_id=space_id, document_ids=[document_id])
+        await indexing.remove_from_space(
+            connection, corpus.organization_id, space_id=space_id, document_ids=[document_id]
+        )
 
     async def write(connection):
         return await corpus.write(connection, document_id, "Ships", ["two"])
@@ -311,11 +300,11 @@ async def test_a_removed_document_never_comes_back(corpus):
 async def test_a_deleted_space_leaves_nothing(corpus):
     document_id = await corpus.add("Ships", ["one"])
     async with corpus.transaction() as connection:
-        space = await create_space(connection, corpus.organization_id, model=corpus.model)
+        space = await indexing.create_space(connection, corpus.organization_id, model=corpus.model)
     await corpus.want(document_id, space)
     async with corpus.transaction() as connection:
         assert await corpus.write(connection, document_id, "Ships", ["one"], space=space)
-        await delete_space(connection, corpus.organization_id, space_id=space.space_id)
+        await indexing.delete_space(connection, corpus.organization_id, space_id=space.space_id)
     assert len(await corpus.rows(document_id)) == 1
     assert await corpus.total() == 1
     assert await corpus.total(space) == 0
@@ -324,7 +313,7 @@ async def test_a_deleted_space_leaves_nothing(corpus):
 async def test_the_catalog_is_created_once(corpus):
     async def open_catalog():
         async with corpus.transaction() as connection:
-            return await ensure_catalog_space(connection, corpus.organization_id, model=corpus.model)
+            return await indexing.ensure_catalog_space(connection, corpus.organization_id, model=corpus.model)
 
     spaces = await asyncio.gather(open_catalog(), open_catalog(), open_catalog())
     assert {space.space_id for space in spaces} == {corpus.space.space_id}

@@ -108,7 +108,6 @@ def test_the_next_of_a_lock_begins_when_the_one_before_has_ended(
 
 
 def test_no_more_run_than_may_at_a_time(service: RunningService) -> None:
-    """The rest waits, and is counted as waiting."""
     workshop = Workshop(is_open=False)
     enqueue(service, workshop.task, count=5)
     work(service, workshop, concurrency=2)

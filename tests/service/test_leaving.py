@@ -39,7 +39,6 @@ FORGOTTEN: dict[str, LiteralString] = {
 
 
 def active(*, value: bool) -> dict[str, Any]:
-    """The operation of a PATCH that sets whether somebody is active."""
     return {"op": "replace", "value": {"active": value}}
 
 
@@ -68,7 +67,6 @@ class Leaver:
         return cls(service, email, app, tokens, key, robot)
 
     def held(self, table: str) -> int:
-        """How many rows a table has of them."""
         statement = sql.SQL("SELECT FROM {} JOIN principals USING (principal_id) WHERE email = %s")
         with self.service.owner_connection() as connection:
             return connection.execute(statement.format(sql.Identifier(table)), [self.email]).rowcount

@@ -46,7 +46,6 @@ def stocked(module_service: RunningService) -> RunningService:
 
 @pytest.fixture(scope="module")
 def stranger(module_service: RunningService) -> str:
-    """The key of another organization's admin."""
     return another_organization(module_service)
 
 
@@ -71,7 +70,6 @@ def test_a_list_is_narrowed_to_ids(stocked: RunningService, stranger: str, opera
 
 
 def test_ids_narrow_beside_other_filters(stocked: RunningService) -> None:
-    """What fits both is left."""
     one, two = (row["id"] for row in walk(stocked, "admin/groups/list", {}, page_size=9))
     assert listed(stocked, "admin/groups/list", ids=[one, two], query="two") == [two]
     first, second = walk(stocked, "admin/serviceAccountTokens/list", {}, page_size=9)

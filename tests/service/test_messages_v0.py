@@ -1,7 +1,6 @@
 """copilots/sendMessage and provideMessageFeedback: who may, what they are told, and what is kept."""
 
 import socket
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, LiteralString
@@ -9,14 +8,13 @@ from uuid import UUID
 
 import pytest
 
-from service.domains.answering import ModelFailure
+from service.domains.answering import ModelFailure, Reply
 from service.platform.identifiers import uuid7
-from tests.harness.services import RunningService
+from tests.harness.jobs import until
 from tests.service.conversations import (
     ADA,
     BEN,
     FERRY,
-    SECONDS,
     Desk,
     Script,
     a_desk,
@@ -170,9 +168,7 @@ def test_a_conversation_is_its_callers_with_its_agent_alone(desk: Desk) -> None:
 
 def test_two_messages_at_once_are_both_answered_in_their_order(desk: Desk, script: Script) -> None:
     """The second is asked when the first is answered, and is shown it; a conversation goes on with its id."""
-    first = in_background(lambda: desk.ask("Zero"))
-    script.end(a_reply("Nothing"))
-    conversation = first.result()["conversationId"]
+    conversation = answered(script, lambda: desk.ask("Zero"), a_reply("Nothing"))["conversationId"]
     with ThreadPoolExecutor(3) as pool:
         sent = [pool.submit(desk.ask, f"Number {one}", conversationId=conversation) for one in range(3)]
         for number in range(1, 4):
@@ -204,21 +200,18 @@ def test_a_message_sent_twice_is_answered_once(desk: Desk, script: Script) -> No
 def test_a_failed_message_sent_again_with_its_key_is_answered_anew(desk: Desk, script: Script) -> None:
     """The same turn; without a key it is another one."""
     headers = {"Idempotency-Key": "once"}
-    first = in_background(lambda: desk.send("One", headers=headers))
-    script.end(ModelFailure("The model is overloaded. Try again later.", retry_after=7, code="model_rate_limited"))
-    refused = first.result()
+    failure = ModelFailure("The model is overloaded. Try again later.", retry_after=7, code="model_rate_limited")
+    refused = answered(script, lambda: desk.send("One", headers=headers), failure)
     assert code(refused) == (503, "model_rate_limited")
     assert refused.headers["Retry-After"] == "7"
     assert refused.json()["error"]["message"] == "The model is overloaded. Try again later."
-    second = in_background(lambda: desk.ask("One", headers=headers))
-    script.end(a_reply("At last"), number=1)
-    assert second.result()["response"]["message"] == "At last"
+    second = answered(script, lambda: desk.ask("One", headers=headers), a_reply("At last"), number=1)
+    assert second["response"]["message"] == "At last"
     assert turns(desk) == [(1, "One", "COMPLETED", 2)]
     assert [one["details"]["status"] for one in desk.entries()] == ["completed", "failed"]
 
 
 def test_a_replay_is_of_what_the_caller_may_read_now(desk: Desk) -> None:
-    """Whose reply rests on what was taken away since, it is withheld then."""
     service = desk.service
     a_user(service, ADA)
     headers = {"Idempotency-Key": "once"}
@@ -229,10 +222,15 @@ def test_a_replay_is_of_what_the_caller_may_read_now(desk: Desk) -> None:
     assert "noon" not in again.text
 
 
+def answered(script: Script, send: Callable[[], Any], outcome: Reply | Exception, *, number: int = 0) -> Any:
+    """Have the model answer the message with this number, or fail; what came of sending it."""
+    sent = in_background(send)
+    script.end(outcome, number=number)
+    return sent.result()
+
+
 def test_a_defect_is_told_without_what_it_was(desk: Desk, script: Script) -> None:
-    first = in_background(desk.send)
-    script.end(RuntimeError("secret details"))
-    answer = first.result()
+    answer = answered(script, desk.send, RuntimeError("secret details"))
     assert code(answer) == (500, "internal")
     assert "secret" not in answer.text
 
@@ -240,27 +238,17 @@ def test_a_defect_is_told_without_what_it_was(desk: Desk, script: Script) -> Non
 def test_a_caller_that_gives_up_leaves_the_turn_to_finish(desk: Desk, script: Script) -> None:
     """The service stops waiting; the reply is kept, and its key finds it."""
     headers = {"Idempotency-Key": "once"}
+    body = {"agentId": desk.agent_id, "message": "One"}
+    request = desk.service.http.build_request("POST", "/api/v0/copilots/sendMessage", json=body, headers=headers)
+    lines = "".join(f"{name}: {value}\r\n" for name, value in request.headers.items())
     with socket.create_connection(("127.0.0.1", desk.service.settings.port)) as connection:
-        connection.sendall(request_of(desk, "One", headers))
+        connection.sendall(f"POST {request.url.path} HTTP/1.1\r\n{lines}\r\n".encode() + request.read())
         script.scene()
-    nobody_waits(desk.service)
+    # Until no request is being answered but this question.
+    until(lambda: "\ncarrel_requests_in_flight 1.0\n" in desk.service.http.get("/metrics").text)
     script.end(a_reply("Done"))
     assert desk.ask("One", headers=headers)["response"]["message"] == "Done"
     assert len(script.scenes) == 1
-
-
-def request_of(desk: Desk, message: str, headers: dict[str, str]) -> bytes:
-    body = {"agentId": desk.agent_id, "message": message}
-    request = desk.service.http.build_request("POST", "/api/v0/copilots/sendMessage", json=body, headers=headers)
-    lines = [f"{name}: {value}\r\n" for name, value in request.headers.items()]
-    return f"POST {request.url.path} HTTP/1.1\r\n{''.join(lines)}\r\n".encode() + request.read()
-
-
-def nobody_waits(service: RunningService) -> None:
-    """Until no request is being answered but this question."""
-    deadline = time.monotonic() + SECONDS
-    while "\ncarrel_requests_in_flight 1.0\n" not in service.http.get("/metrics").text:
-        assert time.monotonic() < deadline
 
 
 def test_who_waits_too_long_is_told_how_to_go_on(desk: Desk, script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,9 +260,8 @@ def test_who_waits_too_long_is_told_how_to_go_on(desk: Desk, script: Script, mon
     assert int(late.headers["Retry-After"]) > 0
     monkeypatch.undo()
     monkeypatch.setattr("service.domains.answering.answer", script)
-    second = in_background(lambda: desk.ask("One", headers=headers))
-    script.end(a_reply("Done"))
-    assert second.result()["response"]["message"] == "Done"
+    second = answered(script, lambda: desk.ask("One", headers=headers), a_reply("Done"))
+    assert second["response"]["message"] == "Done"
     assert len(turns(desk)) == 1
 
 
@@ -313,7 +300,6 @@ def test_a_right_taken_away_while_it_answers(
 
 
 def test_who_left_a_group_is_not_answered_from_what_it_reads(desk: Desk, script: Script) -> None:
-    """The worker finds out anew what groups the sender is in."""
     a_user(desk.service, ADA)
     crew = a_group(desk.service, "Crew", user(ADA))
     first = in_background(lambda: desk.ask(userEmail=ADA))
@@ -328,18 +314,15 @@ def test_who_left_a_group_is_not_answered_from_what_it_reads(desk: Desk, script:
 
 
 def test_the_model_is_given_the_agent_as_it_is_now(desk: Desk, script: Script) -> None:
-    """Its instructions and collections of the moment in which a message is answered."""
     desk.update(instructions="Answer in verse.", collectionIds=[])
-    first = in_background(desk.ask)
+    assert answered(script, desk.ask, a_reply("Done"))["sourcesInDataContext"] == []
     assignment = script.scene().assignment
     assert (assignment.instructions, list(assignment.collection_ids)) == ("Answer in verse.", [])
-    script.end(a_reply("Done"))
-    assert first.result()["sourcesInDataContext"] == []
 
 
 def feedback(desk: Desk, message_id: str, **members: Any) -> Any:
     """Send feedback on v0, as the admin or by `api_key`."""
-    options = {name: members.pop(name) for name in ("api_key", "headers") if name in members}
+    options = {"api_key": members.pop("api_key", None)}
     given = {"feedback": "NEGATIVE", "descriptiveFeedback": "Too short", "suggestedAnswer": "At noon."}
     body = {"agentId": desk.agent_id, "messageId": message_id, "messageFeedback": given, **members}
     return desk.service.call("copilots/provideMessageFeedback", body, **options)
@@ -410,7 +393,6 @@ def test_a_key_passes_on_feedback_on_its_own_conversation(desk: Desk) -> None:
 
 
 def test_feedback_needs_a_reply(desk: Desk, script: Script) -> None:
-    """409 while there is none, and when there won't be."""
     first = in_background(desk.send)
     script.scene()
     [(message_id,)] = turns(desk, "SELECT turn_id FROM turns")
@@ -418,11 +400,3 @@ def test_feedback_needs_a_reply(desk: Desk, script: Script) -> None:
     script.end(ModelFailure("No."))
     first.result()
     assert code(feedback(desk, str(message_id))) == (409, "no_reply")
-
-
-def test_feedback_sent_twice_is_one_entry(desk: Desk) -> None:
-    message_id = desk.ask()["messageId"]
-    sent = [feedback(desk, message_id, headers={"Idempotency-Key": "k"}) for _ in range(2)]
-    assert done(sent[0])
-    assert sent[0].content == sent[1].content
-    assert len(desk.entries("agent.feedback")) == 1

@@ -3,7 +3,6 @@
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import httpx
 import pytest
 
 from service.domains.answering import ModelFailure
@@ -26,15 +25,9 @@ from tests.service.conversations import (
     passage,
 )
 from tests.service.directory import code, done, on_rows, organization_id
+from tests.service.test_messages_v0 import told
 
 GETS = ("agents/fetchAgentResponse", "agents/streamAgentResponse")
-
-
-def told(answer: httpx.Response) -> tuple[int, str, str]:
-    """The status, code and message of a refusal."""
-    error = answer.json()["error"]
-    assert error.keys() == {"message", "code", "requestId"}
-    return answer.status_code, error["code"], error["message"]
 
 
 def age(desk: Desk, interval: str) -> None:
@@ -74,16 +67,6 @@ def test_the_built_in_model_answers_on_v1_as_on_v0(desk: Desk, visitor: Visitor)
     reply, result = visitor.ask(question)["result"], desk.ask(question)
     assert reply["agentResponseText"] == result["response"]["message"]
     assert reply["referencedSources"] == result["referencedSources"]
-
-
-def test_a_failure_is_told(visitor: Visitor, script: Script) -> None:
-    job_id = done(visitor.send())["jobId"]
-    script.end(ModelFailure("The model is overloaded. Try again later.", code="model_rate_limited"))
-    assert visitor.finished(job_id) == {
-        "status": "FAILED",
-        "errorCode": "model_rate_limited",
-        "errorMessage": "The model is overloaded. Try again later.",
-    }
 
 
 def test_a_job_its_conversation_and_its_reply_are_the_senders_alone(desk: Desk, visitor: Visitor) -> None:
@@ -137,7 +120,6 @@ def test_parameters_are_judged_like_bodies(desk: Desk, visitor: Visitor) -> None
 
 
 def test_a_page_token_of_another_walk_is_refused(desk: Desk, visitor: Visitor) -> None:
-    """Of another conversation, of other parameters, or tampered with."""
     for _ in range(2):
         visitor.ask()
     page = done(visitor.get("conversations", pageSize=1))
@@ -146,18 +128,10 @@ def test_a_page_token_of_another_walk_is_refused(desk: Desk, visitor: Visitor) -
     assert code(visitor.get(f"conversations/{uuid7()}", pageToken=page["nextPageToken"])) == (400, "invalid_page_token")
 
 
-WRONG: list[dict[str, Any]] = [
-    {"agentId": "x"},
-    {"conversation": {"type": "old"}},
-    {"conversation": {"type": "existing"}},
-    {"conversation": {"type": "new", "conversationId": str(uuid7())}},
-    {"message": "  "},
-    {"nonsense": 1},
-]
-
-
 def test_a_body_that_is_none_is_told(visitor: Visitor) -> None:
-    for change in WRONG:
+    with_id = {"type": "new", "conversationId": str(uuid7())}
+    conversations = [{"conversation": one} for one in ({"type": "old"}, {"type": "existing"}, with_id)]
+    for change in (*conversations, {"agentId": "x"}, {"message": "  "}, {"nonsense": 1}):
         assert code(visitor.send(body=change)) == (400, "invalid_request"), change
     assert done(visitor.get("conversations"))["conversations"] == []
 

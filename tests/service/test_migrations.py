@@ -5,7 +5,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, LiteralString
 from uuid import UUID
 
 import psycopg
@@ -41,7 +41,6 @@ QUEUE = {"procrastinate_events", "procrastinate_jobs", "procrastinate_periodic_d
 
 
 def alembic_config() -> Config:
-    """Return Alembic's configuration of our migrations."""
     config = Config()
     config.set_main_option("script_location", str(migrations.FOLDER))
     return config
@@ -215,10 +214,7 @@ def used(databases: TestDatabases) -> Iterator[psycopg.Connection[Any]]:
 
 
 def test_migrations_lead_to_the_declared_tables(databases: TestDatabases, used: psycopg.Connection[Any]) -> None:
-    """Nothing is left to migrate: tables, columns, types, indexes and constraints are as declared.
-
-    Alembic doesn't compare CHECK constraints, so their names are compared here.
-    """
+    """Nothing is left to migrate; Alembic doesn't compare CHECK constraints, so their names are compared here."""
     engine = create_engine(databases.owner_url(used.info.dbname))
     with engine.connect() as connection:
         config = alembic_config()
@@ -238,12 +234,6 @@ def test_migrations_lead_to_the_declared_tables(databases: TestDatabases, used: 
 def test_the_newest_revision_is_the_one_a_start_looks_for() -> None:
     """A start compares with `HEAD` without loading Alembic."""
     assert ScriptDirectory.from_config(alembic_config()).get_heads() == [migrations.HEAD]
-
-
-def test_migrating_again_changes_nothing(migrated: Place) -> None:
-    """A start on a migrated database leaves it alone."""
-    migrations.upgrade(migrated.url)
-    assert migrated.version() == migrations.HEAD
 
 
 def test_an_owner_who_made_the_services_role_may_become_it(outside: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,7 +260,9 @@ def test_a_database_of_a_newer_version_is_left_alone(migrated: Place) -> None:
 
 
 def test_a_newer_version_that_only_added_something_can_be_served(migrated: Place) -> None:
-    """A start of the older release leaves its database as it is; commands, which must know all of it, don't take it."""
+    """A start of the same or the older release leaves the database alone; commands, which must know all, refuse it."""
+    migrations.upgrade(migrated.url)
+    assert migrated.version() == migrations.HEAD
     newer = "UPDATE alembic_version SET version_num = '9999', usable_from = %s"
     migrated.connection.execute(newer, [migrations.HEAD])
     with capture_logs() as logged:
@@ -282,10 +274,7 @@ def test_a_newer_version_that_only_added_something_can_be_served(migrated: Place
 def test_a_newer_version_may_migrate_while_an_older_one_waits_for_it(
     outside: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of two that start at once, the older one finds what the newer one made, and says so in words.
-
-    While it waits it is in no statement and no transaction, for which the newer one's indexes would wait.
-    """
+    """The older one waits in no statement and no transaction, for which the newer one's indexes would wait."""
     outside.migrate("0003")
     newer = outside.connection
     newer.execute("SELECT pg_advisory_lock(%s)", [migrations.ADVISORY_LOCK])
@@ -359,35 +348,25 @@ def test_an_owner_who_may_not_make_the_extension_is_told(outside: Place) -> None
     assert outside.connection.execute("SELECT to_regclass('organizations')").fetchone() == (None,)
 
 
-def test_searches_of_before_have_their_newest_feedback(used: psycopg.Connection[Any]) -> None:
-    """What they found, and whether anything had their words, is unknown rather than nothing."""
-    rows = used.execute("SELECT search_id, feedback, document_ids, has_words FROM searches ORDER BY search_id")
-    assert rows.fetchall() == [(search, feedback, None, None) for search, feedback in NEWEST_FEEDBACK.items()]
+def test_what_was_there_before_has_come_along(used: psycopg.Connection[Any]) -> None:
+    def rows(what: LiteralString) -> list[tuple[Any, ...]]:
+        return used.execute(f"SELECT {what} ORDER BY 1").fetchall()
 
-
-def test_entries_and_sessions_of_before_have_no_names_and_addresses(used: psycopg.Connection[Any]) -> None:
-    entries = "SELECT DISTINCT actor_id, actor_name, target_name, address, device FROM audit_entries"
-    assert used.execute(entries).fetchall() == [(PERSON, None, None, None, None)]
-    sessions = "SELECT session_id, principal_id, last_used_at, address FROM browser_sessions"
-    assert used.execute(sessions).fetchall() == [(SESSION, PERSON, None, None)]
-
-
-def test_what_waits_for_the_index_is_sorted_by_size(used: psycopg.Connection[Any]) -> None:
-    """By the text, or by the caller's chunks where those wait; what is indexed is sorted when it is requested again."""
-    found = used.execute("SELECT document_id, is_large FROM space_documents").fetchall()
-    assert dict(found) == {document_id: is_large for document_id, (*_, is_large) in WAITING.items()}
-
-
-def test_questions_from_before_the_question_log_are_in_it(used: psycopg.Connection[Any]) -> None:
-    """Each turn with its agent, who asked and what came of it."""
-    rows = used.execute("SELECT turn_id, outcome, agent_id, principal_id, feedback FROM questions ORDER BY turn_id")
-    expected = [(turn, outcome, AGENT, PERSON, "POSITIVE") for turn, (*_, outcome) in TURNS.items()]
-    assert rows.fetchall() == expected
-
-
-def test_a_migration_never_lets_older_releases_in_again(used: psycopg.Connection[Any]) -> None:
-    """What an older bound needs is less than what a later one does."""
-    assert used.execute("SELECT usable_from FROM alembic_version").fetchall() == [("0041",)]
+    # What a search found, and whether anything had its words, is unknown rather than nothing.
+    searches = [(search, feedback, None, None) for search, feedback in NEWEST_FEEDBACK.items()]
+    assert rows("search_id, feedback, document_ids, has_words FROM searches") == searches
+    entries = rows("DISTINCT actor_id, actor_name, target_name, address, device FROM audit_entries")
+    assert entries == [(PERSON, None, None, None, None)]
+    sessions = rows("session_id, principal_id, last_used_at, address FROM browser_sessions")
+    assert sessions == [(SESSION, PERSON, None, None)]
+    # By the text, or by the caller's chunks where those wait; what is indexed is sorted when it is requested again.
+    sizes = [(document_id, is_large) for document_id, (*_, is_large) in WAITING.items()]
+    assert rows("document_id, is_large FROM space_documents") == sizes
+    asked = [(turn, outcome, AGENT, PERSON, "POSITIVE") for turn, (*_, outcome) in TURNS.items()]
+    assert rows("turn_id, outcome, agent_id, principal_id, feedback FROM questions") == asked
+    # What an older bound of releases needs is less than what a later bound does.
+    assert rows("usable_from FROM alembic_version") == [("0041",)]
+    assert rows("created_by FROM evaluation_sets") == [(PERSON,)]
 
 
 # What deletes no row needs no look-up of the rows that refer to it.
@@ -422,9 +401,8 @@ def unindexed(connection: psycopg.Connection[Any]) -> set[str]:
 
 
 def test_a_deletion_finds_what_refers_to_it_by_an_index(used: psycopg.Connection[Any]) -> None:
-    """Each foreign key has an index, also where the tables were in use; what is in them stays."""
+    """Each foreign key has an index, also where the tables were in use."""
     assert unindexed(used) == set()
-    assert used.execute("SELECT created_by FROM evaluation_sets").fetchall() == [(PERSON,)]
     with used.transaction(force_rollback=True):
         used.execute("DROP INDEX ix_documents_owner")
         assert unindexed(used) == {"documents.owner_id"}
@@ -482,10 +460,7 @@ def queue_schema(connection: psycopg.Connection[Any]) -> dict[str, set[tuple[Any
 
 
 def test_the_job_queue_is_as_its_library_declares_it(databases: TestDatabases, used: psycopg.Connection[Any]) -> None:
-    """The library's migrations through the one ours name are all it has: they lead to the schema that it was made for.
-
-    It fails when the library is upgraded without a migration.
-    """
+    """It fails when the library is upgraded without a migration."""
     name = databases.empty()
     with databases.connect(name) as declared:
         declared.execute(SchemaManager.get_schema())

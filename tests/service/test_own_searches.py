@@ -7,10 +7,10 @@ import pytest
 
 from carrel.wire.own_searches import MOST_SAVED
 from service.domains.search.own import queries
-from service.operate.audit_log import erasure
 from tests.harness.services import RunningService
 from tests.service.agents import at_once
 from tests.service.directory import another_organization, code, done
+from tests.service.test_text_erasure import erase
 
 ADA, BEN = "ada@example.test", "ben@example.test"
 
@@ -58,7 +58,7 @@ def test_recent_searches_are_the_callers_own(service: RunningService, monkeypatc
     assert code(service.call("search/listRecentSearches", {"maxSearches": 51}))[0] == 400
     monkeypatch.setattr(queries, "MOST_LOOKED_AT", 3)
     assert words(recent(service, ada)) == ["harbour", "dogs", "ferry"]
-    service.run(erasure.erase_person(service.runtime.database, email=ADA))
+    erase(service, ADA)
     assert recent(service, ada) == []
     assert words(recent(service, ben)) == ["secret of Ben"]
 

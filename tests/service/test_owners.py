@@ -1,13 +1,10 @@
 """Owners: what belongs to whom, and giving it to somebody else; every reader is asked before and after."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import Any
 from uuid import UUID
 
 import pytest
-from sqlalchemy import event
 
 from service.domains.owners import transferring
 from service.permissions.service import Access, register_resource
@@ -20,7 +17,9 @@ from tests.service.directory import (
     a_key,
     a_user,
     code,
+    document,
     done,
+    entries,
     grant,
     group,
     on_rows,
@@ -30,8 +29,9 @@ from tests.service.directory import (
     walk,
 )
 from tests.service.examples import DOCSTORE_CONFIG, DOCSTORE_URI
-from tests.service.races import race_with
+from tests.service.races import Race
 from tests.service.service_accounts import account, an_account, delete_account, enable_service_accounts
+from tests.service.test_search_log import statements
 
 TRANSFER, OWNED = "admin/owners/transfer", "admin/access/listResources"
 CALM = "Calm at sea."
@@ -47,13 +47,8 @@ def people(service: RunningService) -> dict[str, str]:
 
 
 def transfer(service: RunningService, **body: Any) -> dict[str, int]:
-    """Transfer; how many of each type were."""
-    return transferred(done(service.call(TRANSFER, body)))
-
-
-def log_of(document_id: str) -> dict[str, str]:
-    """How requests name a document as a resource."""
-    return {"resourceId": document_id, "resourceType": "UPLOADED_DOCUMENT"}
+    """Transfer; how many of each type that moved."""
+    return counted(done(service.call(TRANSFER, body))["transferred"])
 
 
 def owned(service: RunningService, email: str, **filters: Any) -> set[str]:
@@ -64,7 +59,6 @@ def owned(service: RunningService, email: str, **filters: Any) -> set[str]:
 
 
 def number_owned(service: RunningService, email: str, **filters: Any) -> int:
-    """How much belongs to somebody."""
     return done(service.call("admin/access/countResources", {"ownedBy": user(email), **filters}))["total"]
 
 
@@ -81,14 +75,9 @@ def sees(service: RunningService, key: str, document_id: str) -> tuple[bool, boo
     )
 
 
-def transferred(answer: dict[str, Any]) -> dict[str, int]:
-    """How many of each type a transfer has moved."""
-    return {one["resourceType"]: one["count"] for one in answer["transferred"]}
-
-
-def entries(service: RunningService, action: str) -> list[dict[str, Any]]:
-    """The audit entries of an action, the newest first."""
-    return walk(service, "admin/auditLog/query", {"action": action}, page_size=1000)
+def counted(rows: list[dict[str, Any]]) -> dict[str, int]:
+    """How many of each type there are."""
+    return {row["resourceType"]: row["count"] for row in rows}
 
 
 def make_resources(service: RunningService, owner: str, *, count: int) -> None:
@@ -112,31 +101,15 @@ def make_resources(service: RunningService, owner: str, *, count: int) -> None:
     service.run(register())
 
 
-@contextmanager
-def counted_statements(service: RunningService) -> Iterator[list[str]]:
-    """The statements that the service sends meanwhile; one that is run for many rows counts for each."""
-    engine = service.runtime.database._engine.sync_engine
-    sent: list[str] = []
-
-    def note(_connection: Any, _cursor: Any, statement: str, parameters: Any, _context: Any, many: bool) -> None:
-        sent.extend([statement] * (len(parameters) if many else 1))
-
-    event.listen(engine, "before_cursor_execute", note)
-    try:
-        yield sent
-    finally:
-        event.remove(engine, "before_cursor_execute", note)
-
-
 def test_what_somebody_owns_is_listed_and_counted(service: RunningService) -> None:
     """Documents and collections; also of somebody inactive, beside other filters, and never what is only shared."""
-    document = uploaded(service, "log", CALM, as_user=ADA, allowedUsersEmailAddresses=BEN)["documentId"]
+    document_id = uploaded(service, "log", CALM, as_user=ADA, allowedUsersEmailAddresses=BEN)["documentId"]
     shared = uploaded(service, "memo", CALM, as_user=BEN, allowedUsersEmailAddresses=ADA)["documentId"]
     collection = create_collection(service, "Logs", as_user=ADA)
-    assert owned(service, ADA) == {document, collection}
+    assert owned(service, ADA) == {document_id, collection}
     assert owned(service, ADA, resourceTypes=["DOCUMENT_COLLECTION"]) == {collection}
-    assert owned(service, ADA, query="NOTES.") == {document}
-    assert owned(service, ADA, readableBy=user(BEN)) == {document}
+    assert owned(service, ADA, query="NOTES.") == {document_id}
+    assert owned(service, ADA, readableBy=user(BEN)) == {document_id}
     assert owned(service, ADA, readableBy=user(ADA), notReadableBy=user(BEN)) == {collection}
     a_user(service, BEN, active=False)
     assert owned(service, BEN) == {shared}
@@ -145,26 +118,26 @@ def test_what_somebody_owns_is_listed_and_counted(service: RunningService) -> No
 
 def test_everything_of_somebody_goes_to_somebody_else(service: RunningService, people: dict[str, str]) -> None:
     """The old owner reads no more what only ownership opened, at once; other readers stay; each thing is audited."""
-    document = uploaded(service, "log", CALM, as_user=ADA, allowedUsersEmailAddresses=BEN)["documentId"]
+    document_id = uploaded(service, "log", CALM, as_user=ADA, allowedUsersEmailAddresses=BEN)["documentId"]
     private = uploaded(service, "diary", CALM, as_user=ADA)["documentId"]
     collection = create_collection(service, "Logs", as_user=ADA)
     team = a_group(service, "Team", user(service.admin_email))
     grants = [{"principal": user(BEN), "role": "VIEWER"}, {"principal": group(team), "role": "EDITOR"}]
-    log = log_of(document)
+    log = document(document_id)
     done(service.call("admin/grants/set", {"resource": log, "grants": grants}))
     assert sees(service, people[ADA], private) == (True, True, True)
     assert sees(service, people[BEN], private) == (False, False, False)
 
     answer = done(service.call(TRANSFER, {"owner": user(ADA), "newOwner": user(BEN)}))
 
-    assert transferred(answer) == {"DOCUMENT_COLLECTION": 1, "UPLOADED_DOCUMENT": 2}
+    assert counted(answer["transferred"]) == {"DOCUMENT_COLLECTION": 1, "UPLOADED_DOCUMENT": 2}
     assert answer["remaining"] == []
-    for one in (document, private):
+    for one in (document_id, private):
         assert sees(service, people[ADA], one) == (False, False, False)
         assert sees(service, people[BEN], one) == (True, True, True)
     assert owned(service, ADA) == set()
-    assert owned(service, BEN) == {document, private, collection}
-    got = done(service.call("catalog/getDocument", {"documentId": document}, api_key=people[BEN]))
+    assert owned(service, BEN) == {document_id, private, collection}
+    got = done(service.call("catalog/getDocument", {"documentId": document_id}, api_key=people[BEN]))
     assert got["owner"]["email"] == BEN
     assert set(readers(service, log)) == {BEN, "Team", service.admin_email}
     held = done(service.call("admin/grants/list", {"resource": log}))["grants"]
@@ -173,16 +146,16 @@ def test_everything_of_somebody_goes_to_somebody_else(service: RunningService, p
     assert code(upload(service, "diary", "Mine again.", as_user=ADA)) == (403, "external_id_taken")
 
     ids = {email: done(service.call("admin/users/list", {"query": email}))["users"][0]["id"] for email in (ADA, BEN)}
-    (call,) = entries(service, "owners.transfer")
+    (call,) = entries(service, action="owners.transfer")
     assert call["target"]["id"] == ids[BEN]
     assert call["details"] == {
         "ownerId": ids[ADA],
         "newOwnerId": ids[BEN],
         "counts": {"DOCUMENT_COLLECTION": 1, "UPLOADED_DOCUMENT": 2},
     }
-    each = {entry["target"]["id"]: entry["details"] for entry in entries(service, "owner.set")}
-    assert each.keys() == {document, private, collection}
-    assert each[document] == {"before": {ids[ADA]: "OWNER", ids[BEN]: "VIEWER"}, "after": {ids[BEN]: "OWNER"}}
+    each = {entry["target"]["id"]: entry["details"] for entry in entries(service, action="owner.set")}
+    assert each.keys() == {document_id, private, collection}
+    assert each[document_id] == {"before": {ids[ADA]: "OWNER", ids[BEN]: "VIEWER"}, "after": {ids[BEN]: "OWNER"}}
     assert each[private] == {"before": {ids[ADA]: "OWNER"}, "after": {ids[BEN]: "OWNER"}}
 
 
@@ -194,13 +167,13 @@ def test_some_types_or_named_resources_alone(service: RunningService) -> None:
     bosun = an_account(service)
     types = {"owner": user(ADA), "newOwner": user(BEN), "resourceTypes": ["DOCUMENT_COLLECTION"]}
     answer = done(service.call(TRANSFER, types))
-    assert (transferred(answer), answer["remaining"]) == ({"DOCUMENT_COLLECTION": 1}, [])
+    assert (counted(answer["transferred"]), answer["remaining"]) == ({"DOCUMENT_COLLECTION": 1}, [])
     assert owned(service, ADA) == {first, second}
     for expected in ({"UPLOADED_DOCUMENT": 1}, {}):
-        assert transfer(service, resources=[log_of(first)], newOwner=account(bosun)) == expected
+        assert transfer(service, resources=[document(first)], newOwner=account(bosun)) == expected
     assert owned(service, bosun["email"]) == {first}
     assert owned(service, BEN) == {collection}
-    assert len(entries(service, "owner.set")) == len(entries(service, "owners.transfer")) == 2
+    assert len(entries(service, action="owner.set")) == len(entries(service, action="owners.transfer")) == 2
     delete_account(service, bosun)
     assert transfer(service, owner=account(bosun), newOwner=user(ADA)) == {"UPLOADED_DOCUMENT": 1}
 
@@ -223,20 +196,16 @@ def test_syncs_act_as_their_new_owner(service: RunningService, people: dict[str,
 
 def test_who_can_not_own_is_refused(service: RunningService) -> None:
     """Groups, inactive and unknown people, and the owner themself; nothing is changed, and nothing audited."""
-    document = uploaded(service, "log", CALM, as_user=ADA)["documentId"]
+    document_id = uploaded(service, "log", CALM, as_user=ADA)["documentId"]
     team = a_group(service, "Team", user(BEN))
-    for new_owner, expected in (
-        (group(team), "invalid_new_owner"),
-        (user(EVE), "invalid_new_owner"),
-        (user(ADA), "invalid_new_owner"),
-        (user("nobody@example.test"), "unknown_principal"),
-    ):
+    invalid = [(one, "invalid_new_owner") for one in (group(team), user(EVE), user(ADA))]
+    for new_owner, expected in (*invalid, (user("nobody@example.test"), "unknown_principal")):
         refused = service.call(TRANSFER, {"owner": user(ADA), "newOwner": new_owner})
         assert code(refused) == (400, expected)
         assert refused.json()["error"]["details"][0]["field"] == "newOwner"
     refused = service.call(TRANSFER, {"owner": user("nobody@example.test"), "newOwner": user(BEN)})
     assert code(refused) == (400, "unknown_principal")
-    log = log_of(document)
+    log = document(document_id)
     agent = an_agent(service)["agentId"]
     wrong: list[tuple[list[dict[str, str]], tuple[int, str]]] = [
         ([log, {"resourceId": "none", "resourceType": "UPLOADED_DOCUMENT"}], (404, "resource_not_found")),
@@ -246,28 +215,25 @@ def test_who_can_not_own_is_refused(service: RunningService) -> None:
     ]
     for resources, refusal in wrong:
         assert code(service.call(TRANSFER, {"resources": resources, "newOwner": user(BEN)})) == refusal
-    for body in (
-        {},
-        {"owner": user(ADA), "resources": [log]},
-        {"resources": [log], "resourceTypes": ["BOX_FILE"]},
-        {"resources": []},
-    ):
+    named = {"resources": [log]}
+    for body in ({}, {"owner": user(ADA), **named}, {**named, "resourceTypes": ["BOX_FILE"]}, {"resources": []}):
         assert service.call(TRANSFER, {**body, "newOwner": user(BEN)}).status_code == 400, body
-    assert owned(service, ADA) == {document}
-    assert entries(service, "owner.set") == entries(service, "owners.transfer") == []
+    assert owned(service, ADA) == {document_id}
+    assert entries(service, action="owner.set") == entries(service, action="owners.transfer") == []
 
 
 def test_many_resources_take_few_statements(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many for each batch as for one resource, whatever the number of their access classes; all are audited."""
     monkeypatch.setattr(transferring, "BATCH", 200)
     make_resources(service, a_user(service, ADA)["id"], count=1000)
-    with counted_statements(service) as sent:
+    with statements(service) as sent:
         answer = done(service.call(TRANSFER, {"owner": user(ADA), "newOwner": user(BEN)}))
-    assert (transferred(answer), answer["remaining"]) == ({"BOX_FILE": 1000}, [])
-    assert len(sent) < 100, len(sent)
-    calls = entries(service, "owners.transfer")
+    assert (counted(answer["transferred"]), answer["remaining"]) == ({"BOX_FILE": 1000}, [])
+    # A statement that is run for many rows counts for each.
+    assert sum(len(values) if isinstance(values, list) else 1 for _, values in sent) < 100
+    calls = entries(service, action="owners.transfer")
     assert [one["details"]["counts"] for one in calls] == [{"BOX_FILE": 200}] * 5
-    assert len({one["target"]["id"] for one in entries(service, "owner.set")}) == 1000
+    assert len({one["target"]["id"] for one in entries(service, action="owner.set")}) == 1000
     assert number_owned(service, BEN) == 1000
 
 
@@ -281,7 +247,7 @@ def test_a_request_without_time_left_says_what_remains(
     seen: list[tuple[dict[str, int], int]] = []
     for _ in range(4):
         answer = done(service.call(TRANSFER, {"owner": user(ADA), "newOwner": user(BEN)}))
-        seen.append((transferred(answer), sum(one["count"] for one in answer["remaining"])))
+        seen.append((counted(answer["transferred"]), sum(one["count"] for one in answer["remaining"])))
     assert seen == [({"BOX_FILE": 10}, 15), ({"BOX_FILE": 10}, 5), ({"BOX_FILE": 5}, 0), ({}, 0)]
 
 
@@ -304,26 +270,25 @@ def test_two_transfers_at_once_end_with_one_owner_of_each(
 
 
 def test_an_upload_beside_a_transfer_keeps_the_new_owner(
-    service: RunningService, people: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    service: RunningService, people: dict[str, str], race: Race
 ) -> None:
     """An upload with another access waits for the transfer, and is judged after it: neither undoes the other."""
-    document, admin = uploaded(service, "log", CALM, as_user=ADA)["documentId"], service.admin_email
-    log, text = log_of(document), "Calm at sea, and foggy."
+    document_id, admin = uploaded(service, "log", CALM, as_user=ADA)["documentId"], service.admin_email
+    log, text = document(document_id), "Calm at sea, and foggy."
     grant(service, log, user(admin), role="EDITOR")
-    with race_with(monkeypatch) as race:
-        race.stop_before(transferring, "change_owner")
-        moving = race.begin(service.call, TRANSFER, {"owner": user(ADA), "newOwner": user(BEN)})
-        by_admin = race.begin_blocked(
-            service, lambda: ok(upload(service, "log", text, allowedUsersEmailAddresses=admin))["documentId"]
-        )
-        by_owner = race.beside(lambda: upload(service, "log", text, as_user=ADA))
-        race.release()
-        assert transferred(done(moving.result())) == {"UPLOADED_DOCUMENT": 1}
-        assert by_admin.result() == document
-        assert by_owner.result().status_code in {200, 403}
-    assert owned(service, BEN) == {document}
+    race.stop_before(transferring, "change_owner")
+    moving = race.begin(service.call, TRANSFER, {"owner": user(ADA), "newOwner": user(BEN)})
+    by_admin = race.begin_blocked(
+        service, lambda: ok(upload(service, "log", text, allowedUsersEmailAddresses=admin))["documentId"]
+    )
+    by_owner = race.beside(lambda: upload(service, "log", text, as_user=ADA))
+    race.release()
+    assert counted(done(moving.result())["transferred"]) == {"UPLOADED_DOCUMENT": 1}
+    assert by_admin.result() == document_id
+    assert by_owner.result().status_code in {200, 403}
+    assert owned(service, BEN) == {document_id}
     assert set(readers(service, log)) == {BEN, admin}
-    assert sees(service, people[BEN], document) == (True, True, True)
-    assert sees(service, people[ADA], document) == (False, False, False)
-    got = done(service.call("catalog/getDocument", {"documentId": document}, api_key=people[BEN]))
+    assert sees(service, people[BEN], document_id) == (True, True, True)
+    assert sees(service, people[ADA], document_id) == (False, False, False)
+    got = done(service.call("catalog/getDocument", {"documentId": document_id}, api_key=people[BEN]))
     assert got["owner"]["email"] == BEN

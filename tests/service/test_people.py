@@ -69,7 +69,6 @@ def test_groups_that_somebody_is_in_say_through_what(service: RunningService) ->
 
 
 def test_keys_are_narrowed_to_an_owner(service: RunningService) -> None:
-    """By their address, in any case; nobody's are none."""
     a_user(service, ADA)
     made = a_key(service, name="Deck", ownerEmail=ADA)["apiKeyId"]
     for address, expected in ((ADA.upper(), [made]), ("nobody@example.test", [])):

@@ -37,7 +37,6 @@ def missing(answer: dict[str, Any]) -> str:
 
 
 def join(service: RunningService, outer: dict[str, Any], *members: dict[str, Any]) -> None:
-    """Add members to a group."""
     done(service.call("admin/groups/addMembers", {"groupId": outer["id"], "members": list(members)}))
 
 
@@ -162,7 +161,6 @@ def test_a_lattice_with_a_billion_shortest_chains_is_explained_at_once(service: 
 
 
 def test_exactly_a_hundred_chains_are_all(service: RunningService) -> None:
-    """One more, and the answer is no longer complete."""
     ada = user(a_user(service, "ada@example.test")["email"])
     groups = [{"name": f"g{each}", "members": [ada]} for each in range(101)]
     *hundred, last = done(service.call("admin/groups/upsert", {"groups": groups}))["groups"]

@@ -148,7 +148,6 @@ def test_only_viewer_and_editor_can_be_granted(service: RunningService) -> None:
 
 
 def test_concurrent_changes_of_overlapping_resources_neither_deadlock_nor_mix(service: RunningService) -> None:
-    """Each resource ends with what one of the calls said."""
     a_user(service, "ben@example.test")
     memos = [a_resource(service, f"memo-{number}") for number in range(12)]
     wide = [grants(memo, organizationWide=True) for memo in memos]

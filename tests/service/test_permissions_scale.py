@@ -1,10 +1,6 @@
 """Look-ups of many: every way a page is read gives the same list, and a walk is right while everything changes."""
 
-import threading
-from collections import Counter
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,6 +8,7 @@ import pytest
 from service.domains.access.lookups import queries
 from service.platform.sql import ORGANIZATION, param
 from tests.harness.services import RunningService
+from tests.harness.threads import going_on
 from tests.service.directory import (
     a_group,
     a_key,
@@ -116,25 +113,6 @@ def test_every_way_to_read_a_page_of_principals_gives_the_same(
             assert found == whole
 
 
-@contextmanager
-def meanwhile(work: Callable[[int], object]) -> Iterator[list[int]]:
-    """Do something again and again in another thread, with 0, 1, 2 …; the numbers with which it is done by now."""
-    finished, ending = list[int](), threading.Event()
-
-    def run() -> None:
-        while not ending.is_set():
-            work(len(finished))
-            finished.append(len(finished))
-
-    with ThreadPoolExecutor(1) as pool:
-        doing = pool.submit(run)
-        try:
-            yield finished
-        finally:
-            ending.set()
-            doing.result()
-
-
 def many_resources(service: RunningService, number: int) -> None:
     """Resources r0, r1 … in classes that one group each may read, and a class that nobody may."""
     with service.owner_connection() as connection:
@@ -170,7 +148,6 @@ STAYS, MOVES, LOSES, GAINS, NEVER = range(5)
 def test_a_walk_through_resources_is_right_while_grants_change(
     service: RunningService, number: int, page_size: int
 ) -> None:
-    """What stays readable is seen exactly once, what never is never, and nothing twice."""
     a_user(service, ADA)
     a_user(service, "ben@example.test")
     teams = [a_group(service, f"team {each}", user(ADA)) for each in range(GROUPS)]
@@ -183,7 +160,8 @@ def test_a_walk_through_resources_is_right_while_grants_change(
     changeable = [each for each in range(number) if each % 5 != STAYS]
     batch = 200
 
-    def change(turn: int) -> None:
+    def change() -> None:
+        turn = len(changes)
         start = turn * batch * 7 % len(changeable)
         resources = [
             {
@@ -193,14 +171,20 @@ def test_a_walk_through_resources_is_right_while_grants_change(
             for each in changeable[start : start + batch]
         ]
         done(service.call("admin/grants/setMany", {"resources": resources}))
+        changes.append(turn)
 
-    asked = {"action": "READ", "userEmail": ADA}
-    with meanwhile(change) as changes:
+    asked, changes = {"action": "READ", "userEmail": ADA}, list[int]()
+    with going_on(change):
         found = [one["resourceId"] for one in walk(service, RESOURCES, asked, page_size=page_size)]
         assert changes
-    seen = Counter(int(one[1:]) for one in found)
-    assert max(seen.values()) == 1
-    assert {each for each in range(number) if each % 5 in {STAYS, MOVES}} <= seen.keys()
+    is_right([int(one[1:]) for one in found], number)
+
+
+def is_right(found: list[int], number: int) -> None:
+    """What stays, or only moves, is there exactly once, and what never was is not."""
+    seen = set(found)
+    assert len(seen) == len(found)
+    assert {each for each in range(number) if each % 5 in {STAYS, MOVES}} <= seen
     assert not {each for each in seen if each % 5 == NEVER}
 
 
@@ -214,7 +198,6 @@ def many_users(service: RunningService, number: int) -> None:
 def test_a_walk_through_principals_is_right_while_memberships_change(
     service: RunningService, number: int, page_size: int
 ) -> None:
-    """Whoever stays a reader is seen exactly once, who never was never, and nobody twice."""
     many_users(service, number)
     named = [user(f"v{each}@example.test") for each in range(number)]
     # Those who never read are in a group beside; the others are spread over many, all of them inside one.
@@ -234,7 +217,10 @@ def test_a_walk_through_principals_is_right_while_memberships_change(
     def members(operation: str, where: dict[str, Any], who: list[dict[str, Any]]) -> None:
         done(service.call(f"admin/groups/{operation}", {"groupId": where["id"], "members": who}))
 
-    def change(turn: int) -> None:
+    changes = list[int]()
+
+    def change() -> None:
+        turn = len(changes)
         here, there = groups[turn % GROUPS], groups[(turn + 1) % GROUPS]
         own = range(turn % GROUPS, number, GROUPS)
         moving = [named[each] for each in own if each % 5 == MOVES]
@@ -244,14 +230,12 @@ def test_a_walk_through_principals_is_right_while_memberships_change(
         # Back again, for the next time.
         members("addMembers", here, moving)
         members("removeMembers", there, moving)
+        changes.append(turn)
 
-    with meanwhile(change) as changes:
+    with going_on(change):
         found = [one for one in readers(service, memo, page_size=page_size) if one.startswith("v")]
         assert changes
-    seen = Counter(int(one[1:].partition("@")[0]) for one in found)
-    assert max(seen.values()) == 1
-    assert {each for each in range(number) if each % 5 in {STAYS, MOVES}} <= seen.keys()
-    assert not {each for each in seen if each % 5 == NEVER}
+    is_right([int(one[1:].partition("@")[0]) for one in found], number)
 
 
 @pytest.mark.slow

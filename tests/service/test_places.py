@@ -12,7 +12,6 @@ PRICES = [["Berth", "Fee in crowns"], *([f"Quay {number}", 70 + number] for numb
 
 
 def places(service: RunningService, document_id: str, collection_id: str | None = None) -> list[dict[str, Any] | None]:
-    """Return the places of a document's chunks in reading order."""
     body: dict[str, Any] = {"documentId": document_id, "pageSize": 1000}
     if collection_id:
         body["documentCollectionId"] = collection_id

@@ -3,7 +3,9 @@
 import asyncio
 import gc
 from contextlib import AsyncExitStack
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import psycopg
 import pytest
@@ -111,27 +113,13 @@ async def wait_for_a_standby(server: Server) -> None:
 
 async def test_a_connection_comes_back_however_its_commit_ends() -> None:
     """Nobody waits for it any more, so its error is logged."""
-
-    async def fail() -> None:
-        raise RuntimeError
-
+    fail = AsyncMock(side_effect=RuntimeError)
     given_back: list[str] = []
     async with AsyncExitStack() as held:
         held.callback(given_back.append, "connection")
         await outlive_commit(asyncio.ensure_future(fail()), held.pop_all())
     assert given_back == ["connection"]
     assert "commit_failed" in logged.getvalue()
-
-
-class Committing:
-    """A connection whose commit ends when it is told to."""
-
-    def __init__(self) -> None:
-        self.may_end = asyncio.Event()
-
-    async def commit(self) -> None:
-        """Wait until it may end."""
-        await self.may_end.wait()
 
 
 async def commit_and_go_on(connection: Any) -> None:
@@ -144,10 +132,10 @@ async def commit_and_go_on(connection: Any) -> None:
 @pytest.mark.parametrize("turns", range(8))
 async def test_who_is_cancelled_while_a_commit_ends_ends(turns: int) -> None:
     """So many turns of the loop after its commit may end: else a task that is told to stop would go on."""
-    connection = Committing()
-    task = asyncio.create_task(commit_and_go_on(connection))
+    may_end = asyncio.Event()
+    task = asyncio.create_task(commit_and_go_on(SimpleNamespace(commit=may_end.wait)))
     await asyncio.sleep(0.01)
-    connection.may_end.set()
+    may_end.set()
     for _ in range(turns):
         await asyncio.sleep(0)
     task.cancel()

@@ -25,7 +25,9 @@ from tests.service.directory import (
     user,
     walk,
 )
+from tests.service.test_messages_v0 import answered
 from tests.service.test_search_log import statements
+from tests.service.test_text_erasure import erase
 
 CLEO, DORA = "cleo@example.test", "dora@example.test"
 QUERY, SUMMARIZE, RANK = (f"admin/questionLog/{name}" for name in ("query", "summarize", "rank"))
@@ -45,7 +47,6 @@ def messages(found: list[Question]) -> list[str | None]:
 
 
 def judge(desk: Desk, message_id: str, verdict: str, **words: str) -> None:
-    """Give feedback on a reply, as the admin."""
     body = {"agentId": desk.agent_id, "messageId": message_id, "messageFeedback": {"feedback": verdict, **words}}
     done(desk.service.call("copilots/provideMessageFeedback", body))
 
@@ -89,12 +90,8 @@ def test_a_question_is_logged_with_who_asked_and_what_came_of_it(house: Desk) ->
 
 
 def test_a_reply_of_another_model_that_cites_nothing_is_unanswered(desk: Desk, script: Script) -> None:
-    first = in_background(lambda: desk.ask("One"))
-    script.end(a_reply("I don't know.", passage(desk.document_id)))
-    first.result()
-    second = in_background(lambda: desk.ask("Two"))
-    script.end(a_reply("Noon [1]", passage(desk.document_id), cited=[0]), number=1)
-    second.result()
+    answered(script, lambda: desk.ask("One"), a_reply("I don't know.", passage(desk.document_id)))
+    answered(script, lambda: desk.ask("Two"), a_reply("Noon [1]", passage(desk.document_id), cited=[0]), number=1)
     assert [one["outcome"] for one in asked(desk.service)] == ["ANSWERED", "UNANSWERED"]
 
 
@@ -149,6 +146,7 @@ def test_questions_stay_when_their_agent_and_documents_go(people: Desk) -> None:
 
 
 def test_the_log_is_narrowed(people: Desk) -> None:
+    """Also by feedback, of which the newest is shown with its words."""
     service = people.service
     other = a_desk(service, "Canteen desk", text="The canteen is closed on Fridays.")
     other.ask("When is the canteen closed?", userEmail=BEN)
@@ -164,9 +162,17 @@ def test_the_log_is_narrowed(people: Desk) -> None:
     assert asked(service, conversationId=dogs["conversationId"]) == [dogs]
     assert asked(service, ids=[ferry["messageId"], str(uuid7())]) == [ferry]
     assert asked(service, agentId=str(uuid7())) == asked(service, groupId=str(uuid7())) == []
-    judge(people, ferry["messageId"], "NEGATIVE")
-    assert [one["messageId"] for one in asked(service, feedback="NEGATIVE")] == [ferry["messageId"]]
+    message_id = ferry["messageId"]
+    judge(people, message_id, "NEGATIVE", descriptiveFeedback="Too long.", suggestedAnswer="Noon.")
     assert asked(service, feedback="POSITIVE") == []
+    [judged] = asked(service, feedback="NEGATIVE")
+    assert (judged["messageId"], judged["feedback"]) == (message_id, "NEGATIVE")
+    assert judged["feedbackText"] == "Too long.\n\nSuggested answer: Noon."
+    judge(people, message_id, "POSITIVE")
+    [judged] = asked(service, feedback="POSITIVE")
+    assert "feedbackText" not in judged
+    judge(people, message_id, "NEGATIVE", descriptiveFeedback="Still too long.")
+    assert asked(service)[-1]["feedbackText"] == "Still too long."
 
 
 def test_a_group_stands_for_everybody_in_it(house: Desk) -> None:
@@ -184,23 +190,6 @@ def test_a_group_stands_for_everybody_in_it(house: Desk) -> None:
     done(service.call("admin/groups/addMembers", {"groupId": empty["id"], "members": [group(inner)]}))
     done(service.call("admin/groups/removeMembers", {"groupId": inner["id"], "members": [group(outer)]}))
     assert messages(asked(service, groupId=empty["id"])) == [UNANSWERABLE, ANSWERED]
-
-
-def test_the_newest_feedback_is_shown_with_its_words(people: Desk) -> None:
-    message_id = asked(people.service)[-1]["messageId"]
-    judge(people, message_id, "NEGATIVE", descriptiveFeedback="Too long.", suggestedAnswer="Noon.")
-    [judged] = asked(people.service, feedback="NEGATIVE")
-    assert (judged["feedback"], judged["feedbackText"]) == ("NEGATIVE", "Too long.\n\nSuggested answer: Noon.")
-    judge(people, message_id, "POSITIVE")
-    [judged] = asked(people.service, feedback="POSITIVE")
-    assert "feedbackText" not in judged
-    judge(people, message_id, "NEGATIVE", descriptiveFeedback="Still too long.")
-    assert asked(people.service)[-1]["feedbackText"] == "Still too long."
-
-
-def erase(service: RunningService, email: str) -> None:
-    """Erase one person's texts, as the command line does."""
-    service.run(erasure.erase_person(service.runtime.database, email=email))
 
 
 def test_what_was_erased_is_shown_as_erased(own_service: RunningService) -> None:
@@ -333,7 +322,6 @@ def numbers(row: dict[str, Any]) -> tuple[int, ...]:
 
 
 def summary(service: RunningService, since: datetime, until: datetime, bucket: str = "day", **body: Any) -> Question:
-    """The log in numbers from one moment to another."""
     key = body.pop("api_key", None)
     request = {"from": since.isoformat(), "to": until.isoformat(), "bucket": bucket, **body}
     return done(service.call(SUMMARIZE, request, api_key=key))
@@ -376,30 +364,22 @@ def logged(shared_service: RunningService) -> Iterator[Desk]:
         yield desk
 
 
-def test_every_day_is_counted_and_the_empty_ones_are_there(logged: Desk) -> None:
+def test_every_day_is_counted_and_the_numbers_are_narrowed(logged: Desk) -> None:
     found = summary(logged.service, MONDAY, MONDAY + timedelta(days=4))
     assert [one["from"] for one in found["buckets"]] == [f"2026-03-0{day}T00:00:00Z" for day in (2, 3, 4, 5)]
-    assert [numbers(one) for one in found["buckets"]] == [
-        (3, 2, 0, 1, 1, 2),
-        (0, 0, 0, 0, 0, 0),
-        (2, 0, 1, 0, 0, 1),
-        (0, 0, 0, 0, 0, 0),
-    ]
+    nothing = (0, 0, 0, 0, 0, 0)
+    assert [numbers(one) for one in found["buckets"]] == [(3, 2, 0, 1, 1, 2), nothing, (2, 0, 1, 0, 0, 1), nothing]
     assert found["askers"] == 2
     weeks = summary(logged.service, MONDAY - timedelta(days=1), MONDAY + timedelta(days=5), "week")
     assert [(one["from"][:10], numbers(one)) for one in weeks["buckets"]] == [
         ("2026-02-23", (1, 0, 0, 0, 0, 1)),
         ("2026-03-02", (6, 2, 1, 1, 1, 2)),
     ]
-
-
-def test_the_numbers_are_narrowed(logged: Desk) -> None:
     service, until = logged.service, MONDAY + timedelta(days=4)
     deck = done(service.call("admin/groups/list", {"query": "Deck"}))["groups"][0]["id"]
     of_agent = summary(service, MONDAY, until, agentId=logged.agent_id)
     assert [one["questions"] for one in of_agent["buckets"]] == [3, 0, 0, 0]
     of_group = summary(service, MONDAY, until, groupId=deck)
-    nothing = (0, 0, 0, 0, 0, 0)
     assert [numbers(one) for one in of_group["buckets"]] == [(1, 0, 0, 1, 0, 1), nothing, (2, 0, 1, 0, 0, 1), nothing]
     assert of_group["askers"] == 1
     assert summary(service, MONDAY, until, groupId=deck, agentId=str(uuid7()))["askers"] == 0

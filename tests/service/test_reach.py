@@ -13,28 +13,16 @@ from tests.harness.services import RunningService
 from tests.oauth.flow import an_app, v1
 from tests.service.agents import an_agent, deploy
 from tests.service.conversations import an_access_token
-from tests.service.directory import (
-    a_group,
-    a_resource,
-    code,
-    collection,
-    document,
-    done,
-    grant,
-    group,
-    organization_id,
-    walk,
-)
+from tests.service.directory import a_group, a_resource, code, collection, document, done, grant, group, walk
 from tests.service.service_accounts import a_token, account, an_account, enable_service_accounts
 
-PREVIEW = "admin/serviceAccountTokens/previewReach"
+PREVIEW, LOOKUP = "admin/serviceAccountTokens/previewReach", "permissions/listAuthorizedResources"
 ANYBODY = "00000000-0000-7000-8000-000000000000"
 NOT_CALLABLE = {(403, "missing_scope"), (403, "service_account_not_allowed")}
 SCOPES = [scope.value for scope in Scope]
 
 
 def preview(service: RunningService, robot: dict[str, Any], *scopes: str) -> dict[str, Any]:
-    """What a token of these scopes could do."""
     asked = {"serviceAccountId": robot["serviceAccountId"], "scopes": list(scopes)}
     return done(service.call(PREVIEW, asked))
 
@@ -90,7 +78,7 @@ class World:
             "documentCount": len(self._listed("catalog/listDocuments", token)) if reads else 0,
             "editableDocumentCount": sum(self._may_update(name, token) for name in self.names) if writes else 0,
             "collections": self._collections(token, reads=reads, writes=writes),
-            "agentCount": len(self._agents(token)) if agents else None,
+            "agentCount": len(self._listed(LOOKUP, token, action="READ", resourceType="AGENT")) if agents else None,
         }
 
     def _listed(self, operation: str, token: str, **body: Any) -> list[dict[str, Any]]:
@@ -119,9 +107,6 @@ class World:
         said = code(self.service.call("documentCollections/addDocumentToCollection", body, api_key=token))
         assert said in {(400, "invalid_metadata"), (403, "collection_editor_required"), (404, "collection_not_found")}
         return said[0] == 400
-
-    def _agents(self, token: str) -> list[dict[str, Any]]:
-        return self._listed("permissions/listAuthorizedResources", token, action="READ", resourceType="AGENT")
 
 
 def _said(response: Any) -> tuple[int, str]:
@@ -216,14 +201,17 @@ def _quoted(service: RunningService, agents: dict[str, dict[str, Any]], token: s
 
 
 def test_documents_behind_agents_are_counted_as_replies_quote_them(service: RunningService) -> None:
-    """Each once, of agents that take its messages; with a warning where the token lacks catalog:read itself."""
+    """Each once, of agents that take its messages; warnings name agents that have nothing to search for the account."""
     enable_service_accounts(service)
     robot = an_account(service)
     agents = _answering(service, robot)
 
     def quotes(*scopes: str) -> tuple[int, list[str]]:
-        told = preview(service, robot, *scopes)
-        return told["agentDocumentCount"], [warning for warning in told["warnings"] if "quote" in warning]
+        shown = preview(service, robot, *scopes)
+        return shown["agentDocumentCount"], [warning for warning in shown["warnings"] if "quote" in warning]
+
+    def told(*scopes: str) -> list[str]:
+        return [one for one in preview(service, robot, *scopes)["warnings"] if "none of their collections" in one]
 
     token = a_token(service, robot, "agent:message")["token"]
     assert len(_quoted(service, agents, token)) == 2
@@ -233,25 +221,7 @@ def test_documents_behind_agents_are_counted_as_replies_quote_them(service: Runn
     assert quotes("catalog:read", "catalog:write") == quotes("catalog:write") == (0, [])
     counts = [preview(service, robot, "agent:message", *more)["documentCount"] for more in ((), ("catalog:read",))]
     assert counts == [0, 4]
-    everything = {one["documentExternalId"]: one for one in walk(service, "catalog/listDocuments", {}, page_size=9)}
-    done(service.call("catalog/deleteDocument", {"documentId": everything["red"]["documentId"]}))
-    assert quotes("agent:message")[0] == 1
-    for name in ("Cook", "Bosun"):
-        done(service.call("admin/agents/delete", {"agentId": agents[name]["agentId"]}))
-        assert quotes("agent:message")[0] == 0
-    assert quotes("agent:message") == (0, [])
-
-
-def test_a_preview_names_agents_that_have_nothing_to_search_for_the_account(service: RunningService) -> None:
-    """None of their collections is open to it; one that has none, or takes no messages, isn't among them."""
-    enable_service_accounts(service)
-    robot = an_account(service)
-    _answering(service, robot)
     deploy(service, an_agent(service, name="Bare", apiAccessEnabled=True), account(robot))
-
-    def told(*scopes: str) -> list[str]:
-        return [one for one in preview(service, robot, *scopes)["warnings"] if "none of their collections" in one]
-
     assert [one.split(":")[0] for one in told("agent:message")] == [
         "1 of 5 agents ('Pilot') it may message, but search none of their collections"
     ]
@@ -263,6 +233,13 @@ def test_a_preview_names_agents_that_have_nothing_to_search_for_the_account(serv
     assert told("agent:message")[0].startswith("4 of 8 agents ('Pilot', 'Quay', 'Rope', …) it may message")
     grant(service, collection(hidden), account(robot))
     assert told("agent:message")[0].startswith("1 of 8 agents ('Pilot') it may message")
+    everything = {one["documentExternalId"]: one for one in walk(service, "catalog/listDocuments", {}, page_size=9)}
+    done(service.call("catalog/deleteDocument", {"documentId": everything["red"]["documentId"]}))
+    assert quotes("agent:message")[0] == 1
+    for name in ("Cook", "Bosun"):
+        done(service.call("admin/agents/delete", {"agentId": agents[name]["agentId"]}))
+        assert quotes("agent:message")[0] == 0
+    assert quotes("agent:message") == (0, [])
 
 
 def test_an_account_without_access_reaches_nothing_and_the_preview_says_why(service: RunningService) -> None:
@@ -317,27 +294,11 @@ def test_a_preview_follows_what_changes(service: RunningService) -> None:
     assert code(service.call(PREVIEW, {**robot, "scopes": []})) == (404, "service_account_not_found")
 
 
-def test_only_service_accounts_can_be_previewed(module_service: RunningService) -> None:
-    service = module_service
-    admin = walk(service, "admin/users/list", {}, page_size=9)[0]["id"]
-    for other in (admin, a_group(service, "Team")["id"], str(organization_id(service))):
-        asked = {"serviceAccountId": other, "scopes": ["catalog:read"]}
-        assert code(service.call(PREVIEW, asked)) == (404, "service_account_not_found")
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        {},
-        {"scopes": ["catalog:read"]},
-        {"serviceAccountId": ANYBODY},
-        {"serviceAccountId": ANYBODY, "scopes": ["catalog:read"], "tokenId": ANYBODY},
-        {"serviceAccountId": ANYBODY, "scopes": ["everything"]},
-        {"tokenId": "none"},
-    ],
-)
-def test_a_preview_is_of_one_token_planned_or_there(module_service: RunningService, body: dict[str, Any]) -> None:
-    assert code(module_service.call(PREVIEW, body)) == (400, "invalid_request")
+def test_a_preview_is_of_one_token_planned_or_there(module_service: RunningService) -> None:
+    of, scopes = {"serviceAccountId": ANYBODY}, {"scopes": ["catalog:read"]}
+    wrong = [{}, scopes, of, of | scopes | {"tokenId": ANYBODY}, of | {"scopes": ["everything"]}, {"tokenId": "none"}]
+    for body in wrong:
+        assert code(module_service.call(PREVIEW, body)) == (400, "invalid_request"), body
 
 
 def test_of_many_collections_a_thousand_are_named_and_all_are_counted(service: RunningService) -> None:

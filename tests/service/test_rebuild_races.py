@@ -1,6 +1,6 @@
 """Rebuilds beside everything else: each test stops one in the middle of its transaction, and lets another come by."""
 
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from typing import Any
 from unittest.mock import AsyncMock
 from uuid import UUID
@@ -24,22 +24,8 @@ from tests.harness.documents import add_to_collection, chunks, ok, refused, uplo
 from tests.harness.embeddings import MODEL, EmbeddingsEndpoint
 from tests.harness.services import RunningService
 from tests.service.directory import on_rows, organization_id
-from tests.service.races import Race, race_with
-from tests.service.rebuilds import (
-    LOCAL,
-    TEXTS,
-    Shelf,
-    a_shelf,
-    let_time_pass,
-    places,
-    wait_blocked,
-)
-
-
-@pytest.fixture
-def race(monkeypatch: pytest.MonkeyPatch) -> Iterator[Race]:
-    with race_with(monkeypatch) as race:
-        yield race
+from tests.service.races import Race
+from tests.service.rebuilds import LOCAL, TEXTS, Shelf, a_shelf, let_time_pass, places, wait_blocked
 
 
 def ready(shelf: Shelf) -> RunningRebuild:
@@ -178,14 +164,19 @@ def test_a_document_that_goes_while_it_is_copied_is_in_neither_index(
     assert "gull.txt" not in shelf.search("gull boat")
 
 
-def test_a_cancel_comes_too_late_for_a_swap_that_has_begun(shelf: Shelf, race: Race) -> None:
+def beside_a_swap(shelf: Shelf, race: Race, work: Callable[..., Any], *args: Any) -> Any:
+    """Do something that waits for a swap which has begun; return what came of it."""
     ready(shelf)
     race.stop_behind(queries, "swap")
     swapping = race.begin(shelf.take_all_steps)
-    cancelling = race.begin_blocked(shelf.service, shelf.call, "cancel")
+    waiting = race.begin_blocked(shelf.service, work, *args)
     race.release()
-    refused(cancelling.result(60), 409, "rebuild_over")
     swapping.result(60)
+    return waiting.result(60)
+
+
+def test_a_cancel_comes_too_late_for_a_swap_that_has_begun(shelf: Shelf, race: Race) -> None:
+    refused(beside_a_swap(shelf, race, shelf.call, "cancel"), 409, "rebuild_over")
     assert (shelf.model(), shelf.state()["status"]) == (MODEL, "COMPLETED")
 
 
@@ -202,14 +193,8 @@ def test_a_swap_comes_too_late_for_a_cancel_that_has_begun(shelf: Shelf, race: R
 
 def test_a_collection_that_is_deleted_while_its_index_is_swapped_is_gone(paused: RunningService, race: Race) -> None:
     shelf = a_shelf(paused, "ferry", "lamp")
-    ready(shelf)
-    race.stop_behind(queries, "swap")
-    swapping = race.begin(shelf.take_all_steps)
     body = {"documentCollectionId": shelf.collection_id}
-    deleting = race.begin_blocked(paused, paused.call, "documentCollections/deleteDocumentCollection", body)
-    race.release()
-    ok(deleting.result(60))
-    swapping.result(60)
+    ok(beside_a_swap(shelf, race, paused.call, "documentCollections/deleteDocumentCollection", body))
     let_time_pass(paused)
     shelf.take_all_steps()
     assert places(paused) == {}
@@ -219,13 +204,8 @@ def test_a_collection_that_is_deleted_while_its_index_is_swapped_is_gone(paused:
 def test_an_editor_that_waits_for_a_swap_adds_to_the_new_index(paused: RunningService, race: Race) -> None:
     shelf = a_shelf(paused, "ferry")
     document_id = ok(upload(paused, "gull", "The gull follows the boat.", file_name="gull.txt"))["documentId"]
-    ready(shelf)
-    race.stop_behind(queries, "swap")
-    swapping = race.begin(shelf.take_all_steps)
-    adding = race.begin_blocked(paused, add_to_collection, paused, document_id, str(shelf.collection_id))
-    race.release()
-    assert ok(adding.result(60))["status"] == "INDEXED"
-    swapping.result(60)
+    adding = beside_a_swap(shelf, race, add_to_collection, paused, document_id, str(shelf.collection_id))
+    assert ok(adding)["status"] == "INDEXED"
     assert shelf.search("gull boat")[0] == "gull.txt"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.harness.services import RunningService
+from tests.harness.services import API_KEY, RunningService
 
 OPERATION = "/api/v0/admin/users/upsert"
 VALID = b'{"users": [{"email": "someone@example.test"}]}'
@@ -39,19 +39,10 @@ MALFORMED = {
     "a list": (b"[]", JSON, 400),
     "null": (b"null", JSON, 400),
     "a string": (b'"x"', JSON, 400),
-    "not UTF-8": (b'{"users": "\xff\xfe"}', JSON, 400),
     "UTF-16": ('{"users": []}'.encode("utf-16"), JSON, 400),
     "a NUL byte": (b'{"users": [{"email": "a\x00@example.test"}]}', JSON, 400),
-    "an escaped NUL": (b'{"users": [{"email": "a\\u0000@example.test"}]}', JSON, 400),
-    "an escaped NUL in a member's name": (b'{"us\\u0000ers": []}', JSON, 400),
-    "half a surrogate pair": (b'{"users": [{"email": "x@example.test", "name": "\\ud800"}]}', JSON, 400),
     "half a surrogate pair in a member's name": (b'{"\\udfff": []}', JSON, 400),
-    "NaN": (b'{"users": NaN}', JSON, 400),
-    "a number without end": (b'{"users": ' + b"9" * 5000 + b"}", JSON, 400),
-    "nested without end": (b"[" * 200_000, JSON, 400),
     "nested and closed": (b"[" * 100_000 + b"]" * 100_000, JSON, 400),
-    "an unknown member": (b'{"users": [], "more": 1}', JSON, 400),
-    "a missing member": (b"{}", JSON, 400),
     "10 MB in a string": (b'{"users": [{"email": "' + b"a" * 10_000_000 + b'@example.test"}]}', JSON, 400),
     "no content type": (VALID, None, 415),
     "a member twice": (b'{"users": [], "users": []}', JSON, 400),
@@ -78,14 +69,11 @@ def test_a_malformed_body_is_refused_in_the_one_shape(module_service: RunningSer
     assert response.headers["WWW-Authenticate"] == "Bearer"
 
 
-def test_the_right_to_call_comes_before_a_body_that_is_too_long(module_service: RunningService) -> None:
+def test_who_may_not_call_is_refused_before_the_body_is_read(module_service: RunningService) -> None:
+    """401 comes when the headers are there: a body costs memory and time, which a stranger gets none of."""
     member = module_service.new_user("member@example.test")
     content, content_type, _ = MALFORMED["too much"]
     assert post(module_service, content, content_type, Authorization=f"Bearer {member}").status_code == 403
-
-
-def test_a_stranger_is_refused_before_its_body_is_read(module_service: RunningService) -> None:
-    """401 comes when the headers are there: a body costs memory and time, which a stranger gets none of."""
     host, port = module_service.base_url.removeprefix("http://").split(":")
     head = f"POST {OPERATION} HTTP/1.1\r\nHost: x\r\nContent-Type: {JSON}\r\nContent-Length: 1000000\r\n\r\n"
     with socket.create_connection((host, int(port)), timeout=20) as connection:
@@ -125,6 +113,26 @@ def test_no_operation_answers_422(module_service: RunningService) -> None:
     assert not any("422" in item["post"]["responses"] for item in paths.values() if "post" in item)
 
 
+def test_the_descriptions_and_their_page_need_no_credential(module_service: RunningService) -> None:
+    http, stranger = module_service.http, {"Authorization": ""}
+    paths = {
+        address: http.get(address, headers=stranger).json()["paths"].keys()
+        for address in ("/openapi.json", "/api/v0/openapi.json", "/api/v1/openapi.json")
+    }
+    whole, v0, v1 = paths.values()
+    assert v0 | v1 < whole
+    assert all(path.startswith("/api/v0/") for path in v0)
+    assert {"/api/v1/me", "/api/oauth/token"} < v1
+    page = http.get("/docs", headers=stranger)
+    assert page.status_code == 200
+    assert "default-src 'none'" in page.headers["Content-Security-Policy"]
+    for asset in ("docs/swagger-ui.css", "docs/swagger-ui-bundle.js", "docs/start.js"):
+        assert asset in page.text
+        assert http.get(f"/{asset}", headers=stranger).status_code == 200
+    assert "http:" not in page.text
+    assert "https:" not in page.text
+
+
 def test_deprecated_operations_say_so_in_every_answer(module_service: RunningService) -> None:
     """By the Deprecation header (RFC 9745), also of refusals; a link leads to what takes its place."""
     paths = module_service.http.get("/openapi.json").json()["paths"]
@@ -145,15 +153,11 @@ def test_deprecated_operations_say_so_in_every_answer(module_service: RunningSer
     assert "Deprecation" not in post(module_service, b"{").headers
 
 
-def test_absent_members_are_left_out_of_responses(module_service: RunningService) -> None:
-    response = module_service.call("admin/users/list")
-    assert response.status_code == 200
-    assert "null" not in response.text
-    assert "nextPageToken" not in response.json()
-
-
-@pytest.mark.parametrize(("offered", "taken"), [("abc-1.2:3_x", True), ("a" * 129, False), ("a b", False)])
+@pytest.mark.parametrize(
+    ("offered", "taken"), [("abc-1.2:3_x", True), ("a" * 129, False), ("a b", False), (API_KEY, False)]
+)
 def test_a_sane_request_id_is_taken_over(module_service: RunningService, offered: str, taken: bool) -> None:
+    """A credential is none."""
     headers = {"X-Request-Id": offered.encode()}
     given = [module_service.http.get("/healthz", headers=headers).headers["X-Request-Id"] for _ in range(2)]
     if taken:
@@ -163,27 +167,20 @@ def test_a_sane_request_id_is_taken_over(module_service: RunningService, offered
         assert all(given)
 
 
-def test_one_authorization_header_is_taken(module_service: RunningService) -> None:
-    twice = [("Authorization", f"Bearer {module_service.api_key}")] * 2
-    with httpx.Client(base_url=module_service.base_url) as client:
-        response = client.post(OPERATION, content=VALID, headers=[("Content-Type", JSON), *twice])
-    assert code(response) == (400, "authorization_repeated")
-
-
 def test_a_charset_that_is_utf_8_may_be_said(module_service: RunningService) -> None:
     for written in ("; charset=utf-8", ';charset="UTF-8"', "; charset=utf8"):
         assert post(module_service, VALID, JSON + written).status_code == 200
 
 
-def test_unknown_paths_and_methods_are_told(module_service: RunningService) -> None:
-    assert code(module_service.http.post("/api/v0/nothing")) == (404, "not_found")
-    assert code(module_service.http.get(OPERATION)) == (405, "method_not_allowed")
-    assert code(module_service.http.post("/api/v0/%00/..%2f..%2fetc")) == (404, "not_found")
-
-
-def test_headers_have_a_limit(module_service: RunningService) -> None:
-    response = module_service.http.get("/healthz", headers={"X-Long": "x" * 70_000})
-    assert code(response) == (431, "headers_too_large")
+def test_paths_methods_and_headers_that_cannot_be_served_are_told(module_service: RunningService) -> None:
+    http, twice = module_service.http, [("Authorization", f"Bearer {module_service.api_key}")] * 2
+    assert code(http.post("/api/v0/nothing")) == (404, "not_found")
+    assert code(http.get(OPERATION)) == (405, "method_not_allowed")
+    assert code(http.post("/api/v0/%00/..%2f..%2fetc")) == (404, "not_found")
+    assert code(http.get("/healthz", headers={"X-Long": "x" * 70_000})) == (431, "headers_too_large")
+    with httpx.Client(base_url=module_service.base_url) as client:
+        response = client.post(OPERATION, content=VALID, headers=[("Content-Type", JSON), *twice])
+    assert code(response) == (400, "authorization_repeated")
 
 
 def test_what_is_no_http_at_all_harms_nobody(module_service: RunningService) -> None:

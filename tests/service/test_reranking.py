@@ -57,7 +57,6 @@ def search(service: RunningService, *, person: str = ANN, **options: Any) -> dic
 
 
 def names(answer: dict[str, Any]) -> list[str]:
-    """The external ids of the documents found."""
     return [result["documentExternalId"] for result in answer["results"]]
 
 

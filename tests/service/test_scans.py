@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
+from unittest.mock import AsyncMock
 from uuid import UUID
 
 import pytest
@@ -34,8 +35,6 @@ def reading(make_service: Callable[..., RunningService]) -> RunningService:
 
 
 def read_out(service: RunningService, document_id: str) -> dict[str, Any]:
-    """Return the document once its pages are read and indexed."""
-
     def is_read() -> bool:
         found = get_document(service, document_id)
         return found["textRecognition"]["status"] == "DONE" and found["indexing"] == "DONE"
@@ -110,11 +109,7 @@ def test_pages_wait_while_none_can_be_read(
     service: RunningService, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     """A full disk, or a reader that can't start, costs no page: another job comes back to it."""
-
-    async def refuse(*_arguments: Any, **_options: Any) -> Any:
-        raise error
-
-    monkeypatch.setattr(PageReader, "read", refuse)
+    monkeypatch.setattr(PageReader, "read", AsyncMock(side_effect=error))
     document = uploaded(service, "a", made_files.scanned(made_files.scan(LANTERN), kind="PNG"), file_name="a.png")
     document_id = document["documentId"]
     service.run(read_pages(service.runtime, organization_id=organization_of(service), document_id=document_id))
@@ -131,11 +126,7 @@ def test_pages_wait_while_none_can_be_read(
 
 def test_pages_without_a_job_are_taken_up_again(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once each; not while a job is there, nor while their document's indexing has failed, which no job waits for."""
-
-    async def read_one(*_arguments: Any, **_options: Any) -> list[Block]:
-        return [Block("paragraph", LANTERN)]
-
-    monkeypatch.setattr(PageReader, "read", read_one)
+    monkeypatch.setattr(PageReader, "read", AsyncMock(return_value=[Block("paragraph", LANTERN)]))
     collection = create_collection(service, "Scans")
     content = made_files.scanned(made_files.scan(LANTERN), kind="PNG")
     document = uploaded(service, "a", content, file_name="a.png", collectionId=collection)["documentId"]

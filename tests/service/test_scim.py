@@ -148,9 +148,9 @@ def test_the_same_again_changes_nothing_and_versions_guard(service: RunningServi
     assert len(audited(service)) == number
     assert provider.send("GET", where, **{"If-None-Match": version}).status_code == 304
     stale = {"If-Match": 'W/"stale"'}
-    assert refusal(provider.patch(where, {"op": "remove", "path": "members"}, **stale)) == (412, None)
+    assert refusal(provider.patch(where, REMOVAL, **stale)) == (412, None)
     assert refusal(provider.send("DELETE", f"Users/{ada['id']}", **stale)) == (412, None)
-    assert provider.patch(where, {"op": "remove", "path": "members"}, **{"If-Match": version}).is_success
+    assert provider.patch(where, REMOVAL, **{"If-Match": version}).is_success
     [entry, *_] = audited(service)
     assert (entry["action"], entry["target"]["name"]) == ("group.members", "Crew")
     token = {"scimTokenId": provider.token_id, "scimTokenName": "Entra"}
@@ -270,6 +270,7 @@ def test_a_token_opens_scim_alone_and_nothing_else_opens_scim(service: RunningSe
     assert refusal(provider.send("GET", "Users"))[0] == 401
 
 
+REMOVAL = {"op": "remove", "path": "members"}
 REFUSALS: tuple[tuple[str, str, Any, tuple[int, str | None]], ...] = (
     ("POST", "Users", {"schemas": [USER], "userName": "ada"}, (400, "invalidValue")),
     ("POST", "Users", {"schemas": [USER]}, (400, "invalidValue")),
@@ -278,12 +279,7 @@ REFUSALS: tuple[tuple[str, str, Any, tuple[int, str | None]], ...] = (
     ("POST", "Groups", {"schemas": [GROUP], "displayName": "x" * 2000}, (400, "invalidValue")),
     ("POST", "Groups", {"schemas": [GROUP], "displayName": ""}, (400, "invalidValue")),
     ("POST", "Groups", {"schemas": [GROUP], "displayName": "x", "externalId": "x" * 2000}, (400, "invalidValue")),
-    (
-        "PATCH",
-        "Groups/1",
-        {"schemas": [PATCH], "Operations": [{"op": "remove", "path": "members"}] * 1001},
-        (413, None),
-    ),
+    ("PATCH", "Groups/1", {"schemas": [PATCH], "Operations": [REMOVAL] * 1001}, (413, None)),
     ("POST", "Users/.search", {"schemas": [], "filter": "(" * 20_000}, (413, None)),
     ("PATCH", "Users/1", {"schemas": [PATCH], "Operations": []}, (400, "invalidValue")),
     ("GET", "Users/nobody", None, (404, None)),
@@ -349,7 +345,6 @@ def test_thousands_of_members_and_two_at_once(service: RunningService, monkeypat
 
 
 def people(service: RunningService, query: str) -> list[dict[str, Any]]:
-    """The users whom the API lists for part of an address."""
     return done(service.call("admin/users/list", {"query": query}))["users"]
 
 

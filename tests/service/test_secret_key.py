@@ -86,12 +86,19 @@ def place(databases: TestDatabases, tmp_path: Path) -> Iterator[StoppedDeploymen
     databases.drop(name)
 
 
-def test_the_first_start_makes_a_key_that_is_its_owners_alone(place: StoppedDeployment) -> None:
+def test_the_first_start_makes_a_key_which_is_replaced_only_when_that_is_said(place: StoppedDeployment) -> None:
+    """The file is its owner's alone. Where it is lost, `--lost` makes another key."""
     key = place.start()
     assert len(key.get_secret_value()) >= 43
     assert place.names() == ["secret.key"]
     assert (place.data_dir / "secret.key").stat().st_mode & 0o777 == 0o600
     assert place.start() == key
+    (place.data_dir / "secret.key").unlink()
+    status, said = place.rotate()
+    assert (status, "--lost" in said) == (1, True)
+    status, said = place.rotate("--lost")
+    assert status == 0, said
+    assert place.start().get_secret_value() == (place.data_dir / "secret.key").read_text()
 
 
 def test_another_key_is_refused_and_never_repeated(place: StoppedDeployment) -> None:
@@ -170,16 +177,6 @@ def test_a_key_of_the_environment_is_rotated_by_the_environment(place: StoppedDe
     with pytest.raises(WrongSecretKeyError):
         place.start(given=OLD)
     assert place.names() == []
-
-
-def test_a_lost_key_is_replaced_only_when_that_is_said(place: StoppedDeployment) -> None:
-    place.start()
-    (place.data_dir / "secret.key").unlink()
-    status, said = place.rotate()
-    assert (status, "--lost" in said) == (1, True)
-    status, said = place.rotate("--lost")
-    assert status == 0, said
-    assert place.start().get_secret_value() == (place.data_dir / "secret.key").read_text()
 
 
 def test_no_key_is_rotated_under_a_running_service(service: RunningService) -> None:

@@ -3,6 +3,7 @@
 from calendar import isleap
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import httpx
@@ -14,14 +15,15 @@ from service.platform.identifiers import document_id_for
 from service.platform.secrets import hash_secret
 from tests.harness.documents import get_document, upload, uploaded
 from tests.harness.services import RunningService
+from tests.service.agents import at_once
 from tests.service.directory import (
     a_group,
-    a_key,
     a_resource,
     a_user,
     code,
     document,
     done,
+    entries,
     grant,
     on_rows,
     organization_id,
@@ -35,6 +37,7 @@ from tests.service.service_accounts import a_token, account, an_account, delete_
 READ = {"action": "READ"}
 LOOKUP = "permissions/listAuthorizedResources"
 MINT, LIST, REVOKE = (f"admin/serviceAccountTokens/{name}" for name in ("mint", "list", "revoke"))
+MINTED = ("AccountTokens/mint", {"name": "a token", "scopes": []})
 NOBODY = "00000000-0000-7000-8000-000000000000"
 
 
@@ -64,6 +67,10 @@ def test_an_account_is_reported_as_it_was_made(service: RunningService) -> None:
     for query, found in (("LOAD", made[:1]), ("sure@", made[1:2]), ("%", made[1:2]), ("nobody", [])):
         assert done(service.call("admin/serviceAccounts/list", {"query": query}))["serviceAccounts"] == found
     assert [one["email"] for one in walk(service, "admin/users/list", {}, page_size=9)] == [service.admin_email]
+    # No API key acts as an account.
+    key = {"name": "a key", "ownerEmail": made[0]["email"]}
+    assert code(service.call("admin/apiKeys/create", key)) == (400, "unknown_user")
+    assert code(service.call(LOOKUP, {**READ, "userEmail": made[0]["email"]})) == (400, "unknown_user")
 
 
 ADDRESSES = {
@@ -111,23 +118,16 @@ def test_an_address_is_numbered_when_somebody_has_or_had_it(service: RunningServ
 
 
 def test_two_made_at_once_have_two_addresses(service: RunningService) -> None:
-    with ThreadPoolExecutor(6) as pool:
-        made = list(pool.map(lambda _: an_account(service, "Load")["email"], range(12)))
+    made = [one["email"] for one in at_once(*[partial(an_account, service, "Load")] * 12)]
     assert sorted(made) == sorted(f"load{'' if number == 1 else f'-{number}'}@example.test" for number in range(1, 13))
 
 
-def test_no_api_key_acts_as_an_account(service: RunningService) -> None:
-    robot = an_account(service)
-    key = {"name": "a key", "ownerEmail": robot["email"]}
-    assert code(service.call("admin/apiKeys/create", key)) == (400, "unknown_user")
-    assert code(service.call(LOOKUP, {**READ, "userEmail": robot["email"]})) == (400, "unknown_user")
-
-
-def test_only_a_service_account_is_deleted_as_an_account(service: RunningService) -> None:
+def test_only_a_service_account_is_deleted_previewed_or_given_a_token_as_an_account(service: RunningService) -> None:
     ben = a_user(service, "ben@example.test")["id"]
     for other in (a_group(service, "Team")["id"], ben, str(organization_id(service))):
-        refused = service.call("admin/serviceAccounts/delete", {"serviceAccountId": other})
-        assert code(refused) == (404, "service_account_not_found")
+        for operation, more in (("Accounts/delete", {}), ("AccountTokens/previewReach", {"scopes": []}), MINTED):
+            refused = service.call(f"admin/service{operation}", {"serviceAccountId": other, **more})
+            assert code(refused) == (404, "service_account_not_found")
     assert service.call(LOOKUP, {**READ, "userEmail": "ben@example.test"}).status_code == 200
 
 
@@ -142,12 +142,8 @@ def test_a_deleted_account_is_gone_with_its_tokens(service: RunningService) -> N
     assert delete_account(service, robot) == {**named, "revokedTokenCount": 1}
     assert code(service.call(LOOKUP, READ, api_key=tokens[0]["token"])) == (401, "credential_revoked")
     assert done(service.call("admin/serviceAccounts/list"))["serviceAccounts"] == []
-    for operation, more in (
-        ("admin/serviceAccounts/delete", {}),
-        (MINT, {"name": "late", "scopes": []}),
-        (LIST, {}),
-    ):
-        assert code(service.call(operation, {**named, **more})) == (404, "service_account_not_found")
+    for operation, more in (("Accounts/delete", {}), MINTED, ("AccountTokens/list", {})):
+        assert code(service.call(f"admin/service{operation}", {**named, **more})) == (404, "service_account_not_found")
     listed = done(service.call(LIST))["tokens"]
     assert [one["status"] for one in listed] == ["revoked"] * 3
 
@@ -195,11 +191,9 @@ def test_an_account_is_deleted_once_by_two_at_once(service: RunningService) -> N
         robot = an_account(service)
         a_token(service, robot)
         named = {"serviceAccountId": robot["serviceAccountId"]}
-        with ThreadPoolExecutor(4) as pool:
-            deleting = [pool.submit(service.call, "admin/serviceAccounts/delete", named) for _ in range(4)]
-        assert sorted(one.result().status_code for one in deleting) == [200, 404, 404, 404]
-    deletions = walk(service, "admin/auditLog/query", {"action": "serviceAccount.delete"}, page_size=9)
-    assert len(deletions) == 4
+        deleted = at_once(*[partial(service.call, "admin/serviceAccounts/delete", named)] * 4)
+        assert sorted(answer.status_code for answer in deleted) == [200, 404, 404, 404]
+    assert len(entries(service, action="serviceAccount.delete")) == 4
 
 
 @pytest.mark.parametrize("first", ["mint", "delete"])
@@ -260,18 +254,11 @@ def test_what_happens_to_accounts_and_tokens_is_on_the_audit_log_without_a_word_
     one, two = (a_token(service, robot, "catalog:read", **words) for _ in range(2))
     for _ in range(2):
         done(service.call(REVOKE, {"tokenId": one["tokenId"]}))
-    refused = {
-        "serviceAccountId": robot["serviceAccountId"],
-        "name": "x",
-        "scopes": [],
-        "expiresAt": "2020-01-01T00:00:00Z",
-    }
+    mine = {"serviceAccountId": robot["serviceAccountId"]}
+    refused = {**mine, "name": "x", "scopes": [], "expiresAt": "2020-01-01T00:00:00Z"}
     assert service.call(MINT, refused).status_code == 400
     delete_account(service, robot)
-    entries = walk(service, "admin/auditLog/query", {}, page_size=100)
-    log: list[dict[str, Any]] = [entry for entry in entries if entry["action"].startswith(("service", "group.members"))]
-    log.reverse()
-    mine = {"serviceAccountId": robot["serviceAccountId"]}
+    log = [entry for entry in entries(service) if entry["action"].startswith(("service", "group.members"))][::-1]
     minted = [{**mine, "scopes": ["catalog:read"], "expiresAt": token["expiresAt"]} for token in (one, two)]
     assert [(entry["action"], entry["target"]["id"], entry["details"]) for entry in log[:5]] == [
         ("serviceAccount.create", robot["serviceAccountId"], {}),
@@ -293,20 +280,30 @@ def test_what_happens_to_accounts_and_tokens_is_on_the_audit_log_without_a_word_
 
 
 def test_a_token_acts_as_its_account_until_it_is_revoked(service: RunningService) -> None:
+    """Expiry is looked at on every request and in every list, by the database's clock."""
     robot = an_account(service)
     token, other = (a_token(service, robot, "catalog:read") for _ in range(2))
     assert service.call(LOOKUP, READ, api_key=token["token"]).status_code == 200
+    # A refusal names the scope that the token lacks.
+    assert "catalog:write" in service.call("catalog/planUpload", api_key=token["token"]).json()["error"]["message"]
     revoked = done(service.call(REVOKE, {"tokenId": token["tokenId"]}))
     assert revoked["status"] == "revoked"
     assert code(service.call(LOOKUP, READ, api_key=token["token"])) == (401, "credential_revoked")
     assert service.call(LOOKUP, READ, api_key=other["token"]).status_code == 200
     assert done(service.call(REVOKE, {"tokenId": token["tokenId"]})) == revoked
-    assert len(walk(service, "admin/auditLog/query", {"action": "serviceAccountToken.revoke"}, page_size=9)) == 1
+    assert len(entries(service, action="serviceAccountToken.revoke")) == 1
+    on_rows(service, "UPDATE service_account_tokens SET expires_at = now()")
+    assert code(service.call(LOOKUP, READ, api_key=other["token"])) == (401, "credential_expired")
+    assert [one["status"] for one in done(service.call(LIST))["tokens"]] == ["revoked", "expired"]
+    assert done(service.call(REVOKE, {"tokenId": other["tokenId"]}))["status"] == "revoked"
 
 
 def test_a_tokens_value_is_shown_once_and_kept_nowhere(service: RunningService) -> None:
-    token = a_token(service, an_account(service), "catalog:read", name="nightly", description="loads at night")
+    """A scope that is given twice counts once."""
+    scopes = ("catalog:read", "agent:message", "catalog:read")
+    token = a_token(service, an_account(service), *scopes, name="nightly", description="loads at night")
     value = token.pop("token")
+    assert token["scopes"] == ["agent:message", "catalog:read"]
     assert value.startswith("svc_sa_")
     assert token["hint"] == value[-4:]
     assert (token["name"], token["description"], token["status"]) == ("nightly", "loads at night", "active")
@@ -330,16 +327,6 @@ def test_an_expiry_is_a_year_from_now_unless_given(service: RunningService) -> N
     assert last["expiresAt"] == "9999-12-31T23:59:59Z"
 
 
-def test_an_expired_token_stops(service: RunningService) -> None:
-    """Expiry is looked at on every request and in every list, by the database's clock."""
-    token = a_token(service, an_account(service), "catalog:read")
-    assert service.call(LOOKUP, READ, api_key=token["token"]).status_code == 200
-    on_rows(service, "UPDATE service_account_tokens SET expires_at = now()")
-    assert code(service.call(LOOKUP, READ, api_key=token["token"])) == (401, "credential_expired")
-    assert [one["status"] for one in done(service.call(LIST))["tokens"]] == ["expired"]
-    assert done(service.call(REVOKE, {"tokenId": token["tokenId"]}))["status"] == "revoked"
-
-
 REFUSED: list[tuple[dict[str, Any], tuple[int, str]]] = [
     ({"scopes": ["catalog:everything"]}, (400, "invalid_request")),
     ({"scopes": ["CATALOG:READ"]}, (400, "invalid_request")),
@@ -353,43 +340,22 @@ REFUSED: list[tuple[dict[str, Any], tuple[int, str]]] = [
 
 
 def test_a_token_that_could_not_be_used_as_asked_is_not_minted(service: RunningService) -> None:
-    people = [a_user(service, "ben@example.test")["id"], str(organization_id(service))]
-    refused = REFUSED + [({"serviceAccountId": who}, (404, "service_account_not_found")) for who in people]
     request = {"serviceAccountId": an_account(service)["serviceAccountId"], "name": "a token", "scopes": []}
-    for body, expected in refused:
+    for body, expected in REFUSED:
         assert code(service.call(MINT, {**request, **body})) == expected, body
     assert done(service.call(LIST))["tokens"] == []
 
 
-def test_a_scope_given_twice_counts_once(service: RunningService) -> None:
-    robot = an_account(service)
-    assert a_token(service, robot, "catalog:read", "catalog:read")["scopes"] == ["catalog:read"]
-    assert a_token(service, robot, "catalog:read", "agent:message")["scopes"] == ["agent:message", "catalog:read"]
-
-
-def test_a_refusal_names_the_scope_that_a_token_lacks(service: RunningService) -> None:
-    """Before the body is looked at."""
-    token = a_token(service, an_account(service), "catalog:read")["token"]
-    refused = service.call("catalog/planUpload", {"nonsense": 1}, api_key=token)
-    assert code(refused) == (403, "missing_scope")
-    assert "catalog:write" in refused.json()["error"]["message"]
-
-
-def test_tokens_are_listed_by_account_and_page(service: RunningService) -> None:
+def test_tokens_are_listed_by_account_and_page_with_their_own_last_use(service: RunningService) -> None:
     one, other = an_account(service), an_account(service)
-    made = [a_token(service, of)["tokenId"] for of in (one, other, one, one, other)]
+    tokens = [a_token(service, of, "catalog:read") for of in (one, other, one, one, other)]
+    made = [token["tokenId"] for token in tokens]
     named = {"serviceAccountId": one["serviceAccountId"]}
     assert [token["tokenId"] for token in walk(service, LIST, {}, page_size=2)] == made
     assert [token["tokenId"] for token in walk(service, LIST, named, page_size=2)] == [made[0], made[2], made[3]]
     assert code(service.call(LIST, {"serviceAccountId": NOBODY})) == (404, "service_account_not_found")
-
-
-def test_the_last_use_of_a_token_is_known_and_is_its_own(service: RunningService) -> None:
-    robot = an_account(service)
-    used, _ = (a_token(service, robot, "catalog:read") for _ in range(2))
-    a_key(service)
-    assert [one.get("lastUsedAt") for one in done(service.call(LIST))["tokens"]] == [None, None]
-    service.call(LOOKUP, READ, api_key=used["token"])
-    times = [one.get("lastUsedAt") for one in done(service.call(LIST))["tokens"]]
-    assert datetime.now(UTC) - datetime.fromisoformat(times[0]) < timedelta(minutes=1)
-    assert times[1] is None
+    assert [token.get("lastUsedAt") for token in walk(service, LIST)] == [None] * 5
+    service.call(LOOKUP, READ, api_key=tokens[0]["token"])
+    [used, *unused] = [token.get("lastUsedAt") for token in walk(service, LIST)]
+    assert datetime.now(UTC) - datetime.fromisoformat(used) < timedelta(minutes=1)
+    assert unused == [None] * 4

@@ -7,17 +7,9 @@ import pytest
 
 from service.domains.answering import Reply
 from tests.harness.documents import upload
-from tests.service.conversations import (
-    ADA,
-    FERRY,
-    Desk,
-    Script,
-    Visitor,
-    a_reply,
-    in_background,
-    passage,
-)
+from tests.service.conversations import ADA, FERRY, Desk, Script, Visitor, a_reply, in_background, passage
 from tests.service.directory import a_user, done
+from tests.service.test_messages_v0 import answered
 
 SECOND = "The lighthouse opens at nine."
 
@@ -43,7 +35,6 @@ def replied(visitor: Visitor, script: Script, reply: Reply, *message: str, numbe
 
 
 def statuses(visitor: Visitor, conversation_id: str) -> list[str]:
-    """How every message of a conversation stands."""
     return [one["status"] for one in done(visitor.get(f"conversations/{conversation_id}"))["messages"]]
 
 
@@ -124,10 +115,9 @@ def test_what_was_retrieved_is_shown_as_far_as_it_may_be_read(desk: Desk, script
     a_user(desk.service, ADA)
     second = second_document(desk)
     headers = {"Idempotency-Key": "once"}
-    first = in_background(lambda: desk.ask(userEmail=ADA, headers=headers))
     passages = (passage(desk.document_id), passage(second, SECOND))
-    script.end(a_reply("Nine [1]", *passages, cited=[1], quotes_only=True))
-    result = first.result()
+    reply = a_reply("Nine [1]", *passages, cited=[1], quotes_only=True)
+    result = answered(script, lambda: desk.ask(userEmail=ADA, headers=headers), reply)
     assert [one["quote"] for one in result["sourcesInDataContext"]] == [FERRY, SECOND]
     assert [one["quote"] for one in result["referencedSources"]] == [SECOND]
     desk.share()

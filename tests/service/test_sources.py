@@ -1,7 +1,6 @@
 """Sources and their quarantine: reported as a whole, seen by who reports them and by admins, ignored item by item."""
 
 import json
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -12,7 +11,7 @@ from service.domains.sources import queries
 from service.domains.sources import service as rules
 from tests.harness.services import RunningService
 from tests.service.directory import code, done, on_rows
-from tests.service.races import Race, race_with
+from tests.service.races import Race
 from tests.service.service_accounts import a_token, an_account, enable_service_accounts
 from tests.service.sources import LEDGER, Reporter, an_item
 
@@ -34,14 +33,8 @@ def test_a_source_as_it_was_reported(reporter: Reporter) -> None:
     source = reporter.report([item, problem], documentCollectionId=collection)
     assert reporter.sources() == [source]
     assert source["reportedBy"]["email"] == "ada@example.test"
-    told = {name: source[name] for name in ("ledger", "source", "documentCollectionId", "itemCount", "ignoredCount")}
-    assert told == {
-        "ledger": LEDGER,
-        "source": "/srv/handbook",
-        "documentCollectionId": collection,
-        "itemCount": 2,
-        "ignoredCount": 0,
-    }
+    told = {"ledger": LEDGER, "source": "/srv/handbook", "documentCollectionId": collection}
+    assert source.items() >= {**told, "itemCount": 2, "ignoredCount": 0}.items()
     assert reporter.items(source["sourceId"]) == [
         {"name": "b", "ignored": False, **item},
         {"name": "line 12", "ignored": False, **problem},
@@ -97,16 +90,11 @@ def test_of_two_reports_the_newer_wins_whole(reporter: Reporter) -> None:
     refused = [code(reporter.add(older, an_item("more"))), code(reporter.end(older))]
     done(reporter.add(newer, an_item("new")))
     source = done(reporter.end(newer))
-    refused += [code(reporter.add(older, an_item("more"))), code(reporter.end(older))]
-    assert refused == [OVER] * 4
+    assert done(reporter.end(newer)) == source
+    refused += [code(reporter.add(one, an_item("more"))) for one in (older, newer)]
+    refused += [code(reporter.end(one)) for one in (older, {**newer, "reportNo": 7})]
+    assert refused == [OVER] * 6
     assert reporter.names(source["sourceId"]) == ["new"]
-
-
-def test_an_end_is_told_again(reporter: Reporter) -> None:
-    report = reporter.begin()
-    assert done(reporter.end(report)) == done(reporter.end(report))
-    assert code(reporter.add(report, an_item("a"))) == OVER
-    assert code(reporter.end({**report, "reportNo": 7})) == OVER
 
 
 def test_nothing_is_sent_when_nothing_has_changed(reporter: Reporter) -> None:
@@ -133,24 +121,19 @@ def test_what_is_ignored_stays_so_while_it_is_the_same(reporter: Reporter) -> No
     assert reporter.names(source_id, ignored=False) == ["b", "c"]
 
 
-def test_what_is_ignored_during_a_report_is_ignored_after_it(reporter: Reporter) -> None:
-    source_id = reporter.report([an_item("a"), an_item("b")])["sourceId"]
-    reporter.ignore(source_id, "b")
+def test_what_is_ignored_before_and_during_a_report_is_ignored_after_it(reporter: Reporter) -> None:
+    """What the reporter had ignored before its first report is taken once."""
+    items = [an_item("a"), an_item("b", ignored=True)]
+    source_id = reporter.report(items)["sourceId"]
+    assert reporter.names(source_id, ignored=True) == ["b"]
     report = reporter.begin()
     done(reporter.add(report, an_item("a"), an_item("b")))
     reporter.ignore(source_id, "a")
     reporter.ignore(source_id, "b", undo=True)
     done(reporter.end(report))
     assert reporter.names(source_id, ignored=True) == ["a"]
-
-
-def test_what_was_ignored_before_it_was_reported_is_taken_once(reporter: Reporter) -> None:
-    items = [an_item("a", ignored=True), an_item("b")]
-    source_id = reporter.report(items)["sourceId"]
-    assert reporter.names(source_id, ignored=True) == ["a"]
-    reporter.ignore(source_id, "a", undo=True)
     reporter.report(items)
-    assert reporter.names(source_id, ignored=True) == []
+    assert reporter.names(source_id, ignored=True) == ["a"]
 
 
 def test_pages_of_many_items(reporter: Reporter) -> None:
@@ -191,18 +174,6 @@ def test_a_page_token_is_good_for_its_query_alone(reporter: Reporter) -> None:
     assert code(answer) == (400, "invalid_page_token")
 
 
-def requests_about(source: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    source_id = source["sourceId"]
-    return {
-        "reportSourceItems": {"sourceId": source_id, "reportNo": 2, "items": [an_item("z")]},
-        "endSourceReport": {"sourceId": source_id, "reportNo": 2},
-        "listSourceItems": {"sourceId": source_id},
-        "ignoreSourceItems": {"sourceId": source_id, "names": ["a"]},
-        "restoreSourceItems": {"sourceId": source_id, "names": ["a"]},
-        "removeSource": {"sourceId": source_id},
-    }
-
-
 def test_for_others_there_is_no_source(reporter: Reporter) -> None:
     """They change nothing, not even a report; what they report of a ledger with the same name is their own."""
     service = reporter.service
@@ -212,8 +183,6 @@ def test_for_others_there_is_no_source(reporter: Reporter) -> None:
     token = a_token(service, an_account(service), "catalog:read", "catalog:write")["token"]
     for other in (Reporter(service, service.new_user("bob@example.test")), Reporter(service, token)):
         assert other.sources() == []
-        found = {name: code(other.call(name, body)) for name, body in requests_about(source).items()}
-        assert found == dict.fromkeys(found, NOT_FOUND)
         assert other.report()["sourceId"] != source["sourceId"]
     done(reporter.add(report, an_item("b")))
     done(reporter.end(report))
@@ -221,17 +190,25 @@ def test_for_others_there_is_no_source(reporter: Reporter) -> None:
 
 
 def test_an_admin_may_what_the_reporter_may(reporter: Reporter) -> None:
+    """To remove a source ends its report; the source may come back, with nothing ignored."""
     admin = Reporter(reporter.service)
     source = reporter.report([an_item("a")])
     assert admin.sources() == [source]
     assert admin.ignore(source["sourceId"], "a") == []
     assert reporter.names(source["sourceId"], ignored=True) == ["a"]
+    report = reporter.begin()
     done(admin.call("removeSource", {"sourceId": source["sourceId"]}))
     assert reporter.sources() == []
     assert code(reporter.call("listSourceItems", {"sourceId": source["sourceId"]})) == NOT_FOUND
+    assert code(reporter.add(report, an_item("a"))) == code(reporter.end(report)) == NOT_FOUND
+    again = reporter.report([an_item("a")])
+    assert again["sourceId"] != source["sourceId"]
+    assert (again["itemCount"], again["ignoredCount"]) == (1, 0)
 
 
-def test_a_service_account_reports_with_the_scope_of_uploads(service: RunningService) -> None:
+def test_whoever_reports_is_named(reporter: Reporter) -> None:
+    """A service account, which needs the scope of uploads, or the user for whom a key acts."""
+    service = reporter.service
     enable_service_accounts(service)
     account = an_account(service)
     writer, reader = (
@@ -240,9 +217,6 @@ def test_a_service_account_reports_with_the_scope_of_uploads(service: RunningSer
     source = writer.report([an_item("a")])
     assert reader.sources() == [source]
     assert source["reportedBy"]["id"] == account["serviceAccountId"]
-
-
-def test_a_key_that_acts_for_a_user_reports_as_the_user(reporter: Reporter) -> None:
     key, ada = Reporter(reporter.service), {"userEmail": "ada@example.test"}
     report = key.begin(**ada)
     done(key.call("reportSourceItems", {**report, "items": [an_item("a")], **ada}))
@@ -266,7 +240,6 @@ WRONG_SOURCES: list[tuple[dict[str, Any], str]] = [
 
 
 def fields_of(answer: httpx.Response) -> list[str]:
-    """The members that a refusal names."""
     assert code(answer) == (400, "invalid_request")
     return [one["field"] for one in answer.json()["error"].get("details", [])]
 
@@ -307,8 +280,11 @@ def test_an_item_that_can_not_be_one_is_refused(reporter: Reporter) -> None:
     assert done(reporter.end(report))["itemCount"] == 0
 
 
-def test_numbers_are_bounded(reporter: Reporter) -> None:
+def test_numbers_are_bounded(reporter: Reporter, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rules, "MOST_ITEMS", 3)
     report = reporter.begin()
+    done(reporter.add(report, an_item("a"), an_item("b")))
+    assert code(reporter.add(report, an_item("c"), an_item("d"))) == (409, "too_many_source_items")
     many = [an_item(str(number)) for number in range(1001)]
     assert code(reporter.add(report, *many)) == (400, "invalid_request")
     for wrong in (0, -1, 2**31, 1.5, "1", True):
@@ -317,6 +293,7 @@ def test_numbers_are_bounded(reporter: Reporter) -> None:
     for names in ([], [str(number) for number in range(1001)], ["a", "a"], [""], ["x" * 4097]):
         answer = reporter.call("ignoreSourceItems", {"sourceId": source_id, "names": names})
         assert code(answer) == (400, "invalid_request")
+    assert done(reporter.end(report))["itemCount"] == 2
 
 
 def test_long_names_are_kept_told_apart_and_paged(reporter: Reporter) -> None:
@@ -325,14 +302,6 @@ def test_long_names_are_kept_told_apart_and_paged(reporter: Reporter) -> None:
     assert sorted(reporter.names(source_id, page_size=1)) == sorted(names)
     assert reporter.ignore(source_id, names[1], names[5], f"{'⛴' * 4000}") == ["⛴" * 4000]
     assert set(reporter.names(source_id, ignored=True)) == {names[1], names[5]}
-
-
-def test_a_report_holds_so_many_items(reporter: Reporter, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rules, "MOST_ITEMS", 3)
-    report = reporter.begin()
-    done(reporter.add(report, an_item("a"), an_item("b")))
-    assert code(reporter.add(report, an_item("c"), an_item("d"))) == (409, "too_many_source_items")
-    assert done(reporter.end(report))["itemCount"] == 2
 
 
 def test_an_organization_has_so_many_sources(reporter: Reporter, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -369,23 +338,6 @@ def test_the_audit_log_tells_what_people_did(reporter: Reporter) -> None:
         ("source.ignore_items", "ada@example.test", {"ledger": LEDGER, "itemCount": 2}, "b\na"),
     ]
     assert {one["target"]["type"] for one in entries} == {"source"}
-
-
-def test_a_removed_source_ends_its_report_and_may_come_back(reporter: Reporter) -> None:
-    source = reporter.report([an_item("a")])
-    reporter.ignore(source["sourceId"], "a")
-    report = reporter.begin()
-    done(reporter.call("removeSource", {"sourceId": source["sourceId"]}))
-    assert code(reporter.add(report, an_item("a"))) == code(reporter.end(report)) == NOT_FOUND
-    again = reporter.report([an_item("a")])
-    assert again["sourceId"] != source["sourceId"]
-    assert (again["itemCount"], again["ignoredCount"]) == (1, 0)
-
-
-@pytest.fixture
-def race(monkeypatch: pytest.MonkeyPatch) -> Iterator[Race]:
-    with race_with(monkeypatch) as race:
-        yield race
 
 
 def test_reports_at_once_never_mix(reporter: Reporter) -> None:

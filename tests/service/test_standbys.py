@@ -81,7 +81,6 @@ def grant(service: RunningService, document_id: str, *emails: str) -> None:
 
 
 def found(service: RunningService, **members: str) -> set[str]:
-    """The ids of the documents that a search finds."""
     answer = ok(service.call("search/searchDocumentCatalog", {"searchQuery": "quinquereme", **members}))
     return {result["documentId"] for result in answer["results"]}
 

@@ -5,7 +5,6 @@ import pytest
 from service.domains.answering import ModelFailure
 from tests.harness.jobs import until
 from tests.harness.services import ServiceHarness
-from tests.oauth.flow import later
 from tests.service.conversations import (
     ADA,
     SECONDS,
@@ -20,12 +19,17 @@ from tests.service.conversations import (
     passage,
     text_of,
 )
-from tests.service.directory import a_user, code, done
+from tests.service.directory import a_user, code, done, on_rows
 from tests.service.test_messages_v1 import answer_again
 
 
 def job(visitor: Visitor) -> str:
     return done(visitor.send())["jobId"]
+
+
+def watched(visitor: Visitor, job_id: str, last_event_id: str | None = None) -> list[Event]:
+    with Watch(visitor, job_id, last_event_id=last_event_id) as watch:
+        return list(watch)
 
 
 def test_a_reply_is_watched_as_it_grows(visitor: Visitor, script: Script) -> None:
@@ -67,8 +71,7 @@ def test_a_stream_goes_on_from_every_event(visitor: Visitor, script: Script) -> 
         assert text_of(rest, text_of(events[: number + 1])) == whole
         assert rest[-1].kind == "completed"
     for sent in range(len(whole) + 1):
-        with Watch(visitor, job_id, last_event_id=f"1-{sent}") as watch:
-            assert text_of(watch, whole[:sent]) == whole
+        assert text_of(watched(visitor, job_id, f"1-{sent}"), whole[:sent]) == whole
 
 
 def test_a_job_that_began_anew_says_so(visitor: Visitor, script: Script) -> None:
@@ -83,12 +86,10 @@ def test_a_job_that_began_anew_says_so(visitor: Visitor, script: Script) -> None
         events = list(watch)
     assert events[0] == Event("restarted", {}, "2-0")
     assert text_of(events, "First try") == "Second try"
-    with Watch(visitor, job_id, last_event_id="1-9") as watch:
-        events = list(watch)
+    events = watched(visitor, job_id, "1-9")
     assert [one.kind for one in events] == ["restarted", "delta", "completed"]
     assert text_of(events, "First try") == "Second try"
-    with Watch(visitor, job_id, last_event_id="2-0") as watch:
-        assert [one.kind for one in watch] == ["delta", "completed"]
+    assert [one.kind for one in watched(visitor, job_id, "2-0")] == ["delta", "completed"]
     script.end(a_reply("Too late"))
 
 
@@ -103,8 +104,7 @@ def test_a_reply_that_becomes_another_text_says_so(visitor: Visitor, script: Scr
         script.end(a_reply("At noon [1]"))
         events = list(watch)
     assert [(one.kind, one.id) for one in events] == [("restarted", "3-0"), ("delta", "3-11"), ("completed", "3-11")]
-    with Watch(visitor, job_id, last_event_id="2-12") as watch:
-        assert text_of(watch, "At noon [[1:") == "At noon [1]"
+    assert text_of(watched(visitor, job_id, "2-12"), "At noon [[1:") == "At noon [1]"
 
 
 def test_a_finished_job_is_watched_in_one_go(visitor: Visitor, script: Script) -> None:
@@ -112,11 +112,10 @@ def test_a_finished_job_is_watched_in_one_go(visitor: Visitor, script: Script) -
     job_id = job(visitor)
     script.end(a_reply("At noon."))
     visitor.finished(job_id)
-    with Watch(visitor, job_id) as watch:
-        assert [(one.kind, one.id) for one in watch] == [("delta", "1-8"), ("completed", "1-8")]
+    events = [(one.kind, one.id) for one in watched(visitor, job_id)]
+    assert events == [("delta", "1-8"), ("completed", "1-8")]
     for forged in ("1-9999", "7-3", "0-1", "999999999-999999999"):
-        with Watch(visitor, job_id, last_event_id=forged) as watch:
-            assert text_of(watch, "whatever") == "At noon.", forged
+        assert text_of(watched(visitor, job_id, forged), "whatever") == "At noon.", forged
     for nonsense in ("x", "1", "1-", "-1", "1-2-3", "1-9999999999", "¹-2", "1 -2"):
         headers = {"Last-Event-ID": nonsense.encode()}
         refused = visitor.get("agents/streamAgentResponse", headers=headers, jobId=job_id)
@@ -132,8 +131,8 @@ def test_a_job_that_fails_ends_its_stream(visitor: Visitor, script: Script) -> N
         [failed] = list(watch)
     expected = {"status": "FAILED", "errorCode": "model_unavailable", "errorMessage": "The model is away."}
     assert (failed.kind, failed.data) == ("failed", expected)
-    with Watch(visitor, job_id, last_event_id=failed.id) as watch:
-        assert [(one.kind, one.data) for one in watch] == [("failed", expected)]
+    assert [(one.kind, one.data) for one in watched(visitor, job_id, failed.id)] == [("failed", expected)]
+    assert visitor.fetch(job_id) == expected
 
 
 @pytest.mark.parametrize("how", ["revoked", "expired", "deactivated"])
@@ -146,7 +145,7 @@ def test_a_token_that_stops_ends_the_stream(visitor: Visitor, script: Script, ho
         if how == "revoked":
             assert visitor.app.revoke(visitor.token).status_code == 200
         elif how == "expired":
-            later(visitor.desk.service, hours=2)
+            on_rows(visitor.desk.service, "UPDATE oauth_access_tokens SET expires_at = now() - interval '1 hour'")
         else:
             a_user(visitor.desk.service, ADA, active=False)
         assert list(watch) == []
@@ -166,8 +165,7 @@ def test_words_of_a_document_that_is_taken_away_are_not_sent(visitor: Visitor, s
         script.end(a_reply("At noon.", passage(desk.document_id)))
         [failed] = list(watch)
     assert (failed.kind, failed.data["errorCode"]) == ("failed", "reply_withheld")
-    with Watch(visitor, job_id) as watch:
-        assert [one.kind for one in watch] == ["failed"]
+    assert [one.kind for one in watched(visitor, job_id)] == ["failed"]
     assert desk.entries()[0]["details"]["status"] == "withheld"
 
 

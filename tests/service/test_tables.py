@@ -38,7 +38,6 @@ def vessels(random: Random) -> Rows:
 
 
 def staff(random: Random) -> Rows:
-    """People with their offices and extensions."""
     roles, offices = ("deckhand", "cook", "purser", "mate"), ("Quay House", "Mill Street", "Old Customs")
     first, last = "Anna Bjorn Carla David Elin Finn Greta Hakon", "Holm Solberg Strand Bakken Haugen"
     rows = [
@@ -50,7 +49,6 @@ def staff(random: Random) -> Rows:
 
 
 def budget(random: Random) -> Rows:
-    """Cost centres with the plans and expenses of two years."""
     places, parts = "Canteen Workshop Laundry Library Garden Archive Reception Clinic", "east west north south central"
     header = ["Cost centre", "Owner", "2024 Plan", "2024 Spent", "2025 Plan", "2025 Spent"]
     owners = ("Kai Lie", "Jon Vik", "Odd Ness", "Eva Moe")
@@ -59,7 +57,6 @@ def budget(random: Random) -> Rows:
 
 
 def timetable(random: Random) -> Rows:
-    """Lines between two towns, with departure and platform."""
     towns = ("Ashford", "Birkdale", "Corran", "Dunmore", "Elsby", "Farrow", "Glenside", "Hartley")
     rows = [
         [f"Line {number}", *random.sample(towns, 2), f"{random.randint(5, 22):02}:{random.randint(0, 11) * 5:02}"]

@@ -1,7 +1,6 @@
 """Traces: what a collector is sent of a search, an upload and a message, from every process; and what it never is."""
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -14,10 +13,11 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from service.platform import database, traces
 from service.platform.batches import Batch
 from tests.harness.documents import ok
+from tests.harness.jobs import until
 from tests.harness.processes import ServiceProcess
 from tests.harness.receivers import Receiver, receiving
 from tests.harness.services import ADMIN_EMAIL, API_KEY
-from tests.service.conversations import SECONDS, a_desk
+from tests.service.conversations import a_desk
 
 QUESTION = "When does the ferry to Northlight leave?"
 UPLOAD, SEARCH, MESSAGE = (digit * 32 for digit in "abc")
@@ -79,11 +79,8 @@ class Spans:
 
     def wait_for(self, trace_id: str, *names: str) -> dict[str, tuple[str, str]]:
         """Wait until spans of these names have come; a process sends its own when it likes."""
-        deadline = time.monotonic() + SECONDS
-        while not set(names) <= (found := self.read(trace_id)).keys():
-            assert time.monotonic() < deadline, sorted(found)
-            time.sleep(0.05)
-        return found
+        until(lambda: set(names) <= self.read(trace_id).keys())
+        return self.read(trace_id)
 
     def _all(self) -> Iterator[tuple[str, Any]]:
         for _, body in list(self.receiver.posts):

@@ -23,7 +23,6 @@ def source() -> Source:
 
 
 def read(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, str, str]]:
-    """Return what a module of this source refuses."""
     path = tmp_path / "made_up.py"
     path.write_text(HEAD + source)
     monkeypatch.syspath_prepend(tmp_path)

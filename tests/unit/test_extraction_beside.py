@@ -29,7 +29,6 @@ OVERRIDE = '<w:lvlOverride w:ilvl="0"><w:startOverride w:val="7"/></w:lvlOverrid
 
 
 def body(xml: str) -> bytes:
-    """Return a Word document with this body."""
     document = f'<w:document xmlns:w="{WORD}" xmlns:m="{MATH}"><w:body>{xml}</w:body></w:document>'
     return made_files.with_part(made_files.word(), "word/document.xml", document.encode())
 
@@ -175,11 +174,8 @@ def test_html_in_utf16(texts, name, encoding):
 
 def numbered(levels: str, *, overrides: str = "", restart: str = "") -> bytes:
     """Return a Word document of items by their levels, `use:level` where they are of another list than the first."""
-    forms = [
-        ("decimal", "%1.", ""),
-        ("decimal", "%1.%2", '<w:pStyle w:val="Heading2"/>'),
-        ("lowerRoman", "(%3)", restart),
-    ]
+    heading = '<w:pStyle w:val="Heading2"/>'
+    forms = [("decimal", "%1.", ""), ("decimal", "%1.%2", heading), ("lowerRoman", "(%3)", restart)]
     defined = "".join(
         f'<w:lvl w:ilvl="{place}"><w:start w:val="1"/><w:numFmt w:val="{form}"/>{more}'
         f'<w:lvlText w:val="{text}"/></w:lvl>'
@@ -260,7 +256,6 @@ def said(attributes: dict[str, str]) -> str:
 def level(
     number: int, form: str, *, kind: str = "list-level-style-number", suffix: str = ".", **attributes: str
 ) -> str:
-    """Return a level of a list's style."""
     around = f'style:num-format="{form}" style:num-suffix="{suffix}"'
     return f'<text:{kind} text:level="{number}" {around} {said(attributes)}/>'
 

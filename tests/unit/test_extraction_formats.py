@@ -16,7 +16,6 @@ from tests import made_files
 
 
 def shown(extraction: Extraction) -> list[tuple[str, str]]:
-    """Return kind and text of each block."""
     return [(block.kind, block.text) for block in extraction.blocks]
 
 
@@ -101,9 +100,8 @@ def test_pdf_running_heads_and_page_numbers_are_left_out(texts):
 
 
 def test_pdf_lines_that_only_look_alike_are_kept(texts):
-    pages = [
-        [(word, 12) for word in ("One.", "Two.", "Three.", "Four.")] + [(f"Sum {7 * n % 5}", 12)] for n in range(5)
-    ]
+    words = [(word, 12) for word in ("One.", "Two.", "Three.", "Four.")]
+    pages = [[*words, (f"Sum {7 * number % 5}", 12)] for number in range(5)]
     text = " ".join(texts("a.pdf", made_files.pdf(*pages)))
     assert [f"Sum {number}" in text for number in range(5)] == [True] * 5
     assert text.count("Three.") == 5
@@ -292,10 +290,8 @@ def pick(): ...
 
 
 def test_json_flat_objects_are_rows_and_the_rest_has_its_path(extract):
-    value = (
-        '{"title": "Stock", "by": {"name": "Ada", "n": 1.10}, "tags": ["a", null, true], "rows": [{"x": 1, "y": "b"}]}'
-    )
-    extraction = extract("a.json", value.encode())
+    members = b'"title": "Stock", "by": {"name": "Ada", "n": 1.10}, "tags": ["a", null, true]'
+    extraction = extract("a.json", b"{" + members + b', "rows": [{"x": 1, "y": "b"}]}')
     assert extraction.title == "Stock"
     assert shown(extraction) == [
         ("paragraph", "title: Stock"),

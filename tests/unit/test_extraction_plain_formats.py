@@ -65,10 +65,8 @@ TABLE = made_files.open_table([("Field", "Tons"), ("North", "12")])
 
 
 def frame(text: str, kind: str = "outline") -> str:
-    """Return a frame of a slide with a paragraph in it."""
-    return (
-        f'<draw:frame presentation:class="{kind}"><draw:text-box><text:p>{text}</text:p></draw:text-box></draw:frame>'
-    )
+    box = f"<draw:text-box><text:p>{text}</text:p></draw:text-box>"
+    return f'<draw:frame presentation:class="{kind}">{box}</draw:frame>'
 
 
 ODP = made_files.opendocument(

@@ -22,7 +22,6 @@ WORDS = st.lists(st.sampled_from(["ferry", "x", "1,204", "Kai", "north", "2019-0
 
 @pytest.fixture
 def blocks_of(extract):
-    """Read a document that fpdf makes."""
     return lambda document: extract("a.pdf", bytes(document.output())).blocks
 
 

@@ -16,10 +16,7 @@ MAIN = {
     "slides": OPEN + b"presentationml.presentation.main+xml",
     "sheet": OPEN + b"spreadsheetml.sheet.main+xml",
 }
-STRICT = (
-    rb"http://schemas\.openxmlformats\.org/(officeDocument|\w+ml)/2006/",
-    rb"http://purl.oclc.org/ooxml/\1/",
-)
+STRICT = (rb"http://schemas\.openxmlformats\.org/(officeDocument|\w+ml)/2006/", rb"http://purl.oclc.org/ooxml/\1/")
 FILES = {
     "word": made_files.word(paragraphs=[("Heading 1", "Care"), ("Normal", "Water often")]),
     "slides": made_files.slides(),

@@ -6,19 +6,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import AsyncMock, Mock, call
 
+import httpx
 import pytest
 
-from carrel.errors import (
-    APIConnectionError,
-    APIError,
-    AuthenticationError,
-    BadRequestError,
-    ConflictError,
-    PermissionDeniedError,
-    RateLimitError,
-    ServerError,
-    UnsupportedMediaTypeError,
-)
+from carrel import errors
+from carrel._answers import error_from
 from flows.errors import RefusedError, ServiceDownError
 from flows.operations.apply import apply_batch
 from flows.operations.ledger.ledger import Ledger
@@ -57,8 +49,8 @@ def _entry(key: str) -> Entry:
     return Entry(document, size=1, sha256=bytes(32), fingerprint="f")
 
 
-def _refusal(kind: type[APIError], status: int, code: str) -> APIError:
-    return kind("no", status=status, code=code)
+def _refusal(status: int, code: str) -> errors.APIError:
+    return error_from(httpx.Response(status, json={"error": {"message": "no", "code": code}}))
 
 
 async def _apply(
@@ -94,13 +86,13 @@ async def test_every_document_is_sent_once_and_no_more_than_the_limit_at_a_time(
 @pytest.mark.parametrize(
     ("error", "code", "for_good"),
     [
-        (_refusal(BadRequestError, 400, "file_encrypted"), "file_encrypted", True),
-        (_refusal(UnsupportedMediaTypeError, 415, "file_type_unsupported"), "file_type_unsupported", True),
-        (_refusal(BadRequestError, 400, "invalid_request"), "invalid_request", False),
-        (_refusal(ConflictError, 409, "changed"), "changed", False),
-        (_refusal(PermissionDeniedError, 403, "external_id_taken"), "external_id_taken", False),
-        (_refusal(PermissionDeniedError, 403, "owner_required"), "owner_required", False),
-        (_refusal(PermissionDeniedError, 403, "collection_editor_required"), "collection_editor_required", False),
+        (_refusal(400, "file_encrypted"), "file_encrypted", True),
+        (_refusal(415, "file_type_unsupported"), "file_type_unsupported", True),
+        (_refusal(400, "invalid_request"), "invalid_request", False),
+        (_refusal(409, "changed"), "changed", False),
+        (_refusal(403, "external_id_taken"), "external_id_taken", False),
+        (_refusal(403, "owner_required"), "owner_required", False),
+        (_refusal(403, "collection_editor_required"), "collection_editor_required", False),
         (ChangingFileError("written to"), "file_changing", False),
         (FileNotFoundError(2, "gone"), "file_unreadable", False),
         (ValueError("a bug"), "unexpected", False),
@@ -128,13 +120,13 @@ async def test_outage_is_waited_out(ledger: Ledger) -> None:
         if key == "doc-05":
             away = max(away, 1)
         if 0 < away < 50:
-            raise APIConnectionError("refused")
+            raise errors.APIConnectionError("refused")
 
     async def probe() -> None:
         nonlocal away
         away += 1
         if away < 50:
-            raise APIConnectionError("refused")
+            raise errors.APIConnectionError("refused")
 
     summary, _ = await _apply(ledger, script, probe=probe)
     assert (summary.created, summary.quarantined) == (20, 0)
@@ -142,7 +134,7 @@ async def test_outage_is_waited_out(ledger: Ledger) -> None:
 
 async def test_busy_service_is_asked_again_soon_and_then_ever_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """A database that starts again costs a run a second, and a service that stays busy isn't pressed."""
-    pause, busy = AsyncMock(), _refusal(ServerError, 503, "database_unavailable")
+    pause, busy = AsyncMock(), _refusal(503, "database_unavailable")
     monkeypatch.undo()
     monkeypatch.setattr("flows.operations.outages._pause", pause)
     outages = OutagePolicy(seconds=60, probe=AsyncMock(side_effect=AssertionError))
@@ -150,8 +142,8 @@ async def test_busy_service_is_asked_again_soon_and_then_ever_less_often(monkeyp
     assert [each.args for each in pause.await_args_list] == [(1,), (2,), (4,), (8,), (15,), (15,)]
 
 
-@pytest.mark.parametrize("error", [_refusal(ServerError, 503, "saturated"), _refusal(RateLimitError, 429, "slow")])
-async def test_busy_service_costs_no_document(ledger: Ledger, error: APIError) -> None:
+@pytest.mark.parametrize("error", [_refusal(503, "saturated"), _refusal(429, "slow")])
+async def test_busy_service_costs_no_document(ledger: Ledger, error: errors.APIError) -> None:
     refused: dict[str, int] = {}
 
     async def script(key: str) -> None:
@@ -170,10 +162,10 @@ async def test_refused_document_shows_that_the_service_is_there(monkeypatch: pyt
 
     notice = Mock(begin=AsyncMock())
     outages = OutagePolicy(seconds=600, probe=AsyncMock(), notice=notice)
-    errors = [_refusal(ServerError, 503, "unavailable"), _refusal(APIError, 415, "unsupported")]
-    operation = AsyncMock(side_effect=errors * 3)
+    refusals = [_refusal(503, "unavailable"), _refusal(415, "unsupported")]
+    operation = AsyncMock(side_effect=refusals * 3)
     for _ in range(3):
-        with pytest.raises(APIError, match="no") as refused:
+        with pytest.raises(errors.APIError, match="no") as refused:
             await outages.call(operation)
         assert refused.value.status == 415
         assert notice.mock_calls[-1] == call.end()
@@ -181,7 +173,7 @@ async def test_refused_document_shows_that_the_service_is_there(monkeypatch: pyt
 
 async def test_service_that_stays_away_stops_the_batch_and_keeps_the_plan(ledger: Ledger) -> None:
     async def gone(_: str = "") -> None:
-        raise APIConnectionError("refused")
+        raise errors.APIConnectionError("refused")
 
     with pytest.raises(ServiceDownError, match="Run again"):
         await _apply(ledger, gone, probe=gone, seconds=0.01)
@@ -191,9 +183,9 @@ async def test_service_that_stays_away_stops_the_batch_and_keeps_the_plan(ledger
 async def test_document_that_breaks_its_connection_each_time_is_given_up(ledger: Ledger) -> None:
     async def script(key: str) -> None:
         if key == "doc-07":
-            raise APIConnectionError("reset")
+            raise errors.APIConnectionError("reset")
         if key == "doc-08":
-            raise _refusal(ServerError, 500, "internal_error")
+            raise _refusal(500, "internal_error")
 
     summary, sent = await _apply(ledger, script)
     assert (summary.created, summary.failed) == (18, 2)
@@ -201,10 +193,8 @@ async def test_document_that_breaks_its_connection_each_time_is_given_up(ledger:
     assert {failure.code for failure in ledger.failures()} == {"connection_lost", "internal_error"}
 
 
-@pytest.mark.parametrize(
-    "error", [_refusal(AuthenticationError, 401, "unauthenticated"), _refusal(PermissionDeniedError, 403, "scope")]
-)
-async def test_refused_caller_stops_the_batch_at_once(ledger: Ledger, error: APIError) -> None:
+@pytest.mark.parametrize("error", [_refusal(401, "unauthenticated"), _refusal(403, "scope")])
+async def test_refused_caller_stops_the_batch_at_once(ledger: Ledger, error: errors.APIError) -> None:
     async def script(_: str) -> None:
         raise error
 

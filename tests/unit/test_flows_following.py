@@ -51,12 +51,11 @@ async def followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGene
     monkeypatch.setattr(serving, "_LOOKING", 0.05)
     monkeypatch.setattr(serving, "register", one.register)
     seen = serving._mark(one.path)
-    following = asyncio.create_task(
-        serving._follow_file(one.path, seen=seen, runner=cast("Runner", None), say=one.said.append)
-    )
+    following = serving._follow_file(one.path, seen=seen, runner=cast("Runner", None), say=one.said.append)
+    task = asyncio.create_task(following)
     yield one
-    assert not following.done()
-    following.cancel()
+    assert not task.done()
+    task.cancel()
 
 
 async def test_change_is_tried_again_until_prefect_takes_it(followed: Followed) -> None:

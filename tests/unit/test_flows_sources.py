@@ -126,12 +126,8 @@ def test_csv_manifest_gives_all_that_goes_with_a_file(folder: Path) -> None:
 
 
 def test_jsonl_manifest_gives_the_same(folder: Path) -> None:
-    line = {
-        "path": "./a/../b.md",
-        "allowedUsers": ["a@x.org"],
-        "internalPublic": True,
-        "metadata": {"n": 1, "ok": True},
-    }
+    line = {"path": "./a/../b.md", "allowedUsers": ["a@x.org"], "internalPublic": True}
+    line |= {"metadata": {"n": 1, "ok": True}}
     (document,) = _documents(_manifest(folder, json.dumps(line), "manifest.jsonl"))
     assert document.external_id == "b.md"
     assert document.access == Access(users=("a@x.org",), internal_public=True)

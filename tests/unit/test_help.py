@@ -19,7 +19,6 @@ HELPERS = {"help_address": 0, "help_link": 1, "show_help": 1}
 
 
 def topics(source: str) -> Iterator[str]:
-    """Yield the topics in the code of a module."""
     for node in ast.walk(parse_python(source)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in HELPERS:
             topic = (node.args + [word.value for word in node.keywords])[HELPERS[node.func.id]]
@@ -86,9 +85,8 @@ def test_a_code_leads_to_what_to_do_or_else_to_what_it_says() -> None:
 
 
 def test_links_between_pages_lead_to_pages(pages: list[DocumentationPage]) -> None:
-    assert {"first-hour", "loading", "index", "changelog", "decisions/002-access-classes"} <= {
-        page.name for page in pages
-    }
+    names = {page.name for page in pages}
+    assert {"first-hour", "loading", "index", "changelog", "decisions/002-access-classes"} <= names
     links = [(page.name, link) for page in pages for link in re.findall(r'<a href="([^"]*)', page.body)]
     inside = [(name, link.removeprefix("/help/")) for name, link in links if link.startswith("/help/")]
     assert len(inside) > 100

@@ -58,7 +58,6 @@ class Application:
             self._note("request ended")
 
     async def until(self, name: str) -> None:
-        """Wait until something has happened."""
         await self._noted[name].wait()
 
     def _note(self, name: str) -> None:

@@ -59,7 +59,6 @@ def _importable(requirement: str) -> str:
 
 
 def _imported_by_the_sdk() -> set[str]:
-    """Return the libraries that modules of `carrel` import when they are loaded themselves."""
     lines = [
         line.split()[1].split(".")[0]
         for path in (ROOT / "client" / "carrel").rglob("*.py")

@@ -93,6 +93,5 @@ def test_a_token_changed_anywhere_is_refused() -> None:
 
 @pytest.mark.parametrize("page_size", [0, -1, 1001])
 def test_a_page_size_outside_1_to_1000_is_refused(page_size: int) -> None:
-    """For queries whose model doesn't say so already."""
     with pytest.raises(BadRequest):
         Cursor.of(a_caller(), operation=OPERATION, parameters={}, page_size=page_size)

@@ -19,7 +19,6 @@ BOXES = st.builds(lambda *edges: Box(**dict(zip(Box.model_fields, edges, strict=
 
 
 def place_of(boxes: list[PageBox]) -> PassagePlace:
-    """The place that covers these parts of pages."""
     pages = sorted({box.page for box in boxes})
     return PassagePlace(page=pages[0], last_page=pages[-1] if pages[1:] else None, boxes=boxes)
 

@@ -58,7 +58,6 @@ def pdf() -> bytes:
 
 
 def mail() -> bytes:
-    """Return a mail that shows the pictures."""
     message = EmailMessage()
     message["Subject"] = "Plans"
     message.set_content("Words")
@@ -70,7 +69,6 @@ def mail() -> bytes:
 
 
 def web_page() -> bytes:
-    """Return a page with the pictures in its own text."""
     tags = (f'<img src="data:image/png;base64,{base64.b64encode(each).decode()}">' for each in PICTURES)
     return f"<html><p>Words</p>{''.join(tags)}</html>".encode()
 

@@ -159,7 +159,6 @@ def test_a_chunk_stands_where_its_blocks_do(members):
 
 
 def joined(*lines: Line) -> Block:
-    """The paragraph that lines of a page become."""
     builder = BlockBuilder(Limits())
     add_pages([lines], builder)
     [block] = builder.blocks

@@ -21,12 +21,10 @@ from service.platform.processes import ForkedProcess
 
 
 def stop_with_an_error() -> None:
-    """Fail as nobody expects."""
     raise LookupError
 
 
 def never_end() -> None:
-    """Go on until killed."""
     while True:
         signal.pause()
 

@@ -22,7 +22,6 @@ def line(text: str, left: float, top: float, *, width: float = 400, height: floa
 
 
 def texts(lines) -> list[tuple[str, str]]:
-    """Return the kind and text of each block of a page with these lines."""
     return [(block.kind, block.text) for block in make_blocks(lines, view=PAGE, page=1)]
 
 
@@ -62,7 +61,6 @@ def reader() -> Iterator[PageReader]:
 
 
 def as_png(picture) -> bytes:
-    """Return a picture of a page as a file."""
     return made_files.scanned(picture, kind="PNG")
 
 

@@ -33,7 +33,6 @@ CLASSES = re.compile(r"\.access_class (?:= ANY|IN) \(")
 
 
 def both_legs(shape: Shape) -> sql.AnySelect:
-    """The statement of a search by words and by meaning."""
     return sql.candidates(shape, by_words=True, by_meaning=True)
 
 

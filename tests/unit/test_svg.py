@@ -92,13 +92,11 @@ def deck(slides: int) -> bytes:
 
 
 def e_book() -> bytes:
-    """Return an e-book whose page has a drawing among its text."""
     page = made_files.part_of(book(), "c.xhtml")
     return made_files.with_part(book(), "c.xhtml", page.replace(b"</p>", f"</p><div>{DRAWN}</div>".encode()))
 
 
 def mail() -> bytes:
-    """Return a mail that shows a drawing."""
     message = EmailMessage()
     message["Subject"], message["From"] = "Plans", "ada@example.com"
     message.set_content("Words")
@@ -108,7 +106,6 @@ def mail() -> bytes:
 
 
 def address_of(drawing: str) -> str:
-    """Return a drawing as a data URI."""
     return f"data:image/svg+xml;base64,{base64.b64encode(drawing.encode()).decode()}"
 
 
@@ -163,8 +160,7 @@ def test_xml_with_a_drawing_in_it_is_xml(extract, content):
 
 
 @pytest.mark.parametrize(
-    ("name", "showing"),
-    [("a.pptx", deck), ("a.odt", lambda times: open_document(DRAWN, times=times))],
+    ("name", "showing"), [("a.pptx", deck), ("a.odt", lambda times: open_document(DRAWN, times=times))]
 )
 def test_a_drawing_that_is_shown_often_costs_no_more(extract, monkeypatch, name, showing):
     done: list[str] = []
@@ -193,10 +189,7 @@ def test_a_drawing_that_is_shown_often_costs_no_more(extract, monkeypatch, name,
 
 @pytest.mark.parametrize(
     ("name", "whole", "content"),
-    [
-        ("a.docx", word(), office(word(), "word/document.xml", SILENT)),
-        ("a.odt", opendocument(), open_document(SILENT)),
-    ],
+    [("a.docx", word(), office(word(), "word/document.xml", SILENT)), ("a.odt", opendocument(), open_document(SILENT))],
 )
 def test_a_drawing_without_text_is_read_as_the_bitmap_beside_it(extract, name, whole, content):
     """Where letters are drawn as lines, text recognition gets the bitmap, and both are one picture."""

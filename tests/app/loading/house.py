@@ -22,7 +22,6 @@ class LoadingHouse(House):
     prefect: PrefectServer
 
     def start(self, place: str = "/srv/handbook") -> str:
-        """Start the upload of a place on the page; return the run."""
         return run_of(start(name_place(self.open("ingestion"), place)))
 
 
@@ -43,7 +42,6 @@ def drop(page: Page, *files: tuple[str, bytes, str]) -> Page:
 
 
 def name_place(page: Page, place: str) -> Page:
-    """Choose a place that the runs can read."""
     page.get_by_key("start.from").set_value("Server folder or URL").run()
     return page.text_input[0].set_value(place).run()
 
@@ -66,7 +64,6 @@ def bar(page: Page) -> str:
 
 
 def staged() -> list[Path]:
-    """What waits in the folder of uploads."""
     return sorted(settings().uploads_dir.rglob("*"))
 
 

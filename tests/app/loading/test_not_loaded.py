@@ -93,7 +93,6 @@ def test_a_document_at_two_places_is_ignored_with_both(house: LoadingHouse, repo
 
 
 def test_a_change_that_fails_says_why(house: LoadingHouse, reporter: Reporter) -> None:
-    """A refusal is said in the service's own words; a source that was removed meanwhile is on the page no more."""
     source = report(reporter, "a.pdf")
     page = show(house, reporter).choose(0)
     house.client.sources.remove_source(source)
@@ -104,7 +103,6 @@ def test_a_change_that_fails_says_why(house: LoadingHouse, reporter: Reporter) -
 
 
 def test_items_are_narrowed_by_whether_they_are_ignored(house: LoadingHouse, reporter: Reporter) -> None:
-    """All, those that count, or those that are ignored; in the address too, with words where there is none."""
     source = report(reporter, "a.pdf", "b.pdf")
     reporter.ignore(source, "b.pdf")
     assert show(house, reporter).column("Document") == ["a.pdf (a.pdf.md)", "b.pdf (b.pdf.md)"]
@@ -170,7 +168,6 @@ def test_a_source_is_removed_after_a_question(house: LoadingHouse, reporter: Rep
 
 
 def test_an_address_names_a_source_by_id_or_ledger(house: LoadingHouse, reporter: Reporter) -> None:
-    """What older addresses have, the ledger's name, becomes the id; of what isn't there the page says so."""
     source = report(reporter, "a.pdf", source="/srv/by-ledger")
     page = show(house, reporter)
     assert page.address["source"] == source
@@ -202,9 +199,7 @@ def test_who_reports_is_named_where_several_report_the_same(house: LoadingHouse)
     ]
 
 
-def test_many_sources_are_narrowed_by_a_part_of_their_names(
-    house: LoadingHouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_sources_are_narrowed_by_a_part_of_their_names(house, monkeypatch):
     """Where there are many there is a field; the one in the address is there however many fit."""
     shelf = uuid4().hex
     for number in range(4):

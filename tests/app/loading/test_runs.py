@@ -85,9 +85,7 @@ def test_a_run_that_ends_early_says_how_and_what_to_do(house: LoadingHouse, stat
     ("address", "said", "back"),
     [("run", "There is no such run.", "All runs"), ("schedule", "There is no such schedule.", "All schedules")],
 )
-def test_an_address_of_nothing_is_said_with_the_way_back(
-    house: LoadingHouse, address: str, said: str, back: str
-) -> None:
+def test_an_address_of_nothing_is_said_with_the_way_back(house, address, said, back):
     for nothing in NOTHING:
         page = house.open("ingestion", part="schedules", **{address: nothing})
         page.assert_shown_as_text(said)
@@ -110,9 +108,7 @@ def test_runs_are_listed_with_their_counts_page_by_page(house: LoadingHouse) -> 
         assert house.open("ingestion", part="runs").press("Next").column("Source")[0] == "/srv/shelf-00"
 
 
-def test_a_run_that_is_removed_while_it_is_watched_is_said(
-    house: LoadingHouse, deployment: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_is_removed_while_it_is_watched_is_said(house, deployment, monkeypatch):
     run = house.prefect.start(deployment, {"source": "/srv/handbook"})
     find = run_page._find
 

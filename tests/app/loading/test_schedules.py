@@ -92,11 +92,7 @@ def test_a_schedule_is_made_in_words(house: LoadingHouse, kept: Runs) -> None:
     assert page.shown.count("Monday, ") == 5
     page = page.press_twice("Save schedule")
     made = _one(kept)
-    assert (made.name, made.times, made.parameters["source"]) == (
-        "Upload: /srv/handbook",
-        [NIGHTLY],
-        "/srv/handbook",
-    )
+    assert (made.name, made.times, made.parameters["source"]) == ("Upload: /srv/handbook", [NIGHTLY], "/srv/handbook")
     assert made.parameters["options"]["upload_as_user_email"] is None
     assert f"made by {house.service.admin_email}" in _open(house, made.key).shown
     (row,) = _rows(house)

@@ -27,7 +27,6 @@ from tests.app.loading.house import (
 
 
 def test_nothing_starts_without_a_source(house: LoadingHouse, deployment: str) -> None:
-    """An empty page says what can be loaded, and when pressed what is missing; blanks are no place."""
     page = house.open("ingestion")
     assert "what can't be read is listed" in page.caption[0].value
     assert "nothing to load yet" in plan(page).shown
@@ -81,10 +80,7 @@ def test_a_run_acts_for_whoever_starts_it(house: LoadingHouse, deployment: str) 
 
 
 def test_a_plan_is_shown_before_anything_is_sent(house: LoadingHouse, deployment: str) -> None:
-    """The plan's run sends nothing; its numbers stand at its address, and from there the upload begins once.
-
-    Dropped files stay for the upload, and go when it is done.
-    """
+    """From its address the upload begins once; dropped files stay for the upload, and go when it is done."""
     prefect = house.prefect
     page = plan(dropped(house))
     (planned,) = prefect.runs_of(deployment)
@@ -93,13 +89,7 @@ def test_a_plan_is_shown_before_anything_is_sent(house: LoadingHouse, deployment
     prefect.tell(planned["id"], Summary(documents=1216, to_send=1207), phase="done", planned=numbers)
     prefect.move(planned["id"], "COMPLETED")
     page = house.open("ingestion", run=planned["id"])
-    assert page.metrics == {
-        "To create": "1,204",
-        "To update": "3",
-        "Unchanged": "7",
-        "Refused": "4",
-        "To delete": "5",
-    }
+    assert page.metrics == {"To create": "1,204", "To update": "3", "Unchanged": "7", "Refused": "4", "To delete": "5"}
     assert "Nothing was sent or deleted" in page.shown
     folder = Path(planned["parameters"]["source"])
     assert folder.exists()
@@ -186,11 +176,7 @@ def test_access_collection_and_deletion_go_with_the_run(house: LoadingHouse, dep
     house.prefect.move(run["id"], "COMPLETED")
     assert f'href="collections?collection={made}"' in page.run().shown
     assert run["parameters"]["source"] == "/srv/handbook"
-    assert (options["allowed_groups"], options["allowed_users"], options["internal_public"]) == (
-        [group],
-        [],
-        False,
-    )
+    assert (options["allowed_groups"], options["allowed_users"], options["internal_public"]) == ([group], [], False)
     assert options["collection"] == made
     assert (options["delete_missing"], options["delete_limit_percent"]) == (True, 35)
     assert options["read_pictures"] is True
@@ -252,7 +238,6 @@ def test_an_address_chooses_what_is_indexed_again(house: LoadingHouse) -> None:
 
 
 def test_indexing_with_another_model_needs_one(house: LoadingHouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where no model can be chosen nothing else is started in its place, and the page says what is missing."""
     monkeypatch.setattr(starting_others, "_models", list[str])
     house.add_collection("Without a model")
     with offered(house.prefect, "reindex") as indexing:
