@@ -45,9 +45,9 @@ $(LAB): requirements-lab.lock $(SETUP)
 .env: | $(SETUP)
 	@$(BIN)/python -m sample.environment .env
 
-# Three lanes. This one guards every guarantee on each change. Three processes for two cores: tests that kill and restart
-# what they test wait a third of their time.
-TESTS := $(BIN)/python -m pytest -n 3 --dist worksteal
+# Three lanes. This one guards every guarantee on each change. Four processes for two cores: tests wait for processes that
+# they start and kill for a third of their time.
+TESTS := $(BIN)/python -m pytest -n 4 --dist worksteal
 test: setup
 	@$(TESTS) -m "not slow and not long" $(ARGS)
 
