@@ -45,9 +45,10 @@ $(LAB): requirements-lab.lock $(SETUP)
 .env: | $(SETUP)
 	@$(BIN)/python -m sample.environment .env
 
-# Three lanes. This one guards every guarantee on each change. Four processes for two cores: tests wait for processes that
-# they start and kill for a third of their time.
-TESTS := $(BIN)/python -m pytest -n 4 --dist worksteal
+# Three lanes. This one guards every guarantee on its main path. Four processes are right for two cores: tests wait a
+# third of their time for processes that they start and kill.
+JOBS ?= 4
+TESTS := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 test: setup
 	@$(TESTS) -m "not slow and not long" $(ARGS)
 
@@ -55,7 +56,7 @@ test: setup
 test-all: setup
 	@$(TESTS) -m "not long" $(ARGS)
 
-# While you work: two minutes, mostly without a service; one is started to see that it does.
+# While you work: mostly without a service; one is started to see that it does.
 test-fast: setup
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not long" $(FAST) $(ARGS)
 

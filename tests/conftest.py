@@ -17,11 +17,7 @@ from tests.harness.databases import TestDatabases
 from tests.harness.embeddings import EmbeddingsEndpoint
 from tests.harness.first_start import folder_of_run
 from tests.harness.garbage import pytest_collection  # noqa: F401 - a hook, by its name
-from tests.harness.logs import (  # noqa: F401 - hooks, by their names
-    configure_logs,
-    pytest_runtest_logstart,
-    pytest_runtest_makereport,
-)
+from tests.harness.logs import configure_logs, pytest_runtest_logstart, pytest_runtest_makereport  # noqa: F401 - hooks, by their names
 from tests.harness.loops import LoopThread
 from tests.harness.memory import use_memory
 from tests.harness.mongo.processes import MongoServer, server_over_mongomock

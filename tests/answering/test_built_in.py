@@ -132,10 +132,7 @@ def test_it_takes_the_new_words_of_a_short_question_seriously(library: Library) 
     assert any("12.50" in each for each in quotes(fare))
 
 
-@pytest.mark.parametrize(
-    "message",
-    ["Who won the football world cup?", "?", "the of and", "x" * 20_000, "🦭"],
-)
+@pytest.mark.parametrize("message", ["Who won the football world cup?", "?", "the of and", "x" * 20_000, "🦭"])
 def test_it_says_plainly_when_nothing_answers(answered: Library, message: str) -> None:
     """Off the subject, without words, or enormous: the same sentence, without a citation."""
     reply = answered.ask(message)

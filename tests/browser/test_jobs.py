@@ -91,7 +91,7 @@ class Hand:
         expect(self.page.get_by_text(text).filter(visible=True).first).to_be_visible()
 
 
-class _Jobs(Hand):
+class Jobs(Hand):
     """The jobs of an operator: a method is a job, or several, each of which begins with `go`."""
 
     def _open_person(self, who: str) -> None:
@@ -210,7 +210,7 @@ class _Jobs(Hand):
 
 
 # A screen needs no more clicks than a phone, where the menu and the filters are behind one more.
-CASES = [("phone", name) for name in vars(_Jobs) if not name.startswith("_")]
+CASES = [("phone", name) for name in vars(Jobs) if not name.startswith("_")]
 CASES += [("screen", "see_failed_sign_ins")]
 
 
@@ -247,20 +247,20 @@ def _prepared(stack: Stack, visitors: BrowserContext) -> None:
 
 
 @pytest.fixture(scope="module")
-def hands(stack: Stack, browser: Browser, admins: BrowserContext) -> Iterator[Callable[[str], _Jobs]]:
+def hands(stack: Stack, browser: Browser, admins: BrowserContext) -> Iterator[Callable[[str], Jobs]]:
     """The hands of an admin who signed in, on a screen and on a phone."""
     state = admins.storage_state()
     with ExitStack() as windows:
 
-        def on(size: str) -> _Jobs:
+        def on(size: str) -> Jobs:
             page = windows.enter_context(window(browser, **SIZES[size], storage_state=state))
-            return _Jobs(page, stack.workbench, size)
+            return Jobs(page, stack.workbench, size)
 
         yield cache(on)
 
 
 @pytest.mark.parametrize(("size", "job"), CASES)
-def test_a_job_takes_five_clicks_at_most(hands: Callable[[str], _Jobs], size: str, job: str) -> None:
+def test_a_job_takes_five_clicks_at_most(hands: Callable[[str], Jobs], size: str, job: str) -> None:
     """It is done as it says, and not with more."""
     hand = hands(size)
     hand.clicks = 0

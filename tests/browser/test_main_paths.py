@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 import carrel
 from sample.organization import FOLDER
 from tests.browser.people import ASKED, DRAWN, ask, choose_row, page_in, search, sign_in, window
-from tests.browser.test_jobs import MOST, _Jobs
+from tests.browser.test_jobs import MOST, Jobs
 from tests.harness.documents import add_to_collection, create_collection, uploaded
 from tests.harness.workbench import Workbench
 
@@ -122,6 +122,6 @@ def press_tab_until(page: Page, name: str) -> None:
 
 
 def test_an_admin_adds_a_person_with_five_clicks_at_most(workbench: Workbench, page: Page) -> None:
-    hand = _Jobs(page, workbench.url, "screen")
+    hand = Jobs(page, workbench.url, "screen")
     hand.add_person()
     assert hand.clicks <= MOST

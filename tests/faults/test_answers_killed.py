@@ -13,16 +13,7 @@ import pytest
 from tests.faults.points import KILLS, share_points
 from tests.harness.databases import connect
 from tests.harness.jobs import until
-from tests.harness.model_server import (
-    KEY,
-    MODEL,
-    ModelServer,
-    calls,
-    passages_in,
-    repeats_slowly,
-    says,
-    serving_model,
-)
+from tests.harness.model_server import KEY, MODEL, ModelServer, calls, passages_in, repeats_slowly, says, serving_model
 from tests.harness.processes import ServiceProcess
 from tests.oauth.flow import a_person, an_app
 from tests.service.conversations import MESSAGES, Desk, Visitor, a_desk, in_background

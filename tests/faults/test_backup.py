@@ -157,7 +157,6 @@ def test_a_backup_is_its_owners_alone_and_never_overwritten(
     assert list(deployment.archive.parent.iterdir()) == [deployment.archive]
 
 
-@pytest.mark.slow
 def test_everything_the_backups_moment_knew_is_back(deployment: Deployment, restored: ServiceProcess) -> None:
     """People, groups, memberships, keys, service accounts and what grants let people read; and the audit log."""
     assert answers(restored, deployment.secrets) == deployment.before
@@ -199,7 +198,6 @@ def test_the_restored_service_goes_on(restored: ServiceProcess) -> None:
     assert hits[0]["documentId"] == documents(restored)["afterwards"]
 
 
-@pytest.mark.slow
 def test_row_level_security_and_rights_are_as_before(deployment: Deployment, restored: ServiceProcess) -> None:
     with (
         deployment.process.database_server().connect("carrel") as then,

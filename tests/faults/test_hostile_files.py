@@ -301,8 +301,8 @@ async def test_pages_wait_for_each_other_and_not_without_end(tmp_path, monkeypat
 
 async def test_a_page_waits_for_other_files_only_so_long(tmp_path, monkeypatch):
     """While each worker reads a large file, whoever wants a page is told to come later; the file is read."""
-    monkeypatch.setattr(workers, "_PAGE_PATIENCE", 0.1)
-    slow = made_files.saved(tmp_path, "slow", b"a,b\n" + b"1,2\n" * 40_000)
+    monkeypatch.setattr(workers, "_PAGE_PATIENCE", 0.05)
+    slow = made_files.saved(tmp_path, "slow", b"a,b\n" + b"1,2\n" * 100_000)
     path = made_files.saved(tmp_path, "file", made_files.pdf([("Pears", 12)]))
     with closing(Extractor(workers=1, seconds=60, memory_bytes=1 << 30)) as extractor:
         await extractor.warm()

@@ -85,7 +85,7 @@ def life() -> Iterator[SecretRecorder]:
         process.start()
         life = SecretRecorder(process)
         tokens = make(life)
-        for secret in (NEW_PASSWORD, *tokens[::2]):
+        for secret in life.secrets[:]:
             misplace(life, secret)
         lose(life, tokens)
         life.texts = {

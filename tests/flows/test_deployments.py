@@ -92,10 +92,7 @@ MISTAKES = {
     (7, "Bad Name: schedules.0.timezone: Invalid timezone"),
     (8, "Bad Name: schedules.1.cron: Input should be a valid string"),
     (9, "other: entrypoint: flows.nothing.at_all can't be imported"),
-    (
-        16,
-        "option: parameters.options.internal_publik: there is no such member; did you mean `internal_public`?",
-    ),
+    (16, "option: parameters.options.internal_publik: there is no such member; did you mean `internal_public`?"),
     (17, "option: parameters.options.delete_limit_percent: Input should be less than or equal to 100"),
     (18, "option: parameters.options.hidden: Input should be a valid boolean"),
     (19, "option: name: another entry of this flow has this name"),

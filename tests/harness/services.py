@@ -170,7 +170,10 @@ class QuickServer(uvicorn.Server):
 
 
 class Remembering:
-    """Arithmetic that computes the vector of a text once in a session; in int8, it does not depend on other texts."""
+    """Arithmetic that computes the vector of a text once in a session, as int8 vectors do not depend on other texts.
+
+    A test that counts how often texts are embedded must count before this.
+    """
 
     def __init__(self, arithmetic: Arithmetic) -> None:
         self._arithmetic = arithmetic
@@ -180,6 +183,8 @@ class Remembering:
         """Return a row for each text, in their order."""
         keys = [text.tobytes() for text in texts]
         new = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._rows}
+        if not texts:
+            return await self._arithmetic.embed(texts, in_background=in_background)
         if new:
             rows = await self._arithmetic.embed([*new.values()], in_background=in_background)
             self._rows |= zip(new, rows, strict=True)

@@ -35,7 +35,11 @@ class ShortTraceback(TerminalRepr):
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Shorten what the terminal shows of a failure: its traceback, and what the test and its service logged."""
-    if not report.failed or os.environ.get(VARIABLE) == "all" or "PYTEST_XDIST_WORKER" in os.environ:
+    if (
+        report.outcome not in {"failed", "rerun"}
+        or os.environ.get(VARIABLE) == "all"
+        or "PYTEST_XDIST_WORKER" in os.environ
+    ):
         return
     if report.longrepr is not None:
         report.longrepr = ShortTraceback(report.longrepr)

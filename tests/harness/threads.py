@@ -32,6 +32,6 @@ def going_on(*work: Callable[[], object], ending: threading.Event | None = None)
         ends.set()
         for thread in threads:
             thread.join(SECONDS)
+        if failures:
+            raise failures[0]
     assert not any(thread.is_alive() for thread in threads)
-    if failures:
-        raise failures[0]

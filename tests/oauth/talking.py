@@ -18,20 +18,13 @@ if TYPE_CHECKING:
 client, streamable_http = lazily("mcp.client"), lazily("mcp.client.streamable_http")
 
 REVISION = "2026-07-28"
-META = {
-    "io.modelcontextprotocol/protocolVersion": REVISION,
-    "io.modelcontextprotocol/clientCapabilities": {},
-}
+META = {"io.modelcontextprotocol/protocolVersion": REVISION, "io.modelcontextprotocol/clientCapabilities": {}}
 
 
 def send(service: RunningService | ServiceProcess, token: str | None, method: str, /, **params: Any) -> httpx.Response:
     """Send a request, and return its whole answer."""
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": META}}
-    headers = {
-        "Accept": "application/json, text/event-stream",
-        "Mcp-Protocol-Version": REVISION,
-        "Mcp-Method": method,
-    }
+    headers = {"Accept": "application/json, text/event-stream", "Mcp-Protocol-Version": REVISION, "Mcp-Method": method}
     if name := params.get("name") or params.get("uri"):
         headers["Mcp-Name"] = name
     if token is None:

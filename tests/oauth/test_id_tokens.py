@@ -2,7 +2,6 @@
 
 import json
 import time
-from itertools import count
 from typing import Any
 
 import pytest
@@ -54,7 +53,7 @@ WRONG: list[tuple[str, str, list[Any]]] = [
         (["no", "claims"], "claims"),
         ("text", "claims"),
     ],
-    ids=count(),
+    ids=[*(f"{name} {number}" for name, _, values in WRONG for number in range(len(values))), "a list", "a text"],
 )
 def test_a_token_that_does_not_say_what_it_must_is_refused_with_its_reason(content: object, reason: str) -> None:
     """OpenID Connect Core 1.0, section 3.1.3.7; each reason has its own words. A right token is taken."""

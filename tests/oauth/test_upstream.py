@@ -249,7 +249,9 @@ def test_a_provider_elsewhere_names_nothing_on_this_machine(house: RunningServic
 
 
 @pytest.mark.parametrize("path", ["/.well-known/openid-configuration", "/token", "/jwks"])
-@pytest.mark.parametrize("pieces", [[b" " * 4096] * 1000, [b"[" * 100_000], [b"\xff"], [b"[]"]], ids=lambda _: "")
+@pytest.mark.parametrize(
+    "pieces", [[b" " * 4096] * 1000, [b"[" * 100_000], [b"\xff"], [b"[]"]], ids=["long", "deep", "no text", "a list"]
+)
 def test_an_answer_without_an_end_or_a_meaning_is_away(provider, app, ada, path, pieces):
     """No more than a mebibyte is taken, and what is no JSON object is no answer."""
     back = leave(ada, app)

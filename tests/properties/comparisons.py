@@ -4,17 +4,7 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any
 
-from tests.properties.model import (
-    ADMINISTERING,
-    EVERYONE,
-    MESSAGING,
-    READING,
-    VIEWER,
-    WRITING,
-    Model,
-    Text,
-    outcome,
-)
+from tests.properties.model import ADMINISTERING, EVERYONE, MESSAGING, READING, VIEWER, WRITING, Model, Text, outcome
 from tests.properties.world import ADMIN, World, outcome_of, words_in
 
 SCOPES = (READING, WRITING, MESSAGING)
@@ -25,11 +15,7 @@ READ_BY = (
     ("search/searchDocumentCatalog", {"searchQuery": "harbour"}),
 )
 # One endpoint that each scope opens; an admin's are never among those that a token reaches.
-OPENED = {
-    READING: "search/searchDocumentCatalog",
-    WRITING: "catalog/uploadFile",
-    MESSAGING: "copilots/sendMessage",
-}
+OPENED = {READING: "search/searchDocumentCatalog", WRITING: "catalog/uploadFile", MESSAGING: "copilots/sendMessage"}
 
 
 class Comparisons:

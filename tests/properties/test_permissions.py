@@ -67,7 +67,7 @@ def service(database: dict[str, str], service_process: Callable[..., ServiceProc
 
 @pytest.mark.slow
 def test_what_is_seen_is_what_the_model_says(service: ServiceProcess) -> None:
-    """The same few examples every time: the first steps on every way, quick enough for each change."""
+    """The same few examples every time: the first steps on every way."""
     profile = settings(COMMON, max_examples=4, stateful_step_count=40, derandomize=True)
     run_state_machine_as_test(lambda: Permissions(service, Counter()), settings=profile)
 

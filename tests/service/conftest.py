@@ -138,3 +138,10 @@ def service_logs() -> Iterator[io.StringIO]:
     for name, level in levels.items():
         logging.getLogger(name).setLevel(level)
     structlog.configure(**structured)
+
+
+@pytest.fixture
+def elsewhere(shared_service: RunningService) -> Iterator[RunningService]:
+    """Another organization in the shared service."""
+    with shared_service.new_organization() as organization:
+        yield organization

@@ -23,7 +23,7 @@ from tests.harness.requirements import REQUIREMENTS as SHARED
 from tests.harness.requirements import V0_REQUIREMENTS
 from tests.harness.services import RunningService, ServiceHarness
 from tests.service.directory import a_key, a_user, another_organization, done, user
-from tests.service.examples import EXAMPLES, USER_EMAIL, Example, Owner, Things
+from tests.service.examples import ABOUT_ANYONE, EXAMPLES, USER_EMAIL, Example, Owner, Things
 from tests.service.service_accounts import a_token, an_account, delete_account, enable_service_accounts
 from tests.service.service_accounts import account as account_of
 
@@ -288,9 +288,9 @@ def test_who_may_call_is_served(world: World, credential: str) -> None:
     assert {outcome_of(broken(world, operation, credential))[0] for operation in operations} <= {400, 415}
 
 
-def served(world: World, operation: str, credential: str, **members: Any) -> Outcome:
+def served(world: World, operation: str, credential: str) -> Outcome:
     """Ask, and make anew what a success has used up."""
-    outcome = outcome_of(world.send(operation, credential, **members))
+    outcome = outcome_of(world.send(operation, credential))
     anew = EXAMPLES[operation].anew
     if outcome == SUCCESS and anew is not None:
         anew(world.things_for(credential))
@@ -438,6 +438,9 @@ def test_for_another_organizations_admin_nothing_is_there(world: World, stranger
         body = example.body(things)
         response = example.send(world.http, operation, body, stranger)
         assert (operation, outcome_of(response)) == (operation, example.elsewhere or SUCCESS)
+        if operation in ABOUT_ANYONE:
+            assert '"authorized":false' in response.text
+            assert '"authorized":true' not in response.text
         sent = json.dumps(body)
         assert [one for one in things.ids() if one in response.text and one not in sent] == [], operation
     assert everything(world.service, but=own) == before

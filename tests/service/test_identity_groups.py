@@ -41,7 +41,10 @@ def test_members_are_added_and_removed_once(service: RunningService) -> None:
         assert done(service.call("admin/groups/removeMembers", members)) == {"memberCount": 0}
 
 
-def test_an_unknown_member_or_group_is_named_and_nothing_changes(service: RunningService) -> None:
+def test_an_unknown_member_or_group_is_named_and_nothing_changes(
+    service: RunningService, elsewhere: RunningService
+) -> None:
+    a_user(elsewhere, "eve@example.test")
     team, ada = a_group(service, "Team"), a_user(service, "ada@example.test")
     known = user("ada@example.test")
     strangers: list[dict[str, Any]] = [
@@ -49,6 +52,8 @@ def test_an_unknown_member_or_group_is_named_and_nothing_changes(service: Runnin
         {"type": "group", "id": NOBODY},
         {"type": "group", "id": ada["id"]},
         {"type": "serviceAccount", "id": ada["id"]},
+        user("eve@example.test"),
+        group(a_group(elsewhere, "Theirs")),
     ]
     for operation in ("admin/groups/addMembers", "admin/groups/removeMembers"):
         for stranger in strangers:

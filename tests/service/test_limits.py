@@ -114,7 +114,7 @@ def test_a_head_without_end_is_cut_off(connection: socket.socket, start: bytes) 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd", "gzip, gzip", "GZIP", "nonsense"])
 def test_a_packed_body_is_refused(module_service: RunningService, encoding: str) -> None:
-    """415, whether it is packed as it says or not: what is in a small body may be without bound. `identity` is none."""
+    """415, whether it is packed as it says or not: a small body may unpack without bound. `identity` is no encoding."""
     http, headers = module_service.http, {"Content-Type": JSON, "Content-Encoding": encoding}
     response = http.post(LIST_USERS, content=gzip.compress(b"{}"), headers=headers)
     assert code(response) == (415, "content_encoding_unsupported")
@@ -126,7 +126,7 @@ def test_a_packed_body_is_refused(module_service: RunningService, encoding: str)
 
 
 def test_trailers_are_no_headers(module_service: RunningService, connection: socket.socket) -> None:
-    """What comes after a chunked body changes nothing of the request; a credential there is none."""
+    """What comes after a chunked body changes nothing of the request; a credential there does not count."""
     chunked = "Connection: close", f"Content-Type: {JSON}", "Transfer-Encoding: chunked"
     body = b"2\r\n{}\r\n0\r\nX-Request-Id: trailer\r\nIdempotency-Key: " + b"k" * 300 + b"\r\n\r\n"
     connection.sendall(head(module_service, *chunked) + body)

@@ -69,19 +69,24 @@ def test_setting_grants_replaces_them_and_keeps_the_owner(service: RunningServic
     assert readers(service, memo) == ["ada@example.test"]
 
 
-def test_many_resources_are_set_at_once_or_not_at_all(service: RunningService) -> None:
+def test_many_resources_are_set_at_once_or_not_at_all(service: RunningService, elsewhere: RunningService) -> None:
     """Unknown resources and principals are named; equal access shares one class."""
     a_user(service, "ben@example.test")
     memos = [a_resource(service, f"memo-{number}") for number in range(20)]
     given = [grants(memo, (user("ben@example.test"), "VIEWER")) for memo in memos]
     nowhere = {"resourceId": "nowhere", "resourceType": "UPLOADED_DOCUMENT"}
+    a_user(elsewhere, "eve@example.test")
+    unknown = (user("no@example.test"), user("eve@example.test"), group(a_group(elsewhere, "Theirs")))
     refused: list[tuple[list[dict[str, Any]], tuple[int, str], str]] = [
         ([*given, grants(nowhere)], (404, "resource_not_found"), "resources.20.resource"),
         ([*given, given[0]], (400, "duplicate_resource"), "resources.20.resource"),
-        (
-            [*given[1:], grants(memos[0], (user("no@example.test"), "VIEWER"))],
-            (400, "unknown_principal"),
-            "resources.19.grants.0.principal",
+        *(
+            (
+                [*given[1:], grants(memos[0], (one, "VIEWER"))],
+                (400, "unknown_principal"),
+                "resources.19.grants.0.principal",
+            )
+            for one in unknown
         ),
     ]
     for resources, expected, field in refused:

@@ -51,10 +51,12 @@ def test_organization_wide_means_every_active_user_each_once(service: RunningSer
     one, two = (a_group(service, name, *(user(each["email"]) for each in users)) for name in ("one", "two"))
     a_group(service, "other", *map(user, emails[True]))
     memo = a_resource(service, "memo")
-    for direct in ([], [group(one), group(two), *(user(each["email"]) for each in users)]):
-        grant(service, memo, *direct, organizationWide=True)
+    everyone = [group(one), group(two), *(user(each["email"]) for each in users)]
+    for direct, wide in (([], True), (everyone, True), (everyone, False)):
+        grant(service, memo, *direct, organizationWide=wide)
         whole = readers(service, memo)
-        assert sorted(whole) == sorted([*emails[True], service.admin_email, *(["one", "two"] if direct else [])])
+        others = [service.admin_email] * wide + ["one", "two"] * bool(direct)
+        assert sorted(whole) == sorted([*emails[True], *others])
         for page_size in (1, 2, 5, 11, 12):
             assert readers(service, memo, page_size=page_size) == whole
 

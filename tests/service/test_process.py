@@ -90,7 +90,6 @@ def waiting(service: ServiceProcess, path: str, body: dict[str, str]) -> Iterato
         yield request
 
 
-@pytest.mark.slow
 def test_it_stops_cleanly_and_keeps_everything(service_process: Start) -> None:
     """SIGTERM ends the service with status 0, and its database; started again, all is there; no secret was logged.
 

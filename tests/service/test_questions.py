@@ -169,9 +169,7 @@ def test_questions_about_the_handbook_find_their_documents(service_harness: Serv
 
         def load(path: Path) -> None:
             handbook.client.catalog.upload_file(
-                path,
-                document_external_id=path.relative_to(HANDBOOK).as_posix(),
-                await_vector_store_sync=True,
+                path, document_external_id=path.relative_to(HANDBOOK).as_posix(), await_vector_store_sync=True
             )
 
         in_parallel(load, handbook_pages(share, (page for _, page in questions)))

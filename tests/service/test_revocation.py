@@ -174,10 +174,7 @@ def scene(house: RunningService) -> Iterator[Scene]:
 
 
 WAYS: dict[str, tuple[Callable[[Scene], None], Callable[[Scene], None]]] = {
-    "a grant is taken away": (
-        lambda scene: scene.grant(user(READER)),
-        lambda scene: scene.grant(),
-    ),
+    "a grant is taken away": (lambda scene: scene.grant(user(READER)), lambda scene: scene.grant()),
     "a member leaves a group inside the one that was granted": (
         lambda scene: (scene.grant(group({"id": scene.outer})), scene.member("addMembers")),
         lambda scene: scene.member("removeMembers"),

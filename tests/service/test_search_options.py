@@ -15,15 +15,7 @@ from tests.answering.asking import Library
 from tests.harness.documents import add_to_collection, add_users, create_collection, ok, uploaded
 from tests.harness.jobs import until
 from tests.harness.lazy import lazily
-from tests.harness.model_server import (
-    ModelServer,
-    fills_in,
-    fills_in_tool,
-    refuses,
-    says,
-    says_at_once,
-    serving_model,
-)
+from tests.harness.model_server import ModelServer, fills_in, fills_in_tool, refuses, says, says_at_once, serving_model
 from tests.harness.services import RunningService
 from tests.service.directory import grant
 from tests.service.test_search_collection import a_document, asked, names

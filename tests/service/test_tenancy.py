@@ -147,7 +147,7 @@ def fill(connection: psycopg.Connection[Any], table: str, organization: UUID, nu
 
 
 def owners_of(connection: psycopg.Connection[Any], table: str) -> dict[UUID, int]:
-    """How many rows of a table whom belong to."""
+    """Count the rows of a table that each organization has."""
     return dict(connection.execute(on("SELECT organization_id, count(*) FROM {} GROUP BY 1", table)).fetchall())
 
 

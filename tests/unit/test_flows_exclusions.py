@@ -42,7 +42,7 @@ def test_each_kind_is_left_out_with_its_reason(folder: Path) -> None:
 
 def test_options_change_what_is_taken(folder: Path) -> None:
     assert _taken(folder, include=("*.css", "package-lock.json")) == {
-        *("notes.md", "app.js", "Package-Lock.json", "site/main.css"),
+        *("notes.md", "app.js", "Package-Lock.json", "site/main.css")
     }
     assert _taken(folder, include=("*",), exclude=("tls/*",)) == {name for name in FILES if "tls" not in name}
     assert _taken(folder, exclude=("*.md",)) == {"app.js"}

@@ -25,10 +25,10 @@ BOUND_LATER = {"ORGANIZATION"}
 # Functions that build SQL without naming an organization, by why they may.
 WITHOUT_ORGANIZATION = {
     "a credential, or whose it is, is looked up before its organization is known": {
-        *("auth._credential_of_hash", "auth._owner_of_hash", "domains.oauth.described.find_organization"),
+        *("auth._credential_of_hash", "auth._owner_of_hash", "domains.oauth.described.find_organization")
     },
     "it locks, and reads nothing": {
-        *("identity.lock_bootstrap", "domains.files.try_lock_store", "domains.files.lock_files"),
+        *("identity.lock_bootstrap", "domains.files.try_lock_store", "domains.files.lock_files")
     },
     "a backup, or a check of the file store, is of every organization": {
         *(f"operate.backup.{name}" for name in ("files", "file_totals", "open_snapshot", "table_names", "count_rows")),
@@ -39,7 +39,7 @@ WITHOUT_ORGANIZATION = {
         "operate.backup.prepare_empty",
     },
     "a content is shared by all organizations, or no organization's": {
-        *(f"domains.files.{name}" for name in ("find_used", "mark_unused", "delete_marks", "find_due")),
+        *(f"domains.files.{name}" for name in ("find_used", "mark_unused", "delete_marks", "find_due"))
     },
     "the secret key, the store, and the database's servers are the deployment's": {
         *(f"operate.deployment.{name}" for name in ("lock_key_fingerprint", "key_fingerprint", "count_services")),
@@ -52,23 +52,23 @@ WITHOUT_ORGANIZATION = {
         "runtime.jobs.count_waiting",
     },
     "an operator names an organization, and housekeeping visits every organization, a transaction each": {
-        *("identity.list_organizations", "identity.any_organization"),
+        *("identity.list_organizations", "identity.any_organization")
     },
     "it asks which organizations have a domain, a provider or a host": {
         *(f"domains.signin.providers.{name}" for name in ("any_domain", "list_claims", "_domains")),
         "domains.oauth.described.list_allowing",
     },
     "the organization comes with its caller, or with the execution": {
-        *("operate.status._number", "operate.status._oldest", "permissions.readable_by_parameters"),
+        *("operate.status._number", "operate.status._oldest", "permissions.readable_by_parameters")
     },
 }
 # Statements that are built once without an organization, by why they may.
 BUILT_WITHOUT_ORGANIZATION = {
     "the queue is everybody's, and holds ids alone": {
-        *(f"service.runtime.jobs.queries.{name}" for name in ("_RELEASE_ALL", "_RELEASE_STALLED")),
+        *(f"service.runtime.jobs.queries.{name}" for name in ("_RELEASE_ALL", "_RELEASE_STALLED"))
     },
     "the database's servers are the deployment's": {
-        *(f"service.runtime.standbys.queries.{name}" for name in ("_POSITION", "_PROGRESS")),
+        *(f"service.runtime.standbys.queries.{name}" for name in ("_POSITION", "_PROGRESS"))
     },
     "a client, credential or domain is looked up before its organization is known": {
         *("service.domains.oauth.queries._CLIENT_OF_ID", "service.domains.scim.credentials.queries._TOKEN_OF_HASH"),

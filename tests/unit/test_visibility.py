@@ -83,7 +83,7 @@ EXCUSES = {
         "service_accounts": ["list_granted_groups"],
     },
     "it scores or shows what the legs have found, in the same transaction": {
-        "search": ["ask_found_chunks", "ask_found_documents", "score_near"],
+        "search": ["ask_found_chunks", "ask_found_documents", "score_near"]
     },
     "it is a part of statements that add the condition": {
         "agents": ["select_collection_ids"],
@@ -91,7 +91,7 @@ EXCUSES = {
         "documents": ["existing_documents"],
     },
     "it looks for, or counts, the documents that one sync keeps": {
-        "docstore.running": ["count_held", "count_listed", "in_collection"],
+        "docstore.running": ["count_held", "count_listed", "in_collection"]
     },
     "it selects from the access classes that it is given": {"access.lookups": ["resources_in"]},
     "it returns ids that a later reply is withheld by": {"conversations": ["list_documents_under"]},

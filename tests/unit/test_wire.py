@@ -143,19 +143,21 @@ REFUSED: list[tuple[type[BaseModel], dict[str, Any]]] = [
             {},
         )
     ),
-    (CreateDocumentCollectionRequest, {"collectionName": "x", "customMetadataSchema": TWICE}),
     *((UploadFileForm, {"documentExternalId": "a", part: odd}) for part, values in ODD_PARTS.items() for odd in values),
+]
+REFUSED_IN_WORDS = [
+    (CreateDocumentCollectionRequest, {"collectionName": "x", "customMetadataSchema": TWICE}, "same name"),
     # An upload can't claim the identity of a collection, an agent or a sync.
     *(
-        (UploadFileForm, {"documentExternalId": "a", "resourceId": "x", "resourceType": kind})
+        (UploadFileForm, {"documentExternalId": "a", "resourceId": "x", "resourceType": kind}, "source system")
         for kind in ("DOCUMENT_COLLECTION", "AGENT", "DOCSTORE_SYNC")
     ),
 ]
 
 
-@pytest.mark.parametrize(("model", "body"), REFUSED)
-def test_odd_requests_are_refused(model: type[BaseModel], body: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
+@pytest.mark.parametrize(("model", "body", "words"), [*((*case, "error") for case in REFUSED), *REFUSED_IN_WORDS])
+def test_odd_requests_are_refused(model: type[BaseModel], body: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
         model.model_validate(body)
 
 
