@@ -267,7 +267,7 @@ def test_a_version_that_the_old_index_waits_for_is_in_the_new_one(paused: Runnin
 
 FILL = """
     SET session_replication_role = replica;
-    CREATE TEMPORARY TABLE made AS SELECT gen_random_uuid() AS id FROM generate_series(1, 5000);
+    CREATE TEMPORARY TABLE made AS SELECT gen_random_uuid() AS id FROM generate_series(1, 20000);
     INSERT INTO resources SELECT (json_populate_record(r, json_build_object('object_id', id, 'resource_id', id))).*
     FROM made, resources r JOIN documents ON document_id = object_id;
     INSERT INTO space_documents SELECT (json_populate_record(p, json_build_object('document_id', id))).*
@@ -310,8 +310,8 @@ def test_the_swap_reads_nothing_that_has_not_changed(
 
 
 async def look_on(service: RunningService, organization: UUID, rebuild: RunningRebuild) -> int:
-    """Look for what is missing after the first 4990 entries, which is nothing; return how much that read."""
-    some = "SELECT document_id FROM space_documents WHERE space_id = :old ORDER BY document_id OFFSET 4990 LIMIT 1"
+    """Look for what is missing after the first 19,990 entries, which is nothing; return how much that read."""
+    some = "SELECT document_id FROM space_documents WHERE space_id = :old ORDER BY document_id OFFSET 19990 LIMIT 1"
     async with service.runtime.database.transaction(organization) as connection:
         after = (await connection.execute(text(some), {"old": rebuild.replaces_space_id})).scalar_one()
     async with service.runtime.database.transaction(organization) as connection:
