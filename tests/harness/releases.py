@@ -3,6 +3,7 @@
 import re
 import subprocess
 import tarfile
+import tomllib
 from io import BytesIO
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from tests.harness.processes import ServiceProcess
 
 ROOT = Path(__file__).parents[2]
-COMMIT = (ROOT / "tests/data/release-before").read_text().strip()
+COMMIT: str = tomllib.loads((ROOT / "releases.toml").read_text())["release"][-1]["commit"]
 
 
 class ServiceOfBefore(ServiceProcess):
@@ -30,7 +31,7 @@ def export_release_before(folder: Path) -> Path:
     if exported.returncode:
         told = f"the release before, {COMMIT}, is not in this clone's history: {exported.stderr.decode().strip()}."
         if _ask_git("rev-parse", "--is-shallow-repository").stdout.strip() == b"false":
-            pytest.fail(f"{told} Let tests/data/release-before name a commit of this branch's history.")
+            pytest.fail(f"{told} Let releases.toml name a commit of this branch's history.")
         pytest.skip(f"{told} `git fetch --unshallow` brings the rest of it.")
     with tarfile.open(fileobj=BytesIO(exported.stdout)) as archive:
         archive.extractall(folder, filter="data")
