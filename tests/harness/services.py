@@ -56,6 +56,7 @@ API_KEY = "svc_key_" + "test0bootstrap1key2" * 3
 BESIDE_AFTER_SECONDS = 0.6
 # To read them takes a client tens of milliseconds, and the services of tests are asked by plain HTTP.
 AUTHORITIES = ssl.create_default_context()
+CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 # A shared service has hundreds of organizations, and looks through all of them for what a crash has left.
 SWEEP_SECONDS = 3600.0
 PASSWORD_HASHER = passwords._HASHER
@@ -336,12 +337,13 @@ def starting_tasks_later() -> Generator[None]:
 
 @contextmanager
 def reading_authorities_once() -> Generator[None]:
-    """Let clients share the certificates of authorities, unless a test names others."""
-    create = default.create_ssl_context
+    """Let clients share the certificates of authorities, unless a test names others than its environment."""
+    create, named = default.create_ssl_context, [os.environ.get(name) for name in CERTIFICATES]
 
     def share(verify: Any = True, cert: Any = None, trust_env: bool = True) -> ssl.SSLContext:
-        named = cert is not None or "SSL_CERT_FILE" in os.environ or "SSL_CERT_DIR" in os.environ
-        return AUTHORITIES if verify is True and not named else create(verify, cert, trust_env)
+        if verify is True and cert is None and [os.environ.get(name) for name in CERTIFICATES] == named:
+            return AUTHORITIES
+        return create(verify, cert, trust_env)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(default, "create_ssl_context", share)
