@@ -45,9 +45,9 @@ $(LAB): requirements-lab.lock $(SETUP)
 .env: | $(SETUP)
 	@$(BIN)/python -m sample.environment .env
 
-# Three lanes. This one guards every guarantee on its main path. Four processes are right for two cores: tests wait a
-# third of their time for processes that they start and kill.
-JOBS ?= 4
+# Three lanes. This one guards every guarantee on its main path. Three processes are right for two cores: tests wait
+# for processes that they start and kill; four are no faster.
+JOBS ?= 3
 TESTS := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 test: setup
 	@$(TESTS) -m "not slow and not long" $(ARGS)
