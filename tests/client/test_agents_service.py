@@ -1,8 +1,7 @@
 """Agents of the real service by the SDK, whatever the credential, over a network that breaks."""
 
 import asyncio
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from service.domains.answering import ModelFailure
 from tests.client.conftest import Caller, MakeCaller
 from tests.client.test_reply_streams import told
 from tests.harness.cutting import Network, cutting
+from tests.harness.jobs import until
 from tests.harness.services import RunningService, ServiceHarness
 from tests.service.conversations import (
     ADA,
@@ -120,13 +120,6 @@ def _as(caller: Caller) -> dict[str, Any]:
     bearer = connection.headers.get("Authorization", "").removeprefix("Bearer ")
     credential = {"api_key": bearer} if connection.tokens is None else {"tokens": connection.tokens}
     return {"base_url": connection.base_url, **credential}
-
-
-def until(told_so_far: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not told_so_far():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 async def test_a_conversation_by_every_credential(program: Caller, person: Caller, desk: Desk) -> None:

@@ -182,10 +182,10 @@ class Remembering:
 
     async def embed(self, texts: Sequence[Tokens], *, in_background: bool) -> Rows:
         """Return a row for each text, in their order."""
-        keys = [text.tobytes() for text in texts]
-        new = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._rows}
         if not texts:
             return await self._arithmetic.embed(texts, in_background=in_background)
+        keys = [text.tobytes() for text in texts]
+        new = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._rows}
         if new:
             rows = await self._arithmetic.embed([*new.values()], in_background=in_background)
             self._rows |= zip(new, rows, strict=True)

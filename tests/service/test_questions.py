@@ -58,12 +58,8 @@ class Loaded:
 @contextmanager
 def serving(harness: ServiceHarness) -> Iterator[Loaded]:
     """A service of this module's own, and the admin's client of it."""
-    service, stack = harness.start()
-    try:
-        with carrel.Carrel(service.api_key, base_url=service.base_url) as client:
-            yield Loaded(service, client)
-    finally:
-        harness.stop(service, stack)
+    with harness.running() as service, carrel.Carrel(service.api_key, base_url=service.base_url) as client:
+        yield Loaded(service, client)
 
 
 @pytest.fixture(scope="module")
