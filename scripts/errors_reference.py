@@ -13,23 +13,27 @@ PAGE = Path(__file__).parents[1] / "docs" / "errors.md"
 # Errors that no body of v0 or v1 holds: those of pages, of OAuth, of commands beside the service, and of indexing,
 # whose reasons are in `indexing`.
 ELSEWHERE = (
-    "service.operate.audit_log.erasure",
+    "service.domains.oversight.audit_log.erasure",
     "service.index.ingestion.indexing",
-    "service.domains.oauth.account",
-    "service.domains.oauth.account_factors",
-    "service.domains.oauth.authorize",
-    "service.domains.oauth.confirming",
-    "service.domains.oauth.consents",
-    "service.domains.oauth.describing",
-    "service.domains.oauth.endpoints",
-    "service.domains.oauth.requests",
-    "service.domains.oauth.upstream",
-    "service.domains.oauth.visits",
+    "service.identity_server.oauth.account",
+    "service.identity_server.oauth.account_factors",
+    "service.identity_server.oauth.authorize",
+    "service.identity_server.oauth.confirming",
+    "service.identity_server.oauth.consents",
+    "service.identity_server.oauth.describing",
+    "service.identity_server.oauth.endpoints",
+    "service.identity_server.oauth.requests",
+    "service.identity_server.oauth.upstream",
+    "service.identity_server.oauth.visits",
     "service.web.pages",
-    "service.domains.signin",
+    "service.identity_server.signin",
 )
 # Why there is no reply of an agent: made while nobody waits, kept, and told to whoever asks.
-REPLIES = ("service.domains.answering", "service.domains.conversations.abandoned", "service.domains.conversations.jobs")
+REPLIES = (
+    "service.domains.agents.answering",
+    "service.domains.agents.conversations.abandoned",
+    "service.domains.agents.conversations.jobs",
+)
 # What those say that are put together at run time.
 SAID = {
     "invalid_filter": "Which filter names a field the collection hasn't, or which value isn't of its field's type.",

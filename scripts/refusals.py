@@ -26,8 +26,8 @@ GAP = "…"
 FORWARDED = frozenset(
     {
         ("service.text.extraction.workers", "_run"),
-        ("service.domains.conversations.reading.results", "_failure"),
-        ("service.domains.answering.replying", "_run"),
+        ("service.domains.agents.conversations.reading.results", "_failure"),
+        ("service.domains.agents.answering.replying", "_run"),
         ("service.text.embedding.exchange", "take"),
     }
 )

@@ -11,53 +11,47 @@ from fastapi import APIRouter, FastAPI
 from starlette.routing import BaseRoute
 
 from carrel.wire.common import ErrorResponse
+from service.alerting.sending.task import ALERTS, DELIVER, WORKERS, enqueue_overdue
+from service.alerting.telling import tell_left_out
 from service.domains.access import endpoints as permissions
-from service.domains.agents import endpoints as agents
-from service.domains.agents import v1_endpoints as agents_v1
-from service.domains.alerts import endpoints as alerts
-from service.domains.alerts import watching
-from service.domains.alerts.reports import begin_expired
-from service.domains.alerts.sending.task import ALERTS, DELIVER, WORKERS, enqueue_overdue
-from service.domains.alerts.telling import tell_left_out
-from service.domains.catalog import endpoints as catalog
-from service.domains.catalog import v0_endpoints as catalog_v0
-from service.domains.catalog.containers.unpacking import UNPACK
-from service.domains.collections import endpoints as collections
-from service.domains.conversations import abandoned
-from service.domains.conversations import v0_endpoints as conversations_v0
-from service.domains.conversations import v1_endpoints as conversations_v1
-from service.domains.conversations.jobs import ANSWER_TURN
-from service.domains.conversations.question_log import endpoints as question_log
-from service.domains.directory import endpoints as identity
-from service.domains.directory import me
-from service.domains.docstore import endpoints as docstore
-from service.domains.docstore.running.stuck import begin_stuck
-from service.domains.docstore.running.task import DOCSTORE, RUN_SYNC
-from service.domains.evaluation import endpoints as evaluation
-from service.domains.files.collecting import collect_seconds, collect_when_due
-from service.domains.oauth import account, account_factors, authorize, confirming, consents, invitation, upstream
-from service.domains.oauth import admin_endpoints as oauth_clients
-from service.domains.oauth import endpoints as oauth
-from service.domains.oauth import purging as oauth_purging
-from service.domains.owners import endpoints as owners
-from service.domains.providers import endpoints as providers
-from service.domains.providers import logout
-from service.domains.rebuilds import endpoints as rebuilds
-from service.domains.recognition.jobs import OCR, READ_PAGES, SWEEP_SECONDS
-from service.domains.recognition.jobs import sweep as sweep_pages
-from service.domains.scim import endpoints as scim
+from service.domains.agents.conversations import abandoned
+from service.domains.agents.conversations import v0_endpoints as conversations_v0
+from service.domains.agents.conversations import v1_endpoints as conversations_v1
+from service.domains.agents.conversations.jobs import ANSWER_TURN
+from service.domains.agents.conversations.question_log import endpoints as question_log
+from service.domains.agents.definitions import endpoints as agents
+from service.domains.agents.definitions import v1_endpoints as agents_v1
+from service.domains.agents.evaluation import endpoints as evaluation
+from service.domains.documents.catalog import endpoints as catalog
+from service.domains.documents.catalog import v0_endpoints as catalog_v0
+from service.domains.documents.catalog.containers.unpacking import UNPACK
+from service.domains.documents.collections import endpoints as collections
+from service.domains.documents.docstore import endpoints as docstore
+from service.domains.documents.docstore.running.stuck import begin_stuck
+from service.domains.documents.docstore.running.task import DOCSTORE, RUN_SYNC
+from service.domains.documents.files.collecting import collect_seconds, collect_when_due
+from service.domains.documents.rebuilds import endpoints as rebuilds
+from service.domains.documents.recognition.jobs import OCR, READ_PAGES, SWEEP_SECONDS
+from service.domains.documents.recognition.jobs import sweep as sweep_pages
+from service.domains.documents.sources import endpoints as sources
+from service.domains.oversight.alerts import endpoints as alerts
+from service.domains.oversight.alerts import watching
+from service.domains.oversight.alerts.reports import begin_expired
+from service.domains.oversight.audit_log import endpoints as audit
+from service.domains.oversight.audit_log import erasure
+from service.domains.oversight.owners import endpoints as owners
+from service.domains.oversight.status import endpoints as status
+from service.domains.people.directory import endpoints as identity
+from service.domains.people.directory import me
+from service.domains.people.scim import endpoints as scim
+from service.domains.people.service_accounts import endpoints as service_accounts
 from service.domains.search import endpoints as search
-from service.domains.service_accounts import endpoints as service_accounts
-from service.domains.sessions import endpoints as sessions
-from service.domains.sources import endpoints as sources
+from service.identity_server import interface as identity_server
 from service.index.ingestion.feeding import keep_indexing
 from service.index.ingestion.sweeper import fold_all, sweep
 from service.index.rebuilds.running import rebuild_all
 from service.mcp import endpoint as mcp
-from service.operate.audit_log import endpoints as audit
-from service.operate.audit_log import erasure
 from service.operate.startup import open_runtime
-from service.operate.status import endpoints as status
 from service.platform import errors
 from service.platform.disk import LOOK_SECONDS
 from service.platform.files import UNTOUCHED_SECONDS
@@ -80,14 +74,12 @@ DOMAINS = (
     owners,
     service_accounts,
     scim,
-    sessions,
-    providers,
     permissions,
     audit,
     catalog,
     collections,
     search,
-    oauth_clients,
+    *identity_server.ADMIN_ENDPOINTS,
     agents,
     question_log,
     docstore,
@@ -132,18 +124,7 @@ def routes() -> Sequence[BaseRoute]:
     for prefix, domains in ((V0_PREFIX, (*DOMAINS, *V0_DOMAINS)), (V1_PREFIX, (*DOMAINS, *V1_DOMAINS))):
         for domain in domains:
             router.include_router(domain.router, prefix=prefix, responses=ERRORS)
-    for module in (
-        oauth,
-        authorize,
-        upstream,
-        logout,
-        consents,
-        account,
-        account_factors,
-        confirming,
-        invitation,
-        pages,
-    ):
+    for module in (*identity_server.PAGES, pages):
         router.include_router(module.router)
     router.include_router(scim.scim_router)
     router.include_router(mcp.router)
@@ -174,7 +155,8 @@ def _keep_tasks(runtime: Runtime) -> None:
     repeat("statistics", partial(fold_all, database), every=settings.sweep_seconds)
     repeat("rebuilds", partial(rebuild_all, indexer, disk), every=settings.sweep_seconds)
     repeat("idempotency-keys", partial(purging.purge, beside), every=purging.EVERY_SECONDS)
-    repeat("oauth-tokens", partial(oauth_purging.purge, beside), every=oauth_purging.EVERY_SECONDS)
+    tokens = identity_server.token_purging
+    repeat("oauth-tokens", partial(tokens.purge, beside), every=tokens.EVERY_SECONDS)
     remove = partial(remove_leftovers, settings.uploads_dir, untouched_seconds=UNTOUCHED_SECONDS)
     repeat("broken-off-uploads", partial(asyncio.to_thread, remove), every=UNTOUCHED_SECONDS / 24)
     repeat("files", partial(collect_when_due, beside), every=collect_seconds(settings))

@@ -14,12 +14,12 @@ from carrel.wire.fields import Label
 from carrel.wire.messages import SEND_AGENT_MESSAGE, CompletedJob, FailedJob, MessageText
 from service.auth.authorization import authorize
 from service.auth.callers import Caller
-from service.domains.agents.deploying import list_deployed_agents
-from service.domains.agents.service import get_deployed_agent
-from service.domains.conversations.messages import BegunTurn, begin_turn
-from service.domains.conversations.models import Message
-from service.domains.conversations.reading.jobs import job_of, see_job
-from service.domains.conversations.waiting import RETRY_SECONDS, wait_until_done
+from service.domains.agents.conversations.messages import BegunTurn, begin_turn
+from service.domains.agents.conversations.models import Message
+from service.domains.agents.conversations.reading.jobs import job_of, see_job
+from service.domains.agents.conversations.waiting import RETRY_SECONDS, wait_until_done
+from service.domains.agents.definitions.deploying import list_deployed_agents
+from service.domains.agents.definitions.service import get_deployed_agent
 from service.mcp.calls import Call
 from service.mcp.documents import DATA_ALONE, url_of
 from service.mcp.tools import Arguments, Result, Tool

@@ -12,8 +12,8 @@ from carrel.wire.search import (
     CatalogSearchOptions,
     SearchDocumentCatalogRequest,
 )
-from service.domains.documents.queries import StoredText
-from service.domains.documents.texts import MOST_CHARACTERS, TextPart, read_text, unpack_text
+from service.domains.documents.stored.queries import StoredText
+from service.domains.documents.stored.texts import MOST_CHARACTERS, TextPart, read_text, unpack_text
 from service.domains.search import service
 from service.mcp.calls import Call
 from service.mcp.tools import Arguments, Result, Tool

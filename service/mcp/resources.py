@@ -5,8 +5,8 @@ from uuid import UUID
 from mcp_types import ListResourcesResult, ReadResourceResult, Resource, ResourceTemplate, TextResourceContents
 
 from carrel.wire.catalog import GET_DOCUMENT, LIST_DOCUMENTS, Document, ListDocumentsRequest
-from service.domains.catalog.documents import list_documents
-from service.domains.documents.rights import unknown_document
+from service.domains.documents.catalog.documents import list_documents
+from service.domains.documents.stored.rights import unknown_document
 from service.mcp.calls import Call
 from service.mcp.documents import SCHEME, open_document, uri_of
 

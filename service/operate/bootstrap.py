@@ -4,7 +4,7 @@ from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.fields import normal_email
-from service.domains.directory.organizations import create_organization
+from service.domains.people.directory.organizations import create_organization
 from service.identity import queries
 from service.identity.passwords import hash_password
 from service.platform import secrets

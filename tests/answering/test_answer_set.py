@@ -13,8 +13,8 @@ from statistics import fmean
 import pytest
 
 from carrel.evaluation import find_unsaid
-from service.domains.answering import Reply
-from service.domains.evaluation.runs.grounding import measure_groundedness
+from service.domains.agents.answering import Reply
+from service.domains.agents.evaluation.runs.grounding import measure_groundedness
 from tests.answering.asking import Library, a_library
 from tests.answering.test_organization import NAMES, loaded
 from tests.harness.services import ServiceHarness

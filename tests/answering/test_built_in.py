@@ -2,8 +2,8 @@
 
 import pytest
 
-from service.domains.answering import BUILT_IN, Exchange, Reply
-from service.domains.answering.phrases import PHRASES
+from service.domains.agents.answering import BUILT_IN, Exchange, Reply
+from service.domains.agents.answering.phrases import PHRASES
 from tests.answering.asking import NOTHING_ANSWERS, Library, a_library
 from tests.harness.documents import add_to_collection, create_collection, ok
 from tests.harness.services import RunningService

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from service.domains.answering import Exchange, ModelFailure
-from service.domains.answering.citations import CITATION_DROPPED
+from service.domains.agents.answering import Exchange, ModelFailure
+from service.domains.agents.answering.citations import CITATION_DROPPED
 from service.platform.errors import Forbidden
 from tests.answering.asking import Library, a_library
 from tests.harness.lazy import lazily
@@ -29,7 +29,7 @@ from tests.harness.model_server import (
 )
 from tests.harness.services import RunningService, ServiceHarness
 
-agent, replying = lazily("service.domains.answering.agent"), lazily("service.domains.answering.replying")
+agent, replying = lazily("service.domains.agents.answering.agent"), lazily("service.domains.agents.answering.replying")
 LEAVE = "# Leave\n\nEveryone has 27 days of annual leave. Ask the office in Harwell for more."
 SEARCH = calls("search_passages", query="annual leave")
 
@@ -46,7 +46,7 @@ def leave(service_harness: ServiceHarness, endpoint: ModelServer) -> Iterator[Li
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Retries don't wait."""
-    monkeypatch.setattr("service.domains.answering.retrying.FIRST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("service.domains.agents.answering.retrying.FIRST_PAUSE_SECONDS", 0.0)
 
 
 @contextmanager

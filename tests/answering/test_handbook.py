@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from service.domains.answering import Reply
+from service.domains.agents.answering import Reply
 from tests.answering.asking import ADMIN, NOTHING_ANSWERS, Library, a_library
 from tests.harness.documents import ok
 from tests.harness.services import ServiceHarness

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from service.domains.answering import ModelFailure, Reply
-from service.domains.answering.citations import CITATION_DROPPED, NUMBER_DROPPED
-from service.domains.answering.links import IMAGE_REMOVED, LINK_REMOVED
+from service.domains.agents.answering import ModelFailure, Reply
+from service.domains.agents.answering.citations import CITATION_DROPPED, NUMBER_DROPPED
+from service.domains.agents.answering.links import IMAGE_REMOVED, LINK_REMOVED
 from tests.answering.asking import Library, a_library
 from tests.harness.documents import list_documents
 from tests.harness.model_server import Answer, ModelServer, calls, passages_in, says

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from app.auth import container
-from service.domains.answering import ModelFailure
+from service.domains.agents.answering import ModelFailure
 from tests.app.conftest import House
 from tests.app.pages import HOSTILE, NOTHING, NOWHERE, Page
 from tests.service.conversations import SECONDS, Desk, Script, a_desk, a_reply, passage
@@ -79,10 +79,10 @@ def guest(house: House) -> Visit:
 @pytest.fixture
 def script(house: House, monkeypatch: pytest.MonkeyPatch) -> Iterator[Script]:
     """The model, as the test has it; whatever it wasn't told to end fails in the end."""
-    monkeypatch.setattr("service.domains.conversations.drafts.PAUSE_SECONDS", 0)
-    monkeypatch.setattr("service.domains.conversations.streaming.LOOK_SECONDS", 0.02)
+    monkeypatch.setattr("service.domains.agents.conversations.drafts.PAUSE_SECONDS", 0)
+    monkeypatch.setattr("service.domains.agents.conversations.streaming.LOOK_SECONDS", 0.02)
     script = Script(house.service)
-    monkeypatch.setattr("service.domains.answering.answer", script)
+    monkeypatch.setattr("service.domains.agents.answering.answer", script)
     yield script
     for number, scene in enumerate(script.scenes):
         if not scene.ended.done():

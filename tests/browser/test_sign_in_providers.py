@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from service.domains.signin.providers import binding
+from service.identity_server.signin.providers import binding
 from service.platform.addresses import name_loopback
 from tests.browser.people import window
 from tests.harness.node import install_programs

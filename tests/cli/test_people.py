@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.domains.owners import transferring
+from service.domains.oversight.owners import transferring
 from tests.cli.conftest import Run, ran
 from tests.harness.documents import ok, upload
 from tests.harness.services import ADMIN_EMAIL, RunningService

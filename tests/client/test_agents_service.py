@@ -10,7 +10,7 @@ import pytest
 
 from carrel import AsyncCarrel, Reply, TextDelta, errors
 from carrel.wire.messages import RunningJob
-from service.domains.answering import ModelFailure
+from service.domains.agents.answering import ModelFailure
 from tests.client.conftest import Caller, MakeCaller
 from tests.client.test_reply_streams import told
 from tests.harness.cutting import Network, cutting
@@ -60,10 +60,10 @@ def desk(standing: Standing, request: pytest.FixtureRequest) -> Desk:
 @pytest.fixture
 def script(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Script:
     """The model, as the test has it; what it tells is written at once, and watched for often."""
-    monkeypatch.setattr("service.domains.conversations.drafts.PAUSE_SECONDS", 0)
-    monkeypatch.setattr("service.domains.conversations.streaming.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("service.domains.agents.conversations.drafts.PAUSE_SECONDS", 0)
+    monkeypatch.setattr("service.domains.agents.conversations.streaming.LOOK_SECONDS", 0.01)
     script = Script(desk.service)
-    monkeypatch.setattr("service.domains.answering.answer", script)
+    monkeypatch.setattr("service.domains.agents.answering.answer", script)
     return script
 
 

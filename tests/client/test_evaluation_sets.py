@@ -9,7 +9,7 @@ from carrel import Carrel, InvalidArgumentError, NotFoundError, ReplyFailedError
 from carrel.drafts import copy_agent, lend_draft
 from carrel.wire.evaluation import EvaluationCase
 from carrel.wire.evaluation_runs import KeptResult
-from service.domains.evaluation.runs import replies
+from service.domains.agents.evaluation.runs import replies
 from tests.harness.documents import uploaded
 from tests.harness.services import ADMIN_EMAIL, RunningService
 from tests.service.conversations import a_desk

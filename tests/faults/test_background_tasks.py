@@ -19,12 +19,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from structlog.testing import capture_logs
 
 import service as package
-from service.domains.conversations.abandoned import expire_turns
-from service.domains.oauth import purging as oauth_purging
+from service.domains.agents.conversations.abandoned import expire_turns
+from service.domains.oversight.audit_log.erasure import erase_before
 from service.identity.queries import organization_ids
+from service.identity_server.oauth import purging as oauth_purging
 from service.index.ingestion.sweeper import release_claims
 from service.main import AGENTS, ALERTS, DOCSTORE, UNPACK
-from service.operate.audit_log.erasure import erase_before
 from service.platform.background import Background, for_each_organization, run_every
 from service.platform.disk import FileSystem
 from service.runtime import Runtime
@@ -50,10 +50,10 @@ OWN_TASKS = {
     "text/embedding/exchange.py": "an answer, or a connection that begins, in a process that is started again whole",
     "index/ingestion/indexer.py": "the indexing of a document, found again by the sweeper",
     "web/listener.py": "a connection that begins",
-    "domains/catalog/waiting.py": "the wait of a request for an index, ended with it",
+    "domains/documents/catalog/waiting.py": "the wait of a request for an index, ended with it",
 }
 ONE_OFF_WORK = {
-    "domains/rebuilds/service.py": "a rebuild's first step, found again by the next look",
+    "domains/documents/rebuilds/service.py": "a rebuild's first step, found again by the next look",
     "operate/startup.py": "warming up, which the first file would do as well",
 }
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from service.domains.files import queries
-from service.domains.files.collecting import collect_files, collect_when_due
+from service.domains.documents.files import queries
+from service.domains.documents.files.collecting import collect_files, collect_when_due
 from service.operate.backup.queries import open_snapshot
 from service.operate.backup.restoring import verify
 from service.operate.commands import run

@@ -16,8 +16,8 @@ from typing import Any
 import httpx
 import pytest
 
-from service.domains.docstore.mongodb import PAGE_DOCUMENTS
-from service.domains.docstore.values import SourceId
+from service.domains.documents.docstore.mongodb import PAGE_DOCUMENTS
+from service.domains.documents.docstore.values import SourceId
 from service.platform.postgres.server import SUPERUSER
 from tests.faults.loading import cheap_service
 from tests.faults.points import KILLS, MANY_DOCUMENTS, kill_database, kill_service, share_points

@@ -17,7 +17,7 @@ import pytest
 import uvicorn
 from fastapi import FastAPI, Request
 
-from service.domains.docstore.running import applying
+from service.domains.documents.docstore.running import applying
 from service.platform import errors
 from service.platform.files import UNTOUCHED_SECONDS
 from service.web import multipart

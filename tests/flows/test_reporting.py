@@ -20,7 +20,7 @@ from flows.operations.ledger.registry import KnownSource, list_sources, mark_ign
 from flows.operations.ledger.rows import ItemMark
 from flows.operations.reporting import report, report_ledgers
 from flows.operations.sources.documents import Problem
-from service.domains.sources import service as rules
+from service.domains.documents.sources import service as rules
 from tests.flows.processes import CARREL, running, until
 from tests.flows.sources import Source
 from tests.harness.proxy import Proxy, faulty

@@ -23,7 +23,7 @@ from httpx._transports import default
 from pydantic import SecretStr
 from sqlalchemy.engine import URL
 
-from service.domains.directory.organizations import create_organization
+from service.domains.people.directory.organizations import create_organization
 from service.identity import passwords
 from service.operate.bootstrap import bootstrap
 from service.operate.startup import open_extractor

@@ -10,9 +10,9 @@ from uuid import UUID
 import pytest
 from pydantic import SecretStr
 
-from service.domains.oauth import purging
-from service.domains.signin import provider
 from service.identity.passwords import hash_password
+from service.identity_server.oauth import purging
+from service.identity_server.signin import provider
 from service.platform import kept
 from service.platform.clock import Clock
 from tests.harness.services import ADMIN_PASSWORD, SWEEP_SECONDS, RunningService, ServiceHarness

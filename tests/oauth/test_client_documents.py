@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from service.domains.oauth import client_documents
-from service.domains.oauth.client_documents import Unreadable, fetch_document, host_of
+from service.identity_server.oauth import client_documents
+from service.identity_server.oauth.client_documents import Unreadable, fetch_document, host_of
 from service.platform import kept
 from service.platform.errors import Unauthenticated
 from tests.harness.services import RunningService, ServiceHarness

@@ -8,7 +8,7 @@ import pytest
 from joserfc import jws
 from joserfc.jwk import RSAKey
 
-from service.domains.signin.id_tokens import Expected, NotVouched, Subject, subject_of
+from service.identity_server.signin.id_tokens import Expected, NotVouched, Subject, subject_of
 from tests.oauth.provider import CLIENT_ID, OpenIdProvider
 
 KEY, OTHER_KEY = (RSAKey.generate_key(2048, {"kid": "one"}) for _ in range(2))

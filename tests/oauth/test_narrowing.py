@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from service.domains.oauth import authorize
-from service.domains.oauth.authorize import MOST_COLLECTIONS as MOST_OFFERED
+from service.identity_server.oauth import authorize
+from service.identity_server.oauth.authorize import MOST_COLLECTIONS as MOST_OFFERED
 from tests.harness.documents import add_to_collection, ok, uploaded
 from tests.harness.services import RunningService
 from tests.oauth.flow import EVERY_SCOPE, App, Page, Person, Pkce, an_mcp_client, call_mcp, sent_back

@@ -11,9 +11,9 @@ import cbor2
 import httpx
 import pytest
 
-from service.domains.oauth import account_factors
-from service.domains.signin.factors import service as factors
-from service.domains.signin.sessions import SignedIn
+from service.identity_server.oauth import account_factors
+from service.identity_server.signin.factors import service as factors
+from service.identity_server.signin.sessions import SignedIn
 from service.platform.base64url import encode
 from tests.harness.services import RunningService, ServiceHarness
 from tests.oauth.authenticator import EXTENDED, PRESENT, SYNCED, VERIFIED, Authenticator

@@ -13,7 +13,7 @@ import pytest
 from joserfc.jwk import RSAKey
 from pydantic import SecretStr, ValidationError
 
-from service.domains.signin import provider as upstream
+from service.identity_server.signin import provider as upstream
 from tests.harness.services import RunningService, ServiceHarness, settings_for_test
 from tests.oauth.flow import (
     App,

@@ -9,7 +9,7 @@ from uuid import UUID
 import httpx
 
 from carrel.wire.scopes import ApiScope
-from service.domains.directory.organizations import create_organization
+from service.domains.people.directory.organizations import create_organization
 from service.platform.database import Database
 from service.platform.identifiers import document_id_for, uuid7
 from service.platform.secrets import API_KEY, MCP_ACCESS_TOKEN, mint

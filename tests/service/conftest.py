@@ -45,10 +45,10 @@ def visitor(desk: Desk) -> Visitor:
 @pytest.fixture
 def script(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Script:
     """The model, as the test has it; what it tells is written at once, and watched for often."""
-    monkeypatch.setattr("service.domains.conversations.drafts.PAUSE_SECONDS", 0)
-    monkeypatch.setattr("service.domains.conversations.streaming.LOOK_SECONDS", 0.02)
+    monkeypatch.setattr("service.domains.agents.conversations.drafts.PAUSE_SECONDS", 0)
+    monkeypatch.setattr("service.domains.agents.conversations.streaming.LOOK_SECONDS", 0.02)
     script = Script(desk.service)
-    monkeypatch.setattr("service.domains.answering.answer", script)
+    monkeypatch.setattr("service.domains.agents.answering.answer", script)
     return script
 
 
@@ -91,7 +91,7 @@ def paused(
     rebuilding_service: RunningService, embeddings: EmbeddingsEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[RunningService]:
     """A new organization whose rebuilds take no step of themselves, and of which none runs on afterwards."""
-    monkeypatch.setattr("service.domains.rebuilds.service._run_now", AsyncMock())
+    monkeypatch.setattr("service.domains.documents.rebuilds.service._run_now", AsyncMock())
     with rebuilding_service.new_organization() as organization:
         yield organization
         embeddings.behave()
@@ -119,7 +119,7 @@ def race(monkeypatch: pytest.MonkeyPatch) -> Iterator[Race]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A document database that can't be reached is asked once."""
-    monkeypatch.setattr("service.domains.docstore.asking.MOST_ATTEMPTS", 1)
+    monkeypatch.setattr("service.domains.documents.docstore.asking.MOST_ATTEMPTS", 1)
 
 
 @pytest.fixture

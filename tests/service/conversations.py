@@ -14,8 +14,8 @@ from uuid import UUID
 
 import httpx
 
-from service.domains.answering import Assignment, Citation, Passage, Progress, Reply
-from service.domains.oauth import queries as oauth
+from service.domains.agents.answering import Assignment, Citation, Passage, Progress, Reply
+from service.identity_server.oauth import queries as oauth
 from service.platform.identifiers import uuid7
 from service.platform.secrets import ACCESS_TOKEN, REFRESH_TOKEN, mint
 from service.runtime import Runtime

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import httpx
 
-from service.domains.directory.organizations import create_organization
+from service.domains.people.directory.organizations import create_organization
 from service.permissions.service import Access, register_resource
 from service.platform.identifiers import uuid7
 from service.platform.secrets import API_KEY, mint

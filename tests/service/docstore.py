@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from service.domains.docstore.values import SourceId
+from service.domains.documents.docstore.values import SourceId
 from tests.harness.mongo.processes import MongoServer
 from tests.harness.services import RunningService
 from tests.service.directory import done, walk

@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from service.auth.callers import acting_for, authenticate
-from service.domains.agents.service import StoredAgent, get_deployed_agent
+from service.domains.agents.definitions.service import StoredAgent, get_deployed_agent
 from tests.harness.documents import add_to_collection, add_users, create_collection, get_document, ok, uploaded
 from tests.harness.services import RunningService
 from tests.service.agents import Agent, an_agent, at_once, deploy

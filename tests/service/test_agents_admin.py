@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
-from service.domains.agents import queries
-from service.domains.answering.providers import BUILT_IN
+from service.domains.agents.answering.providers import BUILT_IN
+from service.domains.agents.definitions import queries
 from service.platform.identifiers import uuid7
 from tests.harness.documents import create_collection
 from tests.harness.services import RunningService

@@ -11,10 +11,10 @@ from uuid import uuid4
 import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from service.domains.alerts.reports import begin_expired
-from service.domains.alerts.sending.task import enqueue_overdue
-from service.domains.alerts.telling import tell_left_out
-from service.domains.docstore.running.stuck import begin_stuck
+from service.alerting.sending.task import enqueue_overdue
+from service.alerting.telling import tell_left_out
+from service.domains.documents.docstore.running.stuck import begin_stuck
+from service.domains.oversight.alerts.reports import begin_expired
 from tests.harness.documents import create_collection
 from tests.harness.jobs import until
 from tests.harness.receivers import Mailbox, Receiver, mail_server, receiving
@@ -31,7 +31,7 @@ NOW = datetime.now(UTC)
 @pytest.fixture
 def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
     """A server to post to; what fails is tried again at once, three times."""
-    monkeypatch.setattr("service.domains.alerts.sending.task.PAUSES", (timedelta(0),) * 3)
+    monkeypatch.setattr("service.alerting.sending.task.PAUSES", (timedelta(0),) * 3)
     with receiving() as receiver:
         yield receiver
 
@@ -189,7 +189,7 @@ def test_a_delivery_without_a_job_gets_another_one(
     service: RunningService, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its job is gone, as after a long outage of the database: it is attempted again once an hour late, not before."""
-    monkeypatch.setattr("service.domains.alerts.sending.task.PAUSES", (timedelta(days=1),) * 3)
+    monkeypatch.setattr("service.alerting.sending.task.PAUSES", (timedelta(days=1),) * 3)
     receiver.answers[:] = [500]
     a_rule(service, webhookUrl=receiver.url)
     report(service, "FAILED")
@@ -294,7 +294,7 @@ def test_a_run_that_reports_no_more_is_lost(service: RunningService) -> None:
 
 
 def test_reports_are_bounded(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.domains.alerts.reports.MOST_LEASES", 2)
+    monkeypatch.setattr("service.domains.oversight.alerts.reports.MOST_LEASES", 2)
     for subject in ("one", "two"):
         report(service, "RUNNING", subject=subject, runId=str(uuid4()))
     third = {"runId": str(uuid4()), "subject": "three", "flow": "x", "source": "/srv/3", "outcome": "RUNNING"}
@@ -320,7 +320,7 @@ def test_a_rule_sends_so_much_an_hour(
     service: RunningService, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Then one message says how many were left out, once the hour is over; other rules go on, and all is listed."""
-    monkeypatch.setattr("service.domains.alerts.sending.queries.MOST_MESSAGES", 2)
+    monkeypatch.setattr("service.alerting.sending.queries.MOST_MESSAGES", 2)
     rule = a_rule(service, webhookUrl=receiver.url)
     for number in range(5):
         report(service, "FAILED", subject=str(number))

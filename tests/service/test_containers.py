@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from service.domains.catalog.containers import queries, unpacking
-from service.domains.catalog.saved import SavedUpload
+from service.domains.documents.catalog.containers import queries, unpacking
+from service.domains.documents.catalog.saved import SavedUpload
 from service.platform.errors import InsufficientStorage
 from service.platform.identifiers import document_id_for
 from service.text.extraction import ContainedFile, UnreadableFile

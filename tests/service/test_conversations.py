@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from service.domains.answering import ModelFailure
-from service.operate.audit_log import erasure
+from service.domains.agents.answering import ModelFailure
+from service.domains.oversight.audit_log import erasure
 from service.platform.identifiers import uuid7
 from tests.harness.jobs import until
 from tests.harness.services import RunningService

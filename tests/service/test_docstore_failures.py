@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from service.domains.docstore.running import task
+from service.domains.documents.docstore.running import task
 from service.platform.errors import InsufficientStorage
 from service.platform.files import FileStore
 from service.runtime.jobs import running

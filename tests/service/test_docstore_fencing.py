@@ -12,10 +12,10 @@ from sqlalchemy import text
 
 from carrel.wire.docstore import DocstoreConfig
 from carrel.wire.oversight import StorageLevel
-from service.domains.docstore.mongodb import open_mongodb
-from service.domains.docstore.running import applying, queries
-from service.domains.docstore.running.run import OvertakenError, Run
-from service.domains.docstore.sources import Page, Source
+from service.domains.documents.docstore.mongodb import open_mongodb
+from service.domains.documents.docstore.running import applying, queries
+from service.domains.documents.docstore.running.run import OvertakenError, Run
+from service.domains.documents.docstore.sources import Page, Source
 from service.platform.disk import FileSystem
 from service.platform.networks import AllowedHosts
 from tests.service.directory import done, on_rows, organization_id

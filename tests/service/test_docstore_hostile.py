@@ -17,12 +17,12 @@ from pymongo.errors import AutoReconnect, OperationFailure
 from pymongo.hello import Hello
 
 from carrel.wire.docstore import DocstoreConfig
-from service.domains.docstore.addresses import Egress
-from service.domains.docstore.announcements import MOST_ITERATIONS, MOST_MEMBERS
-from service.domains.docstore.asking import SourceClient
-from service.domains.docstore.mongodb import PAGE_DOCUMENTS, MongoSource, open_mongodb
-from service.domains.docstore.sources import SourceError
-from service.domains.docstore.values import SourceId
+from service.domains.documents.docstore.addresses import Egress
+from service.domains.documents.docstore.announcements import MOST_ITERATIONS, MOST_MEMBERS
+from service.domains.documents.docstore.asking import SourceClient
+from service.domains.documents.docstore.mongodb import PAGE_DOCUMENTS, MongoSource, open_mongodb
+from service.domains.documents.docstore.sources import SourceError
+from service.domains.documents.docstore.values import SourceId
 from service.platform.networks import AddressDenied, AllowedHosts
 from tests.harness.mongo import server as protocol
 from tests.service.docstore import DATED, a_thing

@@ -20,10 +20,10 @@ from bson import Binary, Decimal128, Int64, ObjectId
 from pydantic import SecretStr
 
 from carrel.wire.docstore import DocstoreConfig
-from service.domains.docstore import mongodb
-from service.domains.docstore.mongodb import MongoSource, open_mongodb
-from service.domains.docstore.sources import Position, SourceDocument, SourceError
-from service.domains.docstore.values import SourceId
+from service.domains.documents.docstore import mongodb
+from service.domains.documents.docstore.mongodb import MongoSource, open_mongodb
+from service.domains.documents.docstore.sources import Position, SourceDocument, SourceError
+from service.domains.documents.docstore.values import SourceId
 from service.platform.networks import AllowedHosts
 from tests.harness.mongo import processes
 from tests.harness.mongo.processes import MongoServer

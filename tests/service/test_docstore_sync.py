@@ -210,7 +210,7 @@ def test_what_was_removed_by_hand_comes_back(syncing: Syncing) -> None:
 
 
 def test_a_run_that_fails_says_why_and_goes_on_later(syncing: Syncing, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.domains.docstore.mongodb.PAGE_DOCUMENTS", 20)
+    monkeypatch.setattr("service.domains.documents.docstore.mongodb.PAGE_DOCUMENTS", 20)
     things = syncing.filled(22)
     things.insert_one(a_thing(0, _id="thing", title=None))
     syncing.mongo.misbehave(find_code=50, find_after=4, find_times=1)

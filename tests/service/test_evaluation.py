@@ -6,9 +6,9 @@ from typing import Any
 import httpx
 import pytest
 
-from service.domains.answering.providers import BUILT_IN
-from service.domains.evaluation import service as rules
-from service.domains.evaluation.runs import service as runs
+from service.domains.agents.answering.providers import BUILT_IN
+from service.domains.agents.evaluation import service as rules
+from service.domains.agents.evaluation.runs import service as runs
 from service.platform.identifiers import uuid7
 from tests.harness.documents import create_collection
 from tests.harness.services import ADMIN_EMAIL, RunningService

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from service.domains.answering import ModelFailure, Reply
+from service.domains.agents.answering import ModelFailure, Reply
 from service.platform.identifiers import uuid7
 from tests.harness.jobs import until
 from tests.service.conversations import (
@@ -253,13 +253,15 @@ def test_a_caller_that_gives_up_leaves_the_turn_to_finish(desk: Desk, script: Sc
 
 def test_who_waits_too_long_is_told_how_to_go_on(desk: Desk, script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
     """503 with Retry-After; the reply is still made, and the same key waits for it."""
-    monkeypatch.setattr("service.domains.conversations.waiting.QUEUE_SECONDS", -desk.service.settings.model_seconds)
+    monkeypatch.setattr(
+        "service.domains.agents.conversations.waiting.QUEUE_SECONDS", -desk.service.settings.model_seconds
+    )
     headers = {"Idempotency-Key": "once"}
     late = desk.send("One", headers=headers)
     assert code(late) == (503, "reply_delayed")
     assert int(late.headers["Retry-After"]) > 0
     monkeypatch.undo()
-    monkeypatch.setattr("service.domains.answering.answer", script)
+    monkeypatch.setattr("service.domains.agents.answering.answer", script)
     second = answered(script, lambda: desk.ask("One", headers=headers), a_reply("Done"))
     assert second["response"]["message"] == "Done"
     assert len(turns(desk)) == 1

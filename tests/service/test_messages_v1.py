@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from service.domains.answering import ModelFailure
-from service.domains.conversations.abandoned import expire_turns
-from service.domains.conversations.drafts import Superseded
-from service.domains.conversations.jobs import answer_turn
+from service.domains.agents.answering import ModelFailure
+from service.domains.agents.conversations.abandoned import expire_turns
+from service.domains.agents.conversations.drafts import Superseded
+from service.domains.agents.conversations.jobs import answer_turn
 from service.platform.identifiers import uuid7
 from tests.oauth.flow import v1
 from tests.service.conversations import (
@@ -250,7 +250,7 @@ def test_progress_is_not_written_all_the_time(
     """What comes right after something was written waits for what comes next; the end has it all."""
     job_id = done(visitor.send())["jobId"]
     script.tell("One")
-    monkeypatch.setattr("service.domains.conversations.drafts.PAUSE_SECONDS", 3600)
+    monkeypatch.setattr("service.domains.agents.conversations.drafts.PAUSE_SECONDS", 3600)
     script.tell("One, two")
     assert visitor.fetch(job_id)["partialText"] == "One"
     script.end(a_reply("One, two, three"))

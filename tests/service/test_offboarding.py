@@ -5,7 +5,7 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from service.domains.owners import offboarding, transferring
+from service.domains.oversight.owners import offboarding, transferring
 from tests.harness.documents import create_collection, uploaded
 from tests.harness.services import RunningService
 from tests.oauth.flow import an_app

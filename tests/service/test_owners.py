@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from service.domains.owners import transferring
+from service.domains.oversight.owners import transferring
 from service.permissions.service import Access, register_resource
 from service.platform.identifiers import uuid7
 from tests.harness.documents import create_collection, ok, upload, uploaded

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from service.domains.answering import ModelFailure
-from service.domains.conversations.question_log import queries
-from service.operate.audit_log import erasure
+from service.domains.agents.answering import ModelFailure
+from service.domains.agents.conversations.question_log import queries
+from service.domains.oversight.audit_log import erasure
 from service.platform.identifiers import uuid7
 from tests.harness.services import RunningService
 from tests.service.agents import an_agent

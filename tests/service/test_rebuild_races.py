@@ -9,9 +9,9 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.domains.answering import retrieval
-from service.domains.catalog import uploads
-from service.domains.rebuilds import service as rules
+from service.domains.agents.answering import retrieval
+from service.domains.documents.catalog import uploads
+from service.domains.documents.rebuilds import service as rules
 from service.domains.search import queries as search_queries
 from service.domains.search.searching import Search
 from service.index.ingestion import indexing, writing

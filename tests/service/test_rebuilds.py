@@ -271,7 +271,7 @@ def test_a_rebuild_is_the_newest_whatever_a_replicas_clock_says(shelf: Shelf, mo
     shelf.start()
     shelf.finish()
     small = UUID(int=organization_id(shelf.service).int >> 64)
-    monkeypatch.setattr("service.domains.rebuilds.service.uuid7", lambda: small)
+    monkeypatch.setattr("service.domains.documents.rebuilds.service.uuid7", lambda: small)
     again = shelf.start(LOCAL)
     assert (again["status"], again["embeddingsModel"]) == ("RUNNING", LOCAL)
     assert shelf.finish()["embeddingsModel"] == LOCAL

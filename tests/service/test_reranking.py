@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from carrel.wire.agents import AgentRetrieval
-from service.domains.answering.retrieval import Lookup, retrieve
+from service.domains.agents.answering.retrieval import Lookup, retrieve
 from service.domains.search.reranking import CANDIDATES
 from tests.answering.asking import Library, share
 from tests.harness.documents import add_to_collection, add_users, create_collection, ok, uploaded

@@ -13,7 +13,7 @@ import pytest
 
 from carrel.wire.catalog import Document, GetDocumentResponse
 from carrel.wire.places import PassagePlace, describe_place
-from service.domains.recognition.jobs import read_pages, sweep
+from service.domains.documents.recognition.jobs import read_pages, sweep
 from service.text.extraction.blocks import Block
 from service.text.recognition import PageReader
 from tests import made_files

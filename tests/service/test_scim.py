@@ -24,7 +24,7 @@ def test_a_checker_that_nobody_here_wrote_finds_no_error(
     from scim2_client.engines.httpx2 import SyncSCIMClient  # noqa: PLC0415
     from scim2_tester import Status, check_server  # noqa: PLC0415
 
-    from service.domains.scim.models import User, describe_provider  # noqa: PLC0415
+    from service.domains.people.scim.models import User, describe_provider  # noqa: PLC0415
 
     addresses = [f"{number}@example.test" for number in range(100_000)]
     monkeypatch.setattr(User.model_fields["user_name"], "examples", addresses)
@@ -317,7 +317,7 @@ def test_thousands_of_members_and_two_at_once(service: RunningService, monkeypat
     assert len(done(provider.send("GET", where))["members"]) == 3000
     joined = [one["details"].get("added", []) for one in audited(service) if one["action"] == "group.members"]
     assert sum(map(len, joined)) == 3000
-    monkeypatch.setattr("service.domains.scim.storage.MOST_MEMBERS", 2)
+    monkeypatch.setattr("service.domains.people.scim.storage.MOST_MEMBERS", 2)
     for number in range(3):
         provider.group(f"Watch {number}", {"id": ids[0]})
     listed = {"sortBy": "displayName", "startIndex": 1}

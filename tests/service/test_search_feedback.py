@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from service.operate.audit_log import erasure
+from service.domains.oversight.audit_log import erasure
 from service.platform.identifiers import uuid7
 from tests.harness.documents import create_collection, uploaded
 from tests.harness.services import RunningService

@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from service.domains.sources import queries
-from service.domains.sources import service as rules
+from service.domains.documents.sources import queries
+from service.domains.documents.sources import service as rules
 from tests.harness.services import RunningService
 from tests.service.directory import code, done, on_rows
 from tests.service.races import Race

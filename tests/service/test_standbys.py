@@ -14,7 +14,7 @@ import pytest
 from pydantic import SecretStr
 from sqlalchemy import text
 
-from service.domains.catalog import queries as catalog
+from service.domains.documents.catalog import queries as catalog
 from service.domains.search import queries
 from service.domains.search.searching import Search
 from service.platform.batches import Batch

@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.domains.answering import ModelFailure
+from service.domains.agents.answering import ModelFailure
 from tests.harness.jobs import until
 from tests.harness.services import ServiceHarness
 from tests.service.conversations import (
@@ -171,7 +171,7 @@ def test_words_of_a_document_that_is_taken_away_are_not_sent(visitor: Visitor, s
 
 def test_a_quiet_stream_shows_that_it_lives(visitor: Visitor, script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
     """By comments, which no client takes for events."""
-    monkeypatch.setattr("service.domains.conversations.streaming.HEARTBEAT_SECONDS", 0)
+    monkeypatch.setattr("service.domains.agents.conversations.streaming.HEARTBEAT_SECONDS", 0)
     with Watch(visitor, job(visitor)) as watch:
         assert next(watch.lines) == ": ping"
         script.end(a_reply("At noon."))
@@ -197,10 +197,10 @@ def in_flight(visitor: Visitor) -> float:
 def test_a_stopping_service_ends_streams_and_tells_who_waits(
     service_harness: ServiceHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.domains.conversations.waiting.STOPPING_SECONDS", 0)
+    monkeypatch.setattr("service.domains.agents.conversations.waiting.STOPPING_SECONDS", 0)
     service, stack = service_harness.start()
     script = Script(service)
-    monkeypatch.setattr("service.domains.answering.answer", script)
+    monkeypatch.setattr("service.domains.agents.answering.answer", script)
     desk = a_desk(service)
     visitor = a_visitor(desk)
     with Watch(visitor, job(visitor)) as watch:

@@ -9,7 +9,7 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from service.operate.audit_log import erasure
+from service.domains.oversight.audit_log import erasure
 from service.platform.errors import NotFound
 from service.platform.identifiers import first_uuid7_at
 from tests.harness.databases import TestDatabases

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from service.domains.answering.models import Exchange
-from service.domains.answering.providers import BUILT_IN, model_names
-from service.domains.answering.scoring import Quotable, has_words, is_alike
-from service.domains.answering.segments import LONGEST_SEGMENT, segments_of
+from service.domains.agents.answering.models import Exchange
+from service.domains.agents.answering.providers import BUILT_IN, model_names
+from service.domains.agents.answering.scoring import Quotable, has_words, is_alike
+from service.domains.agents.answering.segments import LONGEST_SEGMENT, segments_of
 from service.domains.search.understanding.following import complete_question, find_new_words
 from service.platform.settings import Settings
 from service.text.embedding import WordPieces
@@ -18,7 +18,10 @@ from service.text.embedding.weights import locate
 from tests.harness.lazy import lazily
 
 exceptions = lazily("pydantic_ai.exceptions")
-selecting, retrying = lazily("service.domains.answering.history"), lazily("service.domains.answering.retrying")
+selecting, retrying = (
+    lazily("service.domains.agents.answering.history"),
+    lazily("service.domains.agents.answering.retrying"),
+)
 
 LEANING = [
     *("And how long does it take?", "What about overtime?", "Und wie lange dauert das?", "And part-time?"),

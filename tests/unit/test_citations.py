@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from service.domains.answering.citations import CITATION_DROPPED, NUMBER_DROPPED, Checked, check
-from service.domains.answering.links import IMAGE_REMOVED, LINK_REMOVED
-from service.domains.answering.models import Citation, Passage
-from service.domains.answering.streaming import check_partial
+from service.domains.agents.answering.citations import CITATION_DROPPED, NUMBER_DROPPED, Checked, check
+from service.domains.agents.answering.links import IMAGE_REMOVED, LINK_REMOVED
+from service.domains.agents.answering.models import Citation, Passage
+from service.domains.agents.answering.streaming import check_partial
 
 TEXTS = (
     "Everyone has 27 days of annual leave, plus public holidays.",

@@ -7,8 +7,8 @@ import socket
 import pytest
 from pydantic import SecretStr
 
-from service.domains.docstore.addresses import Egress
-from service.domains.docstore.uris import check_uri, connection_parts, words_of
+from service.domains.documents.docstore.addresses import Egress
+from service.domains.documents.docstore.uris import check_uri, connection_parts, words_of
 from service.platform.errors import BadRequest
 from service.platform.networks import AddressDenied, AllowedHosts
 

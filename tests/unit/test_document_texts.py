@@ -8,9 +8,9 @@ from uuid import UUID
 
 import pytest
 
-from service.domains.documents import texts
-from service.domains.documents.queries import StoredText
-from service.domains.documents.texts import MOST_CHARACTERS, unpack_text
+from service.domains.documents.stored import texts
+from service.domains.documents.stored.queries import StoredText
+from service.domains.documents.stored.texts import MOST_CHARACTERS, unpack_text
 from service.mcp import endpoint
 from service.text.extraction import Block, iterate_blocks, pack_blocks
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from carrel.wire.search import FilterOperator
-from service.domains.collections.metadata_schema import check_metadata
+from service.domains.documents.collections.metadata_schema import check_metadata
 from service.domains.search.understanding.drawing import DrawnCondition, draw_conditions, find_unused, keys_of
 from service.domains.search.understanding.folding import fold
 from service.domains.search.understanding.query_texts import read_query

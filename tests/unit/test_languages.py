@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.domains.answering.scoring import Quotable, choose_quotes
+from service.domains.agents.answering.scoring import Quotable, choose_quotes
 from service.domains.search.snippets import snippet_of
 from service.index.stemming import STEMMINGS, stemmer_for, stemming_of
 from service.index.terms import count_terms, find_stemmings, query_words, term_of, terms_of, weigh_query

@@ -3,7 +3,7 @@
 
 import pytest
 
-from service.domains.answering.phrases import PHRASES, answer_small_talk, drop_greeting, phrases_of
+from service.domains.agents.answering.phrases import PHRASES, answer_small_talk, drop_greeting, phrases_of
 
 
 @pytest.mark.parametrize(

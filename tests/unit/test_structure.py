@@ -71,10 +71,13 @@ BUILT_WITHOUT_ORGANIZATION = {
         *(f"service.runtime.standbys.queries.{name}" for name in ("_POSITION", "_PROGRESS"))
     },
     "a client, credential or domain is looked up before its organization is known": {
-        *("service.domains.oauth.queries._CLIENT_OF_ID", "service.domains.scim.credentials.queries._TOKEN_OF_HASH"),
-        *(f"service.domains.signin.queries.{name}" for name in ("_SESSION_OF_HASH", "_INVITATION_OF_HASH")),
-        *(f"service.domains.signin.factors.queries.{name}" for name in ("_PENDING_OF_HASH", "_PASSKEY_OF_ID")),
-        *(f"service.domains.signin.providers.queries.{name}" for name in ("_DOMAINS", "_OF_DOMAIN", "_OF_ID")),
+        *(
+            "service.identity_server.oauth.queries._CLIENT_OF_ID",
+            "service.domains.people.scim.credentials.queries._TOKEN_OF_HASH",
+        ),
+        *(f"service.identity_server.signin.queries.{name}" for name in ("_SESSION_OF_HASH", "_INVITATION_OF_HASH")),
+        *(f"service.identity_server.signin.factors.queries.{name}" for name in ("_PENDING_OF_HASH", "_PASSKEY_OF_ID")),
+        *(f"service.identity_server.signin.providers.queries.{name}" for name in ("_DOMAINS", "_OF_DOMAIN", "_OF_ID")),
         *(f"service.auth.queries.{name}" for name in ("_CREDENTIAL_OF_HASH", "_OWNER_OF_HASH", "_CONSENT_OF_HASH")),
     },
 }

@@ -108,8 +108,8 @@ EXCUSED = {
 # Functions of those packages that callers see the answers of all the same.
 FOR_CALLERS = {"index.rebuilds.comparison.queries.count_progress", "index.rebuilds.comparison.queries.list_failures"}
 BUILT = """
-from service.domains.documents import queries
-from service.domains.documents.queries import existing_documents
+from service.domains.documents.stored import queries
+from service.domains.documents.stored.queries import existing_documents
 from service.schema import documents
 
 async def list_all(connection, organization_id):

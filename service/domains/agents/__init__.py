@@ -1,1 +1,1 @@
-"""Agents: their settings, and to whom they are deployed."""
+"""Agents: their settings, their conversations, their replies, and the quality of these."""

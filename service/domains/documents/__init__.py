@@ -1,1 +1,1 @@
-"""A stored document and the rights to it, for the catalog and the collections."""
+"""Documents: loaded into the catalog, put into collections, kept up to date from their sources."""

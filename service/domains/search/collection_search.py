@@ -24,8 +24,8 @@ from carrel.wire.search import (
     SearchDocumentCollectionResponse,
 )
 from service.auth.callers import Caller, ask_acting_for
-from service.domains.collections.queries import StoredCollection
-from service.domains.collections.service import ask_collection
+from service.domains.documents.collections.queries import StoredCollection
+from service.domains.documents.collections.service import ask_collection
 from service.domains.search import queries
 from service.domains.search.filters import Condition, conditions_by_schema
 from service.domains.search.fusion import smooth_scores

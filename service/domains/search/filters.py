@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 from carrel.wire.search import FilterOperator, MetadataFilter
-from service.domains.collections.metadata_schema import expectation, fits
+from service.domains.documents.collections.metadata_schema import expectation, fits
 from service.platform.errors import BadRequest, FieldError
 
 ORDERINGS = frozenset(

@@ -8,9 +8,8 @@ from uuid import UUID
 import typer
 from sqlalchemy.exc import IntegrityError
 
-from service.domains.providers.service import confirm_domain
-from service.domains.signin.providers.queries import Claim, list_claims
 from service.identity.queries import list_organizations
+from service.identity_server.interface import Claim, confirm_domain, list_claims
 from service.operate.commands.access import open_database
 from service.operate.commands.context import settings_of
 from service.operate.commands.errors import CommandError

@@ -8,7 +8,7 @@ import typer
 from pydantic import SecretStr, TypeAdapter, ValidationError
 
 from carrel.wire.fields import EmailAddress, Label, normal_email
-from service.domains.directory.organizations import create_organization
+from service.domains.people.directory.organizations import create_organization
 from service.identity.passwords import hash_password
 from service.operate.commands.access import open_database
 from service.operate.commands.asking import ask_password

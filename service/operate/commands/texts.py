@@ -29,7 +29,7 @@ def erase(
 
 async def _erase(settings: Settings, email: str) -> int:
     # Imported here, because it brings the whole service, which no other command needs.
-    from service.operate.audit_log.erasure import erase_person  # noqa: PLC0415
+    from service.domains.oversight.audit_log.erasure import erase_person  # noqa: PLC0415
 
     async with open_database(settings) as database:
         return await erase_person(database, email=email)

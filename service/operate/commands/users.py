@@ -9,10 +9,10 @@ import typer
 from pydantic import SecretStr
 
 from carrel.wire.fields import normal_email
-from service.domains.directory.second_factors import reset_for_operator
-from service.domains.directory.users import set_password
+from service.domains.people.directory.users import set_password
 from service.identity import queries
 from service.identity.passwords import hash_password
+from service.identity_server.interface import reset_for_operator
 from service.operate.commands.access import open_database
 from service.operate.commands.asking import ask_password
 from service.operate.commands.context import settings_of

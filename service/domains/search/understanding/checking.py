@@ -13,7 +13,7 @@ from typing import Annotated
 from pydantic import BaseModel, Field
 
 from carrel.wire.search import FilterOperator
-from service.domains.collections.metadata_schema import fits
+from service.domains.documents.collections.metadata_schema import fits
 from service.domains.search.filters import Kind
 from service.domains.search.understanding.alternatives import DOCUMENTS
 from service.domains.search.understanding.amounts import COMPARED, UNIT, read_bounds, unit_of

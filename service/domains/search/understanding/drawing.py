@@ -11,7 +11,7 @@ from datetime import date
 from typing import NamedTuple
 
 from carrel.wire.search import FilterOperator
-from service.domains.collections.metadata_schema import fits
+from service.domains.documents.collections.metadata_schema import fits
 from service.domains.search.filters import Kind
 from service.domains.search.understanding.alternatives import DOCUMENTS, has_alternatives
 from service.domains.search.understanding.amounts import COMPARED, UNIT, read_bounds, unit_of

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.search import CollectionSearchOptions, FilterOperator
 from service.auth.callers import Caller
-from service.domains.collections.queries import StoredCollection
+from service.domains.documents.collections.queries import StoredCollection
 from service.domains.search.filters import Condition, Kind, parse_as
 from service.domains.search.snapshot import Snapshot
 from service.domains.search.understanding.checking import (

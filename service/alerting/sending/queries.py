@@ -1,0 +1,322 @@
+"""SQL of rules, and of their deliveries."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, and_, any_, case, delete, func, literal, or_, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.alerts import AlertKind, DeliveryStatus
+from service.alerting.queries import KEPT
+from service.platform.sql import as_member, columns_of, find_row, find_rows, in_array
+from service.schema.alerts import alert_deliveries, alert_rules
+from service.schema.identity import principals
+
+# So many messages are sent by a rule in an hour, each to all of its receivers; then one says how many were left out.
+MOST_MESSAGES = 20
+HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule; it posts to `webhook_url`, or sends mail to the people of `recipient_ids`."""
+
+    alert_rule_id: UUID
+    kinds: list[str]
+    webhook_url: str | None
+    sealed_secret: bytes | None
+    recipient_ids: list[UUID]
+    enabled: bool
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Recipient:
+    """A person of the organization."""
+
+    principal_id: UUID
+    name: str
+    email: str
+    active: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A delivery that is to be attempted, with what it needs of its rule and its recipient."""
+
+    delivery_id: UUID
+    message: dict[str, Any]
+    attempt_count: int
+    created_at: datetime
+    alert_rule_id: UUID
+    webhook_url: str | None
+    sealed_secret: bytes | None
+    enabled: bool
+    email: str | None
+    active: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class ListedDelivery:
+    """A delivery, and to whom it goes."""
+
+    delivery_id: UUID
+    alert_rule_id: UUID
+    alert_id: UUID | None
+    type: str
+    status: DeliveryStatus
+    attempt_count: int
+    attempts: list[dict[str, Any]]
+    created_at: datetime
+    due_at: datetime | None
+    principal_id: UUID | None
+    name: str | None
+    email: str | None
+
+
+def _is_rule(organization_id: UUID, rule_id: UUID) -> ColumnElement[bool]:
+    return and_(alert_rules.c.organization_id == organization_id, alert_rules.c.alert_rule_id == rule_id)
+
+
+def _is_delivery(organization_id: UUID, delivery_id: UUID) -> ColumnElement[bool]:
+    return and_(
+        alert_deliveries.c.organization_id == organization_id,
+        alert_deliveries.c.delivery_id == delivery_id,
+        alert_deliveries.c.status == DeliveryStatus.PENDING,
+    )
+
+
+async def count_rules(connection: AsyncConnection, organization_id: UUID) -> int:
+    """Count an organization's rules."""
+    statement = select(func.count()).where(alert_rules.c.organization_id == organization_id)
+    return (await connection.execute(statement)).scalar_one()
+
+
+async def insert_rule(connection: AsyncConnection, organization_id: UUID, *, values: Mapping[str, Any]) -> None:
+    """Add a rule."""
+    await connection.execute(insert(alert_rules).values({**values, "organization_id": organization_id}))
+
+
+async def find_rule(
+    connection: AsyncConnection, organization_id: UUID, *, rule_id: UUID, lock: bool = False
+) -> Rule | None:
+    """Find a rule, None when there is none; `lock` locks it until the transaction ends."""
+    statement = select(*columns_of(alert_rules, Rule)).where(_is_rule(organization_id, rule_id))
+    return await find_row(connection, statement.with_for_update() if lock else statement, Rule)
+
+
+async def list_rules(connection: AsyncConnection, organization_id: UUID, *, after: UUID, limit: int) -> list[Rule]:
+    """List rules, oldest first."""
+    statement = (
+        select(*columns_of(alert_rules, Rule))
+        .where(alert_rules.c.organization_id == organization_id, alert_rules.c.alert_rule_id > after)
+        .order_by(alert_rules.c.alert_rule_id)
+        .limit(limit)
+    )
+    return await find_rows(connection, statement, Rule)
+
+
+async def take_rules_about(connection: AsyncConnection, organization_id: UUID, *, kind: AlertKind) -> list[Rule]:
+    """Return the enabled rules about a kind of alert that may send another message this hour, and count it for each.
+
+    The others count one more that is left out. The rules stay until the transaction ends; the organization's alerts are
+    told one after the other, so that nobody waits for the rules of somebody who waits.
+    """
+    key = func.hashtextextended(f"carrel.alerts {organization_id}", 0)
+    await connection.execute(select(func.pg_advisory_xact_lock(key)))
+    rule = alert_rules.c
+    is_over = rule.hour_began_at.is_(None) | ((rule.hour_began_at < func.now() - HOUR) & (rule.left_out_count == 0))
+    may_send = or_(is_over, rule.sent_count < MOST_MESSAGES)
+    statement = (
+        update(alert_rules)
+        .where(rule.organization_id == organization_id, rule.enabled, literal(str(kind)) == any_(rule.kinds))
+        .values(
+            hour_began_at=case((is_over, func.now()), else_=rule.hour_began_at),
+            sent_count=case((is_over, 1), (may_send, rule.sent_count + 1), else_=rule.sent_count),
+            left_out_count=case((may_send, rule.left_out_count), else_=rule.left_out_count + 1),
+        )
+        .returning(*columns_of(alert_rules, Rule), rule.left_out_count)
+    )
+    rows = (await connection.execute(statement)).mappings().all()
+    # What a rule has left out it tells first, once its hour is over.
+    sending = [dict(row) for row in rows if not row["left_out_count"]]
+    return [_to_rule(**row)[0] for row in sorted(sending, key=lambda row: row["alert_rule_id"])]
+
+
+async def take_left_out(connection: AsyncConnection, organization_id: UUID) -> list[tuple[Rule, int]]:
+    """Return the rules that left messages out in an hour that is over, and how many; another hour begins for each."""
+    rule = alert_rules.c
+    found = (
+        select(*columns_of(alert_rules, Rule), rule.left_out_count)
+        .where(
+            rule.organization_id == organization_id,
+            rule.enabled,
+            rule.left_out_count > 0,
+            rule.hour_began_at < func.now() - HOUR,
+        )
+        .order_by(rule.alert_rule_id)
+        .with_for_update(key_share=True, skip_locked=True)
+    )
+    rules = await find_rows(connection, found, _to_rule)
+    statement = update(alert_rules).where(
+        rule.organization_id == organization_id,
+        in_array(rule.alert_rule_id, [one.alert_rule_id for one, _ in rules]),
+    )
+    await connection.execute(statement.values(hour_began_at=func.now(), sent_count=1, left_out_count=0))
+    return rules
+
+
+def _to_rule(*, left_out_count: int, **columns: Any) -> tuple[Rule, int]:
+    return Rule(**columns), left_out_count
+
+
+async def update_rule(
+    connection: AsyncConnection, organization_id: UUID, *, rule_id: UUID, values: Mapping[str, Any]
+) -> None:
+    """Set columns of a rule."""
+    await connection.execute(update(alert_rules).where(_is_rule(organization_id, rule_id)).values(**values))
+
+
+async def delete_rule(connection: AsyncConnection, organization_id: UUID, *, rule_id: UUID) -> None:
+    """Delete a rule with its deliveries."""
+    await connection.execute(delete(alert_rules).where(_is_rule(organization_id, rule_id)))
+
+
+async def list_recipients(
+    connection: AsyncConnection, organization_id: UUID, *, ids: Collection[UUID]
+) -> list[Recipient]:
+    """List people of the organization by their ids, as they are now."""
+    statement = (
+        select(*columns_of(principals, Recipient))
+        .where(
+            principals.c.organization_id == organization_id,
+            principals.c.kind == "user",
+            in_array(principals.c.principal_id, ids),
+        )
+        .order_by(principals.c.email)
+    )
+    return await find_rows(connection, statement, Recipient)
+
+
+async def insert_deliveries(
+    connection: AsyncConnection, organization_id: UUID, *, rows: Sequence[Mapping[str, Any]]
+) -> None:
+    """Add deliveries, due at once."""
+    of_them = {"organization_id": organization_id, "due_at": func.now()}
+    await connection.execute(insert(alert_deliveries).values([{**row, **of_them} for row in rows]))
+
+
+async def count_pending(connection: AsyncConnection, organization_id: UUID) -> int:
+    """Count an organization's deliveries that are to be attempted now or later."""
+    own = alert_deliveries.c.organization_id == organization_id
+    pending = select(func.count()).where(own, alert_deliveries.c.status == DeliveryStatus.PENDING)
+    return (await connection.execute(pending)).scalar_one()
+
+
+async def find_delivery(connection: AsyncConnection, organization_id: UUID, *, delivery_id: UUID) -> Delivery | None:
+    """Find a delivery that is to be attempted; None when it has ended, or its rule was deleted."""
+    statement = (
+        select(
+            *columns_of(
+                alert_deliveries,
+                Delivery,
+                alert_rules.c.webhook_url,
+                alert_rules.c.sealed_secret,
+                alert_rules.c.enabled,
+                principals.c.email,
+                principals.c.active,
+            )
+        )
+        .join(alert_rules, alert_rules.c.alert_rule_id == alert_deliveries.c.alert_rule_id)
+        .outerjoin(principals, principals.c.principal_id == alert_deliveries.c.recipient_id)
+        .where(_is_delivery(organization_id, delivery_id))
+    )
+    return await find_row(connection, statement, Delivery)
+
+
+async def take_overdue(
+    connection: AsyncConnection, organization_id: UUID, *, overdue: timedelta, limit: int
+) -> Sequence[UUID]:
+    """Return deliveries whose attempt should have been made so long ago, once each: they are due now again."""
+    found = (
+        select(alert_deliveries.c.delivery_id)
+        .where(
+            alert_deliveries.c.organization_id == organization_id,
+            alert_deliveries.c.status == DeliveryStatus.PENDING,
+            alert_deliveries.c.due_at < func.now() - overdue,
+        )
+        .order_by(alert_deliveries.c.delivery_id)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+    )
+    statement = (
+        update(alert_deliveries)
+        .where(alert_deliveries.c.organization_id == organization_id, alert_deliveries.c.delivery_id.in_(found))
+        .values(due_at=func.now())
+    )
+    return (await connection.execute(statement.returning(alert_deliveries.c.delivery_id))).scalars().all()
+
+
+async def save_attempt(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    delivery_id: UUID,
+    attempt_count: int,
+    values: Mapping[str, Any],
+) -> bool:
+    """Save what came of attempt number `attempt_count`; False when it was saved already, or the delivery is gone."""
+    statement = (
+        update(alert_deliveries)
+        .where(_is_delivery(organization_id, delivery_id), alert_deliveries.c.attempt_count == attempt_count - 1)
+        .values(attempt_count=attempt_count, **values)
+    )
+    return (await connection.execute(statement)).rowcount == 1
+
+
+async def read_attempts(
+    connection: AsyncConnection, organization_id: UUID, *, delivery_id: UUID
+) -> list[dict[str, Any]]:
+    """Return the last attempts of a pending delivery, oldest first."""
+    statement = select(alert_deliveries.c.attempts).where(_is_delivery(organization_id, delivery_id))
+    return (await connection.execute(statement)).scalar_one_or_none() or []
+
+
+async def list_deliveries(
+    connection: AsyncConnection, organization_id: UUID, *, rule_id: UUID | None, before: UUID | None, limit: int
+) -> list[ListedDelivery]:
+    """List deliveries, newest first, each with the person it goes to."""
+    statement = (
+        select(
+            *columns_of(
+                alert_deliveries,
+                ListedDelivery,
+                as_member(alert_deliveries.c.status, DeliveryStatus),
+                alert_deliveries.c.message["type"].astext.label("type"),
+                principals.c.principal_id,
+                principals.c.name,
+                principals.c.email,
+            )
+        )
+        .outerjoin(principals, principals.c.principal_id == alert_deliveries.c.recipient_id)
+        .where(alert_deliveries.c.organization_id == organization_id)
+        .order_by(alert_deliveries.c.delivery_id.desc())
+        .limit(limit)
+    )
+    if rule_id is not None:
+        statement = statement.where(alert_deliveries.c.alert_rule_id == rule_id)
+    if before is not None:
+        statement = statement.where(alert_deliveries.c.delivery_id < before)
+    return await find_rows(connection, statement, ListedDelivery)
+
+
+async def delete_old_deliveries(connection: AsyncConnection, organization_id: UUID) -> None:
+    """Delete deliveries that were made long ago."""
+    is_old = alert_deliveries.c.created_at < func.now() - KEPT
+    await connection.execute(
+        delete(alert_deliveries).where(alert_deliveries.c.organization_id == organization_id, is_old)
+    )

@@ -1,0 +1,134 @@
+"""The job of a delivery: one attempt, and the next one after a pause, for about a day."""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.alerts import DeliveryStatus
+from carrel.wire.fields import format_instant
+from service.alerting.sending import queries
+from service.alerting.sending.mail import send_mail
+from service.alerting.sending.queries import Delivery
+from service.alerting.sending.webhooks import Attempt, post
+from service.platform.logs import logger
+from service.platform.networks import AllowedHosts
+from service.platform.sealing import SealError, unseal
+from service.runtime import Runtime
+from service.runtime.jobs.models import Task
+
+# Deliveries wait in a queue of their own: a receiver that doesn't answer holds nobody's reply and no sync.
+ALERTS = "alerts"
+WORKERS = 4
+# Pauses between attempts: 23.5 hours in all.
+PAUSES = tuple(timedelta(seconds=seconds) for seconds in (5, 60, 300, 1800, 3600, 7200, 21_600, 50_000))
+KEPT_ATTEMPTS = 10
+# What is attempted so late has lost its job; so many of them are taken up at a time.
+OVERDUE = timedelta(hours=1)
+AT_ONCE = 100
+TEST, LEFT_OUT = "alert.test", "alert.left_out"
+
+
+async def deliver(runtime: Runtime, *, organization_id: UUID, delivery_id: UUID) -> None:
+    """Attempt a delivery, save what came of it, and have it attempted again after a pause when it failed."""
+    async with runtime.database.transaction(organization_id) as connection:
+        delivery = await queries.find_delivery(connection, organization_id, delivery_id=delivery_id)
+    if delivery is None:
+        return
+    try:
+        attempt = await _attempt(runtime, organization_id, delivery)
+    except Exception:  # noqa: BLE001 - whatever it is, the delivery must not stay pending without a job
+        logger.exception("alert_delivery_defect", delivery_id=str(delivery_id))
+        attempt = Attempt(error="The service failed on this message. Tell an operator.")
+    number = delivery.attempt_count + 1
+    # A test is for the admin who waits for it, and is sent once.
+    is_over = attempt.is_last or number > len(PAUSES) or delivery.message["type"] == TEST
+    pause = None if attempt.error is None or is_over else PAUSES[number - 1]
+    async with runtime.database.transaction(organization_id) as connection:
+        now = await runtime.clock.now(connection)
+        attempts = await queries.read_attempts(connection, organization_id, delivery_id=delivery_id)
+        values = {
+            "attempts": [*attempts, _to_json(attempt, at=now)][-KEPT_ATTEMPTS:],
+            "status": _status(attempt, pause),
+            "due_at": None if pause is None else now + pause,
+        }
+        saved = await queries.save_attempt(
+            connection, organization_id, delivery_id=delivery_id, attempt_count=number, values=values
+        )
+        if saved and pause is not None:
+            again = [delivery_id]
+            await enqueue_deliveries(runtime, connection, organization_id, delivery_ids=again, pause=pause)
+    if attempt.error is not None:
+        logger.warning("alert_not_delivered", delivery_id=str(delivery_id), attempt=number, reason=attempt.error)
+
+
+DELIVER = Task("deliver_alert", deliver, queue=ALERTS)
+
+
+async def enqueue_deliveries(
+    runtime: Runtime,
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    delivery_ids: Sequence[UUID],
+    pause: timedelta | None = None,
+) -> None:
+    """Have deliveries attempted, after a pause if one is given.
+
+    Each comes behind one more of every organization's: so the few of one never wait for the many of another.
+    """
+    before = await queries.count_pending(connection, organization_id) - len(delivery_ids)
+    for number, delivery_id in enumerate(delivery_ids, start=before):
+        await runtime.jobs.enqueue(
+            connection,
+            DELIVER,
+            organization_id=organization_id,
+            pause=pause,
+            priority=-number,
+            delivery_id=delivery_id,
+        )
+
+
+async def enqueue_overdue(runtime: Runtime, connection: AsyncConnection, organization_id: UUID) -> None:
+    """Have deliveries attempted whose job is gone, such as after an outage of the database that took long."""
+    ids = await queries.take_overdue(connection, organization_id, overdue=OVERDUE, limit=AT_ONCE)
+    if ids:
+        await enqueue_deliveries(runtime, connection, organization_id, delivery_ids=ids)
+
+
+async def _attempt(runtime: Runtime, organization_id: UUID, delivery: Delivery) -> Attempt:
+    if not delivery.enabled and delivery.message["type"] != TEST:
+        return Attempt(error="The rule is paused.", is_last=True)
+    if delivery.webhook_url is None:
+        if delivery.email is None or not delivery.active:
+            return Attempt(error="This person is not active any more.", is_last=True)
+        return await send_mail(runtime.settings, delivery.message, to=delivery.email, delivery_id=delivery.delivery_id)
+    if delivery.sealed_secret is None:
+        return _secret_lost()
+    try:
+        key = runtime.keys.webhook_key(organization_id)
+        secret = unseal(key, row_id=delivery.alert_rule_id, sealed=delivery.sealed_secret)
+    except SealError:
+        return _secret_lost()
+    body = json.dumps(delivery.message, ensure_ascii=False, separators=(",", ":")).encode()
+    allowed = AllowedHosts.of(runtime.settings.webhook_allowed_hosts)
+    return await post(delivery.webhook_url, body, message_id=delivery.delivery_id, secret=secret, allowed=allowed)
+
+
+def _secret_lost() -> Attempt:
+    message = "The webhook's secret was lost with the service's secret key. Delete the rule and make it again."
+    return Attempt(error=message, is_last=True)
+
+
+def _status(attempt: Attempt, pause: timedelta | None) -> DeliveryStatus:
+    if attempt.error is None:
+        return DeliveryStatus.DELIVERED
+    return DeliveryStatus.FAILED if pause is None else DeliveryStatus.PENDING
+
+
+def _to_json(attempt: Attempt, *, at: datetime) -> Mapping[str, Any]:
+    members = {"at": format_instant(at), "statusCode": attempt.status_code, "error": attempt.error}
+    return {name: value for name, value in members.items() if value is not None}

@@ -1,0 +1,129 @@
+# ruff: noqa: RUF001 - the quotation marks of many languages
+"""From what a model writes to what a reader is shown: citations that are checked, and nothing that leads elsewhere.
+
+A model cites as `[[n: "exact words of passage n"]]`. Words that stand in that passage become `[k]`, the reply's k-th
+citation, and everything else of the kind is dropped with a warning; so are numbers in brackets of the model's own,
+which would look like citations.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from service.domains.agents.answering.links import LinkFilter, addresses_in
+from service.domains.agents.answering.models import Citation, Passage
+from service.domains.agents.answering.quotes import CLOSE, OPEN, find_quote
+
+LONGEST_QUOTE = 2000
+
+CITATION_DROPPED = "A citation was removed: its words don't stand in the passage it names."
+NUMBER_DROPPED = "A number in brackets was removed: it looked like a citation and quoted nothing."
+
+# Verified citations stand as their number between the two until the rest is clean; a model's own ones are removed.
+_SENTINELS = re.compile(f"[{OPEN}{CLOSE}\x00]")
+_VERIFIED = re.compile(f"{OPEN}(\\d+){CLOSE}")
+
+_QUOTES = "\"“”„«»'‘’"
+# The white space before a citation goes with it; tried from its beginning alone, so that much of it costs no more.
+_SPACE = r"(?:(?<![ \t])[ \t]++)?"
+MARK = re.compile(
+    rf"{_SPACE}\[\[\s*(?P<number>\d{{1,6}})\s*:\s*[{_QUOTES}](?P<words>.{{0,{LONGEST_QUOTE}}}?)[{_QUOTES}]\s*\]\]",
+    re.DOTALL,
+)
+ODD_MARK = re.compile(rf"{_SPACE}\[\[\s*\d[^\[\]]{{0,200}}\]\]")
+_HALF_MARK = re.compile(
+    rf"{_SPACE}\[\[\s*\d{{1,6}}\s*(?::\s*(?:[{_QUOTES}](?:(?!\]\]).){{0,{LONGEST_QUOTE}}})?)?\]?\Z", re.DOTALL
+)
+_OPENING = re.compile(r"\[\[(?=\s*\d)")
+_NUMBER = re.compile(rf"{_SPACE}\[\s*\d{{1,3}}(?:\s*[,;–-]\s*\d{{1,3}})*\s*\]")
+_TAIL = LONGEST_QUOTE + 50
+"""How far from the end a citation can begin that isn't finished."""
+
+_ROUNDS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """Text that may be shown, the citations it names by `[k]` (from 1), and what was taken out of it."""
+
+    text: str
+    citations: Sequence[Citation]
+    warnings: Sequence[str]
+
+
+def check(text: str, *, passages: Sequence[Passage], known: Iterable[str] = ()) -> Checked:
+    """Check everything a model wrote against the passages it was given; links in `known` texts may be repeated.
+
+    Taking one thing out can bring the parts of another together, so it is done until nothing is left to take out.
+    """
+    links = LinkFilter(addresses_in([*known, *(passage.text for passage in passages)]))
+    marks = _Marks(passages)
+    text = _SENTINELS.sub("", text)
+    for _ in range(_ROUNDS):
+        before, text = text, marks.clean(links.clean(marks.replace(text)))
+        if text == before:
+            break
+    else:
+        text = links.clean(text.translate(dict.fromkeys(map(ord, "[]<>"), " ")))
+    render, citations = _number(text, list(marks.verified))
+    return Checked(render, citations, [*sorted(marks.warnings), *sorted(links.warnings)])
+
+
+@dataclass(slots=True)
+class _Marks:
+    """The citations found in a text so far."""
+
+    passages: Sequence[Passage]
+    verified: dict[Citation, int] = field(default_factory=dict[Citation, int])
+    warnings: set[str] = field(default_factory=set[str])
+
+    def replace(self, text: str) -> str:
+        """Put a sentinel in the place of each citation that holds, and nothing in the place of the others."""
+        return MARK.sub(self._citation, text)
+
+    def clean(self, text: str) -> str:
+        """Drop what only looks like a citation."""
+        text = self._drop(ODD_MARK, text, CITATION_DROPPED)
+        text = text[:-_TAIL] + self._drop(_HALF_MARK, text[-_TAIL:], CITATION_DROPPED)
+        text = self._drop(_OPENING, text, CITATION_DROPPED)
+        return self._drop(_NUMBER, text, NUMBER_DROPPED)
+
+    def _drop(self, pattern: re.Pattern[str], text: str, warning: str) -> str:
+        text, count = pattern.subn("", text)
+        if count:
+            self.warnings.add(warning)
+        return text
+
+    def _citation(self, match: re.Match[str]) -> str:
+        citation = self._verify(int(match["number"]), match["words"])
+        if citation is None:
+            self.warnings.add(CITATION_DROPPED)
+            return ""
+        number = self.verified.setdefault(citation, len(self.verified))
+        before = match[0][: match[0].index("[")]
+        return f"{before}{OPEN}{number}{CLOSE}"
+
+    def _verify(self, number: int, words: str) -> Citation | None:
+        if not 1 <= number <= len(self.passages):
+            return None
+        passage = self.passages[number - 1].text
+        # A model reads passages as JSON, and may copy its escapes.
+        plain = words.replace('\\"', '"').replace("\\n", "\n")
+        quote = find_quote(words, passage) or find_quote(plain, passage)
+        return None if quote is None else Citation(number - 1, quote)
+
+
+def _number(text: str, verified: Sequence[Citation]) -> tuple[str, list[Citation]]:
+    """Number the remaining citations in the order of the text; brackets around them don't become links."""
+    order: dict[int, int] = {}
+    for match in _VERIFIED.finditer(text):
+        order.setdefault(int(match[1]), len(order) + 1)
+
+    def render(match: re.Match[str]) -> str:
+        """Return a citation's number in brackets, with spaces where Markdown would read a link or image."""
+        before, after = text[match.start() - 1 : match.start()], text[match.end() : match.end() + 1]
+        space_before = " " if before in {"[", "!", "\\"} else ""
+        space_after = " " if after in {"(", "["} else ""
+        return f"{space_before}[{order[int(match[1])]}]{space_after}"
+
+    return _VERIFIED.sub(render, text).strip(), [verified[number] for number in order]

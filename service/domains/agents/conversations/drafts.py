@@ -1,0 +1,83 @@
+"""Saving an unfinished reply while one worker writes it, so that others can watch.
+
+An attempt's text only grows. When a worker changes text that is saved already, another attempt begins, and readers
+know that the text of the earlier attempt is void.
+"""
+
+import time
+from collections.abc import Sequence
+from uuid import UUID
+
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+from service.domains.agents.answering.models import Passage
+from service.domains.agents.conversations import queries
+from service.domains.agents.conversations.models import Work
+from service.domains.agents.conversations.queries import StoredPassage
+from service.platform.logs import logger
+from service.runtime import Runtime
+
+# So long nothing is written after something was.
+PAUSE_SECONDS = 0.25
+
+
+class Superseded(Exception):  # noqa: N818 - no error: somebody else answers, or nobody needs to
+    """The turn is no longer this worker's: another worker answers it, or it was given up or erased."""
+
+
+class Draft:
+    """A `Progress` that saves a reply's unfinished text in the database, at most every `PAUSE_SECONDS`.
+
+    `carried` are documents of earlier replies in the conversation, which this reply may rest on too.
+    """
+
+    def __init__(self, runtime: Runtime, work: Work, *, attempt: int, carried: Sequence[UUID]) -> None:
+        self._runtime = runtime
+        self._work = work
+        self._text = ""
+        self._passages: list[StoredPassage] = []
+        self._written_at = float("-inf")
+        self.attempt = attempt
+        self.carried = [StoredPassage(-number, one, None, None, rests_on=True) for number, one in enumerate(carried, 1)]
+
+    async def __call__(self, text: str, passages: Sequence[Passage]) -> None:
+        """Save the reply's text and passages, unless some were saved just now; raise Superseded on a void attempt.
+
+        A database that can't be reached doesn't stop the reply: the next call, or the end of the turn, saves it all.
+        """
+        now = time.monotonic()
+        if now - self._written_at < PAUSE_SECONDS:
+            return
+        self._written_at = now
+        try:
+            await self._write(text, [*self.carried, *to_stored_passages(passages, resting=range(len(passages)))])
+        except (DBAPIError, PoolTimeoutError) as error:
+            logger.warning("reply_progress_not_kept", kind=type(error).__name__)
+
+    def next_attempt(self, text: str) -> int:
+        """Return the number of the attempt that a text belongs to: the present one if the text extends the saved."""
+        return self.attempt if text.startswith(self._text) else self.attempt + 1
+
+    async def _write(self, text: str, passages: list[StoredPassage]) -> None:
+        organization_id, turn_id = self._work.organization_id, self._work.turn_id
+        attempt = self.next_attempt(text)
+        async with self._runtime.database.transaction(organization_id) as connection:
+            values = {"reply": text, "attempt": attempt}
+            mine = await queries.update_turn(
+                connection, organization_id, turn_id=turn_id, attempt=self.attempt, values=values
+            )
+            if not mine:
+                raise Superseded
+            if passages != self._passages:
+                await queries.replace_passages(connection, organization_id, turn_id=turn_id, passages=passages)
+        self.attempt, self._text, self._passages = attempt, text, passages
+
+
+def to_stored_passages(passages: Sequence[Passage], *, resting: Sequence[int]) -> list[StoredPassage]:
+    """Convert passages to rows; `resting` are the numbers of the passages that the reply rests on."""
+    chosen = frozenset(resting)
+    return [
+        StoredPassage(number, passage.document_id, passage.text, passage.place, rests_on=number in chosen)
+        for number, passage in enumerate(passages)
+    ]

@@ -1,0 +1,51 @@
+"""What people think of the replies they were given; on the audit log, the words where they can be erased."""
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.messages import ProvideMessageFeedbackRequest, ProvideMessageFeedbackResponse
+from service.audit.feedback import find_author, record_feedback
+from service.auth.authorization import authorize_message
+from service.auth.callers import Caller
+from service.domains.agents.conversations import queries
+from service.platform.errors import Conflict, NotFound
+
+
+async def give_feedback(
+    connection: AsyncConnection, caller: Caller, *, request: ProvideMessageFeedbackRequest
+) -> ProvideMessageFeedbackResponse:
+    """Keep feedback on a reply on the audit log. The last verdict stands with the reply.
+
+    Raises Forbidden for an access token for other agents, NotFound for what is no reply of this agent to the author of
+    the feedback (an admin may judge everybody's), Conflict `no_reply` while there is none, or when the message failed,
+    and what `find_author` raises.
+    """
+    author = await find_author(connection, caller, user_email=request.user_email)
+    agent_id, message_id, feedback = request.agent_id, request.message_id, request.message_feedback
+    authorize_message(author.caller, agent_id)
+    verdict = feedback.feedback.value
+    # What a refusal below has noted goes with the request's transaction.
+    turn = await queries.note_feedback(
+        connection,
+        caller.organization_id,
+        turn_id=message_id,
+        agent_id=agent_id,
+        principal_ids=author.subject_ids,
+        feedback=verdict,
+    )
+    if turn is None:
+        raise NotFound(
+            "You have no such message. Send the messageId of a reply that you were given.", code="message_not_found"
+        )
+    if turn.status != queries.COMPLETED:
+        raise Conflict("There is no reply to this message. Give feedback when there is one.", code="no_reply")
+    suggested = feedback.suggested_answer and f"Suggested answer: {feedback.suggested_answer}"
+    audit_log_id = await record_feedback(
+        connection,
+        author,
+        action="agent.feedback",
+        target_type="message",
+        target_id=message_id,
+        details={"agentId": str(agent_id), "conversationId": str(turn.conversation_id), "feedback": verdict},
+        texts=[feedback.descriptive_feedback, suggested],
+    )
+    return ProvideMessageFeedbackResponse(audit_log_id=audit_log_id)

@@ -1,0 +1,186 @@
+"""The job that answers a turn, with the rights that its sender has now.
+
+The turns of a conversation are answered one after the other: a conversation has one job at most, and whoever ends a
+turn enqueues the job of the next.
+"""
+
+import asyncio
+from dataclasses import dataclass, replace
+from functools import partial
+from uuid import UUID
+
+from psycopg import Error as DriverError
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.agents import AgentRetrieval
+from service.auth.callers import Caller, reload_caller
+from service.domains.agents import answering
+from service.domains.agents.answering import Assignment, Exchange, Reply
+from service.domains.agents.conversations import outcomes, queries
+from service.domains.agents.conversations.drafts import Draft, Superseded
+from service.domains.agents.conversations.models import Work
+from service.domains.agents.definitions.service import StoredAgent, get_deployed_agent, unknown_agent
+from service.platform.errors import (
+    Forbidden,
+    InsufficientStorage,
+    ServiceError,
+    Unavailable,
+    from_database,
+    internal_error,
+)
+from service.platform.logs import begin_request, logger
+from service.runtime import Runtime
+from service.runtime.jobs.models import Task
+
+# What the model is shown at most of the exchanges before; how much of their text is a setting.
+MOST_EXCHANGES = 50
+# A reply is held to the setting where it is made; so much later it is ended whatever happens there.
+SPARE_SECONDS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class _Started:
+    """A turn that this worker has begun to answer."""
+
+    work: Work
+    draft: Draft
+    assignment: Assignment
+
+
+async def answer_turn(runtime: Runtime, *, organization_id: UUID, turn_id: UUID) -> None:
+    """Answer a running turn, from the beginning even if an earlier job began it; do nothing if it isn't running.
+
+    Database errors are raised while the database can't be reached, so that the job is put back.
+    """
+    started = await _start(runtime, organization_id, turn_id)
+    if started is None:
+        return
+    try:
+        outcome = await _outcome(runtime, started)
+    except Superseded:
+        return
+    await _finish(runtime, started, outcome)
+
+
+ANSWER_TURN = Task("answer_turn", answer_turn)
+
+
+async def enqueue_next(
+    runtime: Runtime, connection: AsyncConnection, organization_id: UUID, *, conversation_id: UUID
+) -> None:
+    """Enqueue a job for the first unanswered turn of a locked conversation in which no job is running."""
+    turn_id = await queries.find_next_running(connection, organization_id, conversation_id=conversation_id)
+    if turn_id is not None:
+        await runtime.jobs.enqueue(connection, ANSWER_TURN, organization_id=organization_id, turn_id=turn_id)
+
+
+async def _start(runtime: Runtime, organization_id: UUID, turn_id: UUID) -> _Started | None:
+    async with runtime.database.transaction(organization_id) as connection:
+        await queries.lock_conversation_of(connection, organization_id, turn_id=turn_id)
+        work = await queries.begin_attempt(connection, organization_id, turn_id=turn_id)
+        if work is None:
+            return None
+        begin_request(work.origin.request_id)
+        try:
+            caller, agent = await _sender(runtime, connection, work)
+        except ServiceError as error:
+            await _end(runtime, connection, work, attempt=work.attempt, error=error)
+            return None
+        history = await queries.list_history(
+            connection,
+            caller,
+            conversation_id=work.conversation_id,
+            before=work.turn_no,
+            limit=MOST_EXCHANGES,
+        )
+        carried = await queries.list_documents_under(
+            connection, organization_id, turn_ids=[exchange.turn_id for exchange in history]
+        )
+    assignment = Assignment(
+        sender=partial(_present_sender, runtime, work),
+        message=work.message,
+        instructions=agent.instructions,
+        model=agent.model,
+        collection_ids=agent.collection_ids,
+        history=[Exchange(exchange.message, exchange.reply) for exchange in reversed(history)],
+        retrieval=AgentRetrieval(**agent.retrieval),
+    )
+    return _Started(work, Draft(runtime, work, attempt=work.attempt, carried=carried), assignment)
+
+
+async def _sender(runtime: Runtime, connection: AsyncConnection, work: Work) -> tuple[Caller, StoredAgent]:
+    """Return the message's sender with their present rights, and the agent; raise why the turn can't be answered."""
+    caller = await reload_caller(
+        connection,
+        work.organization_id,
+        principal_id=work.origin.principal_id,
+        credential_id=work.origin.credential_id,
+        acting_through=work.origin.acting_through,
+        keys=runtime.keys,
+    )
+    if caller is None:
+        raise Forbidden(
+            "The person who sent this message is not active any more. Ask an admin.", code="sender_inactive"
+        )
+    if work.collection_ids is not None:
+        caller = replace(caller, collection_ids=frozenset(work.collection_ids))
+    agent = await get_deployed_agent(connection, caller, agent_id=work.agent_id)
+    if agent is None:
+        raise unknown_agent()
+    return caller, agent
+
+
+async def _present_sender(runtime: Runtime, work: Work) -> Caller:
+    async with runtime.database.transaction(work.organization_id, read_only=True) as connection:
+        caller, _ = await _sender(runtime, connection, work)
+    return caller
+
+
+async def _outcome(runtime: Runtime, started: _Started) -> Reply | ServiceError:
+    """Return the reply, or the error that prevents one."""
+    try:
+        async with asyncio.timeout(runtime.settings.model_seconds + SPARE_SECONDS):
+            return await answering.answer(runtime, started.assignment, progress=started.draft)
+    except Superseded:
+        raise
+    except ServiceError as error:
+        return error
+    except TimeoutError:
+        return Unavailable("The reply took too long, and was cancelled. Send the message again.", code="reply_timeout")
+    except Exception as error:
+        if _is_away(error):
+            raise
+        logger.exception("reply_failed", turn_id=str(started.work.turn_id))
+        return internal_error()
+
+
+def _is_away(error: Exception) -> bool:
+    if isinstance(error, DBAPIError):
+        return isinstance(from_database(error), Unavailable | InsufficientStorage)
+    return isinstance(error, (DriverError, PoolTimeoutError))
+
+
+async def _finish(runtime: Runtime, started: _Started, outcome: Reply | ServiceError) -> None:
+    work, draft = started.work, started.draft
+    async with runtime.database.transaction(work.organization_id) as connection:
+        await queries.lock_conversation_of(connection, work.organization_id, turn_id=work.turn_id)
+        try:
+            if isinstance(outcome, ServiceError):
+                raise outcome
+            caller, _ = await _sender(runtime, connection, work)
+        except ServiceError as error:
+            await _end(runtime, connection, work, attempt=draft.attempt, error=error)
+        else:
+            if await outcomes.complete(connection, caller, work, draft=draft, reply=outcome):
+                await _enqueue_following(runtime, connection, work)
+
+
+async def _end(runtime: Runtime, connection: AsyncConnection, work: Work, *, attempt: int, error: ServiceError) -> None:
+    if await outcomes.fail(connection, work, attempt=attempt, error=error):
+        await _enqueue_following(runtime, connection, work)
+
+
+async def _enqueue_following(runtime: Runtime, connection: AsyncConnection, work: Work) -> None:
+    await enqueue_next(runtime, connection, work.organization_id, conversation_id=work.conversation_id)

@@ -1,0 +1,128 @@
+"""Sending a message: one transaction checks the sender's rights, adds the turn, and enqueues the job that answers it.
+
+An Idempotency-Key is stored with the id of its turn: a repeated request returns that turn, and a failed turn is
+answered again.
+"""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.auth.authorization import authorize_message
+from service.auth.callers import Caller
+from service.domains.agents.conversations import queries
+from service.domains.agents.conversations.jobs import enqueue_next
+from service.domains.agents.conversations.models import Message, unknown_conversation
+from service.domains.agents.conversations.variables import fill_in
+from service.domains.agents.definitions.service import StoredAgent, get_deployed_agent, unknown_agent
+from service.platform.errors import Forbidden
+from service.platform.identifiers import uuid7
+from service.platform.logs import request_id
+from service.platform.senders import current_sender
+from service.runtime import Runtime
+from service.web.idempotency import REPLAYED
+from service.web.idempotency import Attempt as Request
+
+
+@dataclass(frozen=True, slots=True)
+class BegunTurn:
+    """The turn that a message began, and its conversation."""
+
+    turn_id: UUID
+    conversation_id: UUID
+
+
+async def begin_turn(
+    runtime: Runtime, request: Request, caller: Caller, *, message: Message, by_program: bool
+) -> BegunTurn:
+    """Add a turn for a message of the caller's, in the request's transaction, and have a worker answer it.
+
+    `by_program`: the message came over v0, which the agent must be open to. Raises Forbidden for an access token for
+    other agents; NotFound for an agent that isn't deployed to the caller, and for a conversation that isn't the
+    caller's with this agent; Forbidden `api_access_off`; Conflict for an Idempotency-Key of another request; what
+    `fill_in` raises.
+    """
+    connection = request.connection
+    agent = await _require_agent(connection, caller, agent_id=message.agent_id)
+    if message.conversation_id is not None:
+        # What was said before may rest on documents outside the collections that a caller is narrowed to.
+        is_beyond = caller.collection_ids is not None
+        if is_beyond or not await queries.lock_conversation(
+            connection, caller, conversation_id=message.conversation_id, agent_id=agent.agent_id
+        ):
+            raise unknown_conversation()
+    if by_program:
+        _require_api_access(agent)
+    kept = await request.claim()
+    if kept is not None:
+        request.response.headers[REPLAYED] = "true"
+        return await _repeat(runtime, request, caller, turn_id=UUID(bytes=kept.body))
+    begun = await _add(runtime, request, caller, message=message)
+    await request.keep(begun.turn_id.bytes)
+    return begun
+
+
+async def begin_conversation(connection: AsyncConnection, caller: Caller, *, agent_id: UUID) -> UUID:
+    """Begin a conversation of a program's caller with an agent, without a message, and return its id.
+
+    Nobody else can go on with it. Raises NotFound for an agent that isn't deployed to the caller, and Forbidden
+    `api_access_off`.
+    """
+    agent = await _require_agent(connection, caller, agent_id=agent_id)
+    _require_api_access(agent)
+    conversation_id = uuid7()
+    await queries.insert_conversation(connection, caller, conversation_id=conversation_id, agent_id=agent_id)
+    return conversation_id
+
+
+async def _require_agent(connection: AsyncConnection, caller: Caller, *, agent_id: UUID) -> StoredAgent:
+    authorize_message(caller, agent_id)
+    agent = await get_deployed_agent(connection, caller, agent_id=agent_id)
+    if agent is None:
+        raise unknown_agent()
+    return agent
+
+
+def _require_api_access(agent: StoredAgent) -> None:
+    if not agent.api_access_enabled:
+        raise Forbidden(
+            "API access is off for this agent. Ask an admin to turn it on, or message it as a person on /api/v1.",
+            code="api_access_off",
+        )
+
+
+async def _add(runtime: Runtime, request: Request, caller: Caller, *, message: Message) -> BegunTurn:
+    connection, conversation_id = request.connection, message.conversation_id
+    text = await fill_in(connection, caller, message=message)
+    if conversation_id is None:
+        conversation_id = uuid7()
+        await queries.insert_conversation(
+            connection, caller, conversation_id=conversation_id, agent_id=message.agent_id
+        )
+    turn_id = uuid7()
+    row = {
+        "turn_id": turn_id,
+        "credential_id": caller.credential_id,
+        "acting_through_id": caller.acting_through,
+        "request_id": request_id() or None,
+        **current_sender().columns,
+        "message": text,
+        "collection_ids": None if caller.collection_ids is None else sorted(caller.collection_ids),
+    }
+    busy = await queries.find_next_running(connection, caller.organization_id, conversation_id=conversation_id)
+    await queries.insert_turn(connection, caller, conversation_id=conversation_id, row=row)
+    if busy is None:
+        await enqueue_next(runtime, connection, caller.organization_id, conversation_id=conversation_id)
+    return BegunTurn(turn_id, conversation_id)
+
+
+async def _repeat(runtime: Runtime, request: Request, caller: Caller, *, turn_id: UUID) -> BegunTurn:
+    connection, organization_id = request.connection, caller.organization_id
+    conversation_id = await queries.lock_conversation_of(connection, organization_id, turn_id=turn_id)
+    if conversation_id is None:  # erased since
+        raise unknown_conversation()
+    busy = await queries.find_next_running(connection, organization_id, conversation_id=conversation_id)
+    if await queries.rerun_turn(connection, organization_id, turn_id=turn_id) and busy is None:
+        await enqueue_next(runtime, connection, organization_id, conversation_id=conversation_id)
+    return BegunTurn(turn_id, conversation_id)

@@ -1,0 +1,386 @@
+"""SQL that adds, answers and erases turns of conversations."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Text,
+    cast,
+    column,
+    delete,
+    func,
+    insert,
+    literal,
+    null,
+    select,
+    table,
+    update,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.places import PassagePlace
+from service.auth.callers import Caller
+from service.domains.agents.conversations.models import Work
+from service.domains.agents.conversations.question_log.queries import end_erased, log_turn
+from service.domains.agents.conversations.reading.queries import is_withheld_from
+from service.platform.sql import columns_of, find_row, find_rows, in_array, optional_in, rows_of
+from service.schema.conversations import COMPLETED, FAILED, RUNNING, conversations, turn_passages, turns
+
+# The queue's table is its library's (`service.runtime.jobs`); a job's arguments are ids.
+_JOBS = table("procrastinate_jobs", column("id", BigInteger), column("args", JSONB))
+
+
+@dataclass(frozen=True)
+class StoredPassage:
+    """A row of a turn's passages; passages without a text have numbers below zero."""
+
+    passage_no: int
+    document_id: UUID
+    text: str | None
+    place: PassagePlace | None
+    rests_on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedTurn:
+    """A completed turn: a message and the reply."""
+
+    turn_id: UUID
+    message: str
+    reply: str
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedTurn:
+    """A turn that somebody gives feedback on."""
+
+    conversation_id: UUID
+    status: str
+
+
+async def lock_conversation(
+    connection: AsyncConnection, caller: Caller, *, conversation_id: UUID, agent_id: UUID
+) -> bool:
+    """Lock the caller's conversation with an agent until the transaction ends; False when there is none.
+
+    Every transaction that adds or ends a turn locks first, so that turns are numbered and answered one after the other.
+    """
+    statement = (
+        select(conversations.c.conversation_id)
+        .where(
+            conversations.c.organization_id == caller.organization_id,
+            conversations.c.conversation_id == conversation_id,
+            conversations.c.principal_id == caller.principal_id,
+            conversations.c.agent_id == agent_id,
+        )
+        .with_for_update(key_share=True)
+    )
+    return (await connection.execute(statement)).one_or_none() is not None
+
+
+async def lock_conversation_of(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID) -> UUID | None:
+    """Lock the conversation of a turn, of any principal, and return its id; None when the turn was erased."""
+    statement = (
+        select(conversations.c.conversation_id)
+        .join(turns, turns.c.conversation_id == conversations.c.conversation_id)
+        .where(conversations.c.organization_id == organization_id, turns.c.turn_id == turn_id)
+        .with_for_update(key_share=True, of=conversations)
+    )
+    return (await connection.execute(statement)).scalar_one_or_none()
+
+
+async def insert_conversation(
+    connection: AsyncConnection, caller: Caller, *, conversation_id: UUID, agent_id: UUID
+) -> None:
+    """Add a conversation of the caller's with an agent."""
+    row = {
+        "conversation_id": conversation_id,
+        "organization_id": caller.organization_id,
+        "agent_id": agent_id,
+        "principal_id": caller.principal_id,
+    }
+    await connection.execute(insert(conversations).values(row))
+
+
+async def insert_turn(
+    connection: AsyncConnection, caller: Caller, *, conversation_id: UUID, row: Mapping[str, object]
+) -> None:
+    """Add a turn at the end of a locked conversation, and set the conversation's `updated_at` to the turn's time."""
+    touched = (
+        update(conversations)
+        .where(
+            conversations.c.organization_id == caller.organization_id,
+            conversations.c.conversation_id == conversation_id,
+        )
+        .values(updated_at=func.greatest(conversations.c.updated_at, func.clock_timestamp()))
+        .returning(conversations.c.updated_at)
+        .cte("touched")
+    )
+    last = (
+        select(func.coalesce(func.max(turns.c.turn_no), 0))
+        .where(turns.c.organization_id == caller.organization_id, turns.c.conversation_id == conversation_id)
+        .scalar_subquery()
+    )
+    values = {
+        **row,
+        "organization_id": caller.organization_id,
+        "conversation_id": conversation_id,
+        "turn_no": last + 1,
+        "created_at": select(touched.c.updated_at).scalar_subquery(),
+    }
+    inserted = await connection.execute(insert(turns).values(values).add_cte(touched).returning(turns.c.turn_id))
+    await log_turn(connection, caller.organization_id, turn_id=inserted.scalar_one())
+
+
+async def find_next_running(
+    connection: AsyncConnection, organization_id: UUID, *, conversation_id: UUID
+) -> UUID | None:
+    """Find the first turn of a conversation that is RUNNING, answered by a worker or still waiting for one."""
+    statement = (
+        select(turns.c.turn_id)
+        .where(_is_turn(organization_id), turns.c.conversation_id == conversation_id, turns.c.status == RUNNING)
+        .order_by(turns.c.turn_no)
+        .limit(1)
+    )
+    return (await connection.execute(statement)).scalar_one_or_none()
+
+
+async def rerun_turn(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID) -> bool:
+    """Set a failed turn to RUNNING again; return False when it hasn't failed."""
+    statement = (
+        update(turns)
+        .where(_is_turn(organization_id, turn_id), turns.c.status == FAILED)
+        .values(
+            status=RUNNING, error_code=null(), error_message=null(), retry_after=null(), audit_log_id=null(),
+            finished_at=null(),
+        )
+        .returning(turns.c.turn_id)
+    )  # fmt: skip
+    failed = (await connection.execute(statement)).one_or_none() is not None
+    if failed:
+        await log_turn(connection, organization_id, turn_id=turn_id)
+    return failed
+
+
+_WORK = columns_of(turns, Work, conversations.c.conversation_id, conversations.c.principal_id, conversations.c.agent_id)
+
+
+async def begin_attempt(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID) -> Work | None:
+    """Begin an attempt to answer a turn, which makes all earlier attempts void; return the turn's work, or None."""
+    statement = (
+        update(turns)
+        .where(
+            _is_turn(organization_id, turn_id),
+            turns.c.status == RUNNING,
+            conversations.c.conversation_id == turns.c.conversation_id,
+        )
+        .values(attempt=turns.c.attempt + 1, reply=null())
+        .returning(*_WORK)
+    )
+    return await find_row(connection, statement, Work)
+
+
+async def get_work(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID) -> Work | None:
+    """Return the work of a running turn, without beginning an attempt."""
+    statement = (
+        select(*_WORK)
+        .join(conversations, conversations.c.conversation_id == turns.c.conversation_id)
+        .where(_is_turn(organization_id, turn_id), turns.c.status == RUNNING)
+    )
+    return await find_row(connection, statement, Work)
+
+
+async def update_turn(
+    connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID, attempt: int, values: Mapping[str, object]
+) -> bool:
+    """Update a turn as the worker of an attempt; return False when the attempt is void."""
+    statement = (
+        update(turns)
+        .where(_is_turn(organization_id, turn_id), turns.c.status == RUNNING, turns.c.attempt == attempt)
+        .values(values)
+        .returning(turns.c.turn_id)
+    )
+    return (await connection.execute(statement)).one_or_none() is not None
+
+
+async def end_turn(
+    connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID, attempt: int, values: Mapping[str, object]
+) -> bool:
+    """Update a turn as the worker of an attempt, and set its end time; return False when the attempt is void."""
+    values = {**values, "finished_at": func.now()}
+    mine = await update_turn(connection, organization_id, turn_id=turn_id, attempt=attempt, values=values)
+    if mine:
+        await log_turn(connection, organization_id, turn_id=turn_id)
+    return mine
+
+
+async def note_entry(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID, audit_log_id: UUID) -> None:
+    """Save the id of the audit log entry about a turn."""
+    await connection.execute(update(turns).where(_is_turn(organization_id, turn_id)).values(audit_log_id=audit_log_id))
+
+
+async def list_history(
+    connection: AsyncConnection, caller: Caller, *, conversation_id: UUID, before: int, limit: int
+) -> list[CompletedTurn]:
+    """List the last completed turns before a number, the latest first, without those withheld from the caller."""
+    statement = (
+        select(turns.c.turn_id, turns.c.message, turns.c.reply)
+        .where(
+            _is_turn(caller.organization_id),
+            turns.c.conversation_id == conversation_id,
+            turns.c.turn_no < before,
+            turns.c.status == COMPLETED,
+            ~is_withheld_from(caller),
+        )
+        .order_by(turns.c.turn_no.desc())
+        .limit(limit)
+    )
+    return await find_rows(connection, statement, CompletedTurn)
+
+
+async def list_documents_under(
+    connection: AsyncConnection, organization_id: UUID, *, turn_ids: Sequence[UUID]
+) -> Sequence[UUID]:
+    """List the documents that the replies of these turns rest on, each once."""
+    statement = (
+        select(turn_passages.c.document_id)
+        .where(
+            turn_passages.c.organization_id == organization_id,
+            in_array(turn_passages.c.turn_id, turn_ids),
+            turn_passages.c.rests_on,
+        )
+        .distinct()
+        .order_by(turn_passages.c.document_id)
+    )
+    return (await connection.execute(statement)).scalars().all()
+
+
+async def replace_passages(
+    connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID, passages: Sequence[StoredPassage]
+) -> None:
+    """Replace the passages of a turn."""
+    gone = delete(turn_passages).where(
+        turn_passages.c.organization_id == organization_id, turn_passages.c.turn_id == turn_id
+    )
+    await connection.execute(gone)
+    if not passages:
+        return
+    columns = [turn_passages.c[name] for name in ("passage_no", "document_id", "text", "place", "rests_on")]
+    given = rows_of(columns, [vars(passage) for passage in passages])
+    values = select(literal(turn_id), literal(organization_id), *given.c)
+    names = ["turn_id", "organization_id", *given.c.keys()]
+    await connection.execute(insert(turn_passages).from_select(names, values))
+
+
+async def is_withheld(connection: AsyncConnection, caller: Caller, *, turn_id: UUID) -> bool:
+    """Return whether a turn's reply rests on a document that the caller may not READ."""
+    statement = select(is_withheld_from(caller)).where(_is_turn(caller.organization_id, turn_id)).select_from(turns)
+    return (await connection.execute(statement)).scalar_one()
+
+
+async def note_feedback(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    turn_id: UUID,
+    agent_id: UUID,
+    principal_ids: Collection[UUID] | None,
+    feedback: str,
+) -> JudgedTurn | None:
+    """Keep the last verdict on a reply of this agent to one of these principals (None: to anybody).
+
+    Return the turn; None when there was no such turn in the organization.
+    """
+    statement = (
+        update(turns)
+        .where(
+            _is_turn(organization_id, turn_id),
+            conversations.c.conversation_id == turns.c.conversation_id,
+            conversations.c.organization_id == organization_id,
+            conversations.c.agent_id == agent_id,
+            optional_in(conversations.c.principal_id, principal_ids),
+        )
+        .values(feedback=feedback)
+        .returning(turns.c.status, turns.c.conversation_id)
+    )
+    judged = await find_row(connection, statement, JudgedTurn)
+    if judged is not None:
+        await log_turn(connection, organization_id, turn_id=turn_id)
+    return judged
+
+
+async def list_abandoned(
+    connection: AsyncConnection, organization_id: UUID, *, before: datetime, limit: int
+) -> Sequence[UUID]:
+    """List turns begun before a moment that are the first RUNNING one of a conversation without any job.
+
+    The transaction is set to the organization, because only then does it see the organization's jobs.
+    """
+    other = turns.alias("other")
+    others = select(other.c.turn_id).where(
+        other.c.organization_id == organization_id,
+        other.c.conversation_id == turns.c.conversation_id,
+        other.c.status == RUNNING,
+    )
+    of_organization = _JOBS.c.args["organization_id"].astext == str(organization_id)
+    job = select(_JOBS.c.id).where(of_organization, _JOBS.c.args["turn_id"].astext == cast(other.c.turn_id, Text))
+    statement = (
+        select(turns.c.turn_id)
+        .where(
+            _is_turn(organization_id),
+            turns.c.status == RUNNING,
+            turns.c.created_at < before,
+            ~others.where(other.c.turn_no < turns.c.turn_no).exists(),
+            ~others.where(job.exists()).exists(),
+        )
+        .order_by(turns.c.created_at)
+        .limit(limit)
+    )
+    return (await connection.execute(statement)).scalars().all()
+
+
+async def delete_conversations_before(
+    connection: AsyncConnection, organization_id: UUID, *, before: datetime, limit: int
+) -> int:
+    """Erase up to `limit` conversations not changed since `before`; return the number of their messages."""
+    old = (
+        select(conversations.c.conversation_id)
+        .where(conversations.c.organization_id == organization_id, conversations.c.updated_at < before)
+        .order_by(conversations.c.updated_at)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+    )
+    return await _delete(connection, organization_id, (await connection.execute(old)).scalars().all())
+
+
+async def delete_conversations_of(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> int:
+    """Erase a principal's conversations; return the number of their messages."""
+    own = (
+        select(conversations.c.conversation_id)
+        .where(conversations.c.organization_id == organization_id, conversations.c.principal_id == principal_id)
+        .order_by(conversations.c.conversation_id)
+        .with_for_update()
+    )
+    return await _delete(connection, organization_id, (await connection.execute(own)).scalars().all())
+
+
+async def _delete(connection: AsyncConnection, organization_id: UUID, conversation_ids: Sequence[UUID]) -> int:
+    # They are locked, as by whoever adds a turn or ends one: the conversation first, or the two wait for each other.
+    words = delete(turns).where(_is_turn(organization_id), in_array(turns.c.conversation_id, conversation_ids))
+    count = (await connection.execute(words)).rowcount
+    await end_erased(connection, organization_id, conversation_ids=conversation_ids)
+    statement = delete(conversations).where(
+        conversations.c.organization_id == organization_id, in_array(conversations.c.conversation_id, conversation_ids)
+    )
+    await connection.execute(statement)
+    return max(count, len(conversation_ids))  # those without a message count as well: 0 means that nothing was left
+
+
+def _is_turn(organization_id: UUID, turn_id: UUID | None = None) -> ColumnElement[bool]:
+    own = turns.c.organization_id == organization_id
+    return own if turn_id is None else own & (turns.c.turn_id == turn_id)

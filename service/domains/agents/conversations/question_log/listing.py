@@ -1,0 +1,90 @@
+"""Listing what people asked agents, each question with as much of the reply as the admin who looks may read."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.common import UserPrincipal
+from carrel.wire.question_log import (
+    ADMIN_QUESTION_LOG_QUERY,
+    AdminQuestionLogQueryRequest,
+    AdminQuestionLogQueryResponse,
+    LoggedQuestion,
+)
+from service.auth.callers import Caller
+from service.domains.agents.conversations.question_log import queries
+from service.domains.agents.conversations.question_log.queries import Position, QuestionFilter, StoredQuestion
+from service.domains.agents.conversations.reading.queries import list_turns_of_everybody
+from service.domains.agents.conversations.reading.turns import SeenTurn, see_turns
+from service.schema.conversations import COMPLETED
+from service.web.pagination import Cursor
+
+
+async def query_log(
+    connection: AsyncConnection, caller: Caller, *, request: AdminQuestionLogQueryRequest
+) -> AdminQuestionLogQueryResponse:
+    """List a page of questions, newest first; for admins. A reply that the caller may not read is withheld.
+
+    With `query` a page may be short, or empty, and others follow: a page looks through a bounded number of questions.
+    """
+    cursor = Cursor.read(caller, operation=ADMIN_QUESTION_LOG_QUERY.path, request=request)
+    filters, organization_id = _filters(request), caller.organization_id
+    before = Position(datetime.fromisoformat(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else None
+    rows = await queries.list_questions(connection, organization_id, filters=filters, before=before, limit=cursor.limit)
+    page = cursor.page(rows, position=_position)
+    if filters.message_contains is not None and page.next_page_token is None:
+        last = await queries.find_last_looked_through(connection, organization_id, filters=filters, before=before)
+        page = page if last is None else cursor.page_until(rows, after=_position(last))
+    turns = await list_turns_of_everybody(connection, caller, turn_ids=[row.turn_id for row in page.items])
+    seen = {turn.turn_id: turn for turn in await see_turns(connection, caller, rows=turns)}
+    return AdminQuestionLogQueryResponse(
+        questions=[_question(row, seen.get(row.turn_id)) for row in page.items], next_page_token=page.next_page_token
+    )
+
+
+def _filters(request: AdminQuestionLogQueryRequest) -> QuestionFilter:
+    return QuestionFilter(
+        agent_id=request.agent_id,
+        group_id=request.group_id,
+        conversation_id=request.conversation_id,
+        since=request.from_,
+        until=request.to,
+        outcome=request.outcome,
+        feedback=request.feedback,
+        message_contains=request.query,
+        ids=request.ids,
+    )
+
+
+def _position(row: StoredQuestion | Position) -> list[str]:
+    return [row.at.isoformat(), str(row.turn_id)]
+
+
+def _question(row: StoredQuestion, turn: SeenTurn | None) -> LoggedQuestion:
+    """Convert a row of the log; without its turn, which was erased, no words are left."""
+    said = {} if turn is None else _words(turn)
+    return LoggedQuestion(
+        message_id=row.turn_id,
+        conversation_id=row.conversation_id,
+        at=row.at,
+        agent_id=row.agent_id,
+        agent_name=row.agent_name,
+        actor=UserPrincipal(id=str(row.principal_id), name=row.name, email=row.email),
+        outcome=row.outcome,
+        withheld=turn is not None and turn.status == "WITHHELD",
+        feedback=row.feedback,
+        feedback_text=row.feedback_text,
+        **said,
+    )
+
+
+def _words(turn: SeenTurn) -> dict[str, Any]:
+    return {
+        "message": turn.row.message,
+        "agent_response_text": turn.text if turn.status == COMPLETED else None,
+        "referenced_sources": list(turn.cited),
+        "warnings": turn.warnings,
+        "error_message": turn.row.error_message,
+    }

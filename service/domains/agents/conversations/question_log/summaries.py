@@ -1,0 +1,51 @@
+"""The question log in numbers: by day or week, for each agent, and for each group of those who asked."""
+
+from datetime import datetime
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.question_log import (
+    AdminQuestionLogRankRequest,
+    AdminQuestionLogRankResponse,
+    AdminQuestionLogSummarizeRequest,
+    AdminQuestionLogSummarizeResponse,
+    QuestionsInBucket,
+    RankedBy,
+)
+from service.auth.callers import Caller
+from service.domains.agents.conversations.question_log import queries
+from service.domains.agents.conversations.question_log.queries import QuestionFilter
+from service.web.buckets import bucket_starts, require_span
+
+
+async def summarize(
+    connection: AsyncConnection, caller: Caller, *, request: AdminQuestionLogSummarizeRequest
+) -> AdminQuestionLogSummarizeResponse:
+    """Count the questions of every day or week, and what came of them; for admins. Raises what `bucket_starts` does."""
+    starts = bucket_starts(request.from_, request.to, request.bucket)
+    filters, organization_id = _filters(request), caller.organization_id
+    rows = await queries.count_by_bucket(connection, organization_id, filters=filters, bucket=request.bucket.value)
+    counted = {row.from_: row for row in rows}
+    return AdminQuestionLogSummarizeResponse(
+        buckets=[counted.get(start) or _empty(start) for start in starts],
+        askers=await queries.count_askers(connection, organization_id, filters=filters),
+    )
+
+
+async def rank(
+    connection: AsyncConnection, caller: Caller, *, request: AdminQuestionLogRankRequest
+) -> AdminQuestionLogRankResponse:
+    """Count the questions for each agent or group, most first; for admins. Raises what `require_span` does."""
+    require_span(request.from_, request.to)
+    rank_all = queries.rank_agents if request.by is RankedBy.AGENT else queries.rank_groups
+    return AdminQuestionLogRankResponse(
+        ranking=await rank_all(connection, caller.organization_id, filters=_filters(request))
+    )
+
+
+def _filters(request: AdminQuestionLogSummarizeRequest | AdminQuestionLogRankRequest) -> QuestionFilter:
+    return QuestionFilter(agent_id=request.agent_id, group_id=request.group_id, since=request.from_, until=request.to)
+
+
+def _empty(start: datetime) -> QuestionsInBucket:
+    return QuestionsInBucket(from_=start, questions=0, unanswered=0, failed=0, thumbs_up=0, thumbs_down=0, askers=0)

@@ -1,0 +1,123 @@
+"""Listing a person's own conversations, and the messages of one of them."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.conversations import (
+    GET_CONVERSATION,
+    LIST_CONVERSATIONS,
+    Conversation,
+    ConversationMessage,
+    GetConversationRequest,
+    GetConversationResponse,
+    ListConversationsRequest,
+    ListConversationsResponse,
+    MessageStatus,
+)
+from service.auth.authorization import messageable_agents
+from service.auth.callers import Caller
+from service.domains.agents.conversations.models import unknown_conversation
+from service.domains.agents.conversations.reading import queries
+from service.domains.agents.conversations.reading.queries import WalkPosition
+from service.domains.agents.conversations.reading.turns import WITHHELD_REPLY, SeenTurn, see_turns
+from service.web.pagination import Cursor
+
+TITLE_CHARACTERS = 80
+
+
+async def list_conversations(
+    connection: AsyncConnection, caller: Caller, *, request: ListConversationsRequest
+) -> ListConversationsResponse:
+    """List a page of the caller's conversations with the agents its token is for, the latest first."""
+    cursor = Cursor.read(caller, operation=LIST_CONVERSATIONS.path, request=request)
+    rows = await queries.list_conversations(
+        connection,
+        caller,
+        agent_ids=_select_agents(caller, request.agent_id),
+        position=_read_position(cursor),
+        limit=cursor.limit,
+    )
+    began = cursor.after[0] if cursor.after else rows[0].touched.isoformat() if rows else ""
+    page = cursor.page(rows, position=lambda row: [began, row.touched.isoformat(), str(row.conversation_id)])
+    return ListConversationsResponse(
+        conversations=[_conversation(row) for row in page.items], next_page_token=page.next_page_token
+    )
+
+
+async def get_conversation(
+    connection: AsyncConnection, caller: Caller, *, conversation_id: UUID, request: GetConversationRequest
+) -> GetConversationResponse:
+    """Return a page of the messages of one of the caller's conversations; NotFound for any other conversation."""
+    cursor = Cursor.of(
+        caller,
+        operation=GET_CONVERSATION.path,
+        parameters={"conversationId": str(conversation_id)},
+        page_size=request.page_size,
+        page_token=request.page_token,
+    )
+    conversation = await queries.find_conversation(
+        connection, caller, conversation_id=conversation_id, agent_ids=messageable_agents(caller)
+    )
+    if conversation is None:
+        raise unknown_conversation()
+    after = int(cursor.after[0]) if cursor.after else 0
+    rows = await queries.list_turns(
+        connection, caller, conversation_id=conversation_id, after=after, limit=cursor.limit
+    )
+    page = cursor.page(rows, position=lambda row: [str(row.turn_no)])
+    return GetConversationResponse(
+        conversation=_conversation(conversation),
+        messages=[_message(turn) for turn in await see_turns(connection, caller, rows=page.items)],
+        next_page_token=page.next_page_token,
+    )
+
+
+def _select_agents(caller: Caller, agent_id: UUID | None) -> Sequence[UUID] | frozenset[UUID] | None:
+    allowed = messageable_agents(caller)
+    if agent_id is None:
+        return allowed
+    return [agent_id] if allowed is None or agent_id in allowed else []
+
+
+def _read_position(cursor: Cursor) -> WalkPosition | None:
+    if not cursor.after:
+        return None
+    began, touched, last_id = cursor.after
+    return WalkPosition(datetime.fromisoformat(began), datetime.fromisoformat(touched), UUID(last_id))
+
+
+def _conversation(row: queries.StoredConversation) -> Conversation:
+    return Conversation(
+        conversation_id=row.conversation_id,
+        agent_id=row.agent_id,
+        agent_name=row.agent_name,
+        title=_title(row.beginning or ""),
+        message_count=row.length,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )
+
+
+def _title(message: str) -> str:
+    """Return the beginning of a message on one line."""
+    line = " ".join(message.split())
+    return line if len(line) <= TITLE_CHARACTERS else f"{line[: TITLE_CHARACTERS - 1]}…"
+
+
+def _message(turn: SeenTurn) -> ConversationMessage:
+    status = MessageStatus(turn.status)
+    withheld = WITHHELD_REPLY if status is MessageStatus.WITHHELD else None
+    return ConversationMessage(
+        message_id=turn.turn_id,
+        created_at=turn.row.created_at,
+        message=turn.row.message,
+        status=status,
+        agent_response_text=turn.text if status is MessageStatus.COMPLETED else None,
+        referenced_sources=list(turn.cited),
+        warnings=turn.warnings,
+        error_message=withheld or turn.row.error_message,
+        feedback=turn.row.feedback,
+    )

@@ -1,0 +1,121 @@
+"""Turns as their sender may see them now: with the sources of the reply, or without a reply that is withheld."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.replies import ExternalResourceId, ReferencedSource
+from service.auth.callers import Caller
+from service.domains.agents.conversations.reading import queries
+from service.domains.agents.conversations.reading.queries import Source, StoredTurn
+from service.schema.conversations import COMPLETED, FAILED, RUNNING
+
+WITHHELD_REPLY = (
+    "This reply rests on documents that you may not read any more, or that are gone. Ask again to get an answer from "
+    "what you may read now."
+)
+Status = Literal["RUNNING", "COMPLETED", "FAILED", "WITHHELD"]
+Sources = Mapping[int, Source]
+"""The passages of a turn that may be shown, by number."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenTurn:
+    """A turn, and what of it the caller may see. While it is RUNNING, `text` is the unfinished reply."""
+
+    row: StoredTurn
+    status: Status
+    text: str | None
+    cited: Sequence[ReferencedSource] = ()
+    sources: Sequence[ReferencedSource] = ()
+
+    @property
+    def turn_id(self) -> UUID:
+        """The reply's messageId."""
+        return self.row.turn_id
+
+    @property
+    def warnings(self) -> list[str]:
+        """The warnings about the reply; none while the turn runs, or when its reply is withheld."""
+        return list(self.row.warnings) if self.status == COMPLETED else []
+
+    @property
+    def error(self) -> tuple[str, str]:
+        """The code and the message of the error that a FAILED turn ended with."""
+        code, message = self.row.error_code, self.row.error_message
+        assert code is not None  # noqa: S101 - it is kept with the status
+        assert message is not None  # noqa: S101 - likewise
+        return code, message
+
+    @property
+    def audit_log_id(self) -> UUID:
+        """The entry of the audit log about a turn that has ended."""
+        assert self.row.audit_log_id is not None  # noqa: S101 - it is added with the end
+        return self.row.audit_log_id
+
+
+async def see_turn(
+    connection: AsyncConnection, caller: Caller, *, turn_id: UUID, agent_ids: Collection[UUID] | None = None
+) -> SeenTurn | None:
+    """Return a turn of the caller's own with all passages that were retrieved for it; None when there is none.
+
+    `agent_ids`: only turns of conversations with these agents.
+    """
+    row = await queries.find_turn(connection, caller, turn_id=turn_id, agent_ids=agent_ids)
+    if row is None:
+        return None
+    [seen] = await see_turns(connection, caller, rows=[row], with_text=True)
+    return seen
+
+
+async def see_turns(
+    connection: AsyncConnection, caller: Caller, *, rows: Sequence[StoredTurn], with_text: bool = False
+) -> list[SeenTurn]:
+    """Return what the caller may see of their own turns; `with_text` adds all passages that were retrieved."""
+    shown = [row.turn_id for row in rows if row.status == COMPLETED and not row.withheld]
+    found: dict[UUID, dict[int, Source]] = {turn_id: {} for turn_id in shown}
+    if shown:
+        for source in await queries.list_sources(connection, caller, turn_ids=shown, with_text=with_text):
+            found[source.turn_id][source.passage_no] = source
+    return [_to_seen_turn(row, found.get(row.turn_id, {}), with_text=with_text) for row in rows]
+
+
+def _to_seen_turn(row: StoredTurn, sources: Sources, *, with_text: bool) -> SeenTurn:
+    if row.status == RUNNING:
+        return SeenTurn(row, RUNNING, None if row.withheld else row.reply)
+    if row.status == FAILED:
+        return SeenTurn(row, FAILED, None)
+    # A source may have become unreadable since the turn was read.
+    if row.withheld or any(citation["passageNo"] not in sources for citation in row.citations):
+        return SeenTurn(row, "WITHHELD", None)
+    return SeenTurn(
+        row,
+        COMPLETED,
+        row.reply,
+        cited=[_to_cited_source(sources[citation["passageNo"]], citation) for citation in row.citations],
+        sources=[_source(source, source.text) for source in sources.values()] if with_text else (),
+    )
+
+
+def _to_cited_source(row: Source, citation: Mapping[str, Any]) -> ReferencedSource:
+    chunk = {
+        "document_collection_id": citation.get("collectionId"),
+        "chunk_index": citation.get("chunkNo"),
+        "document_version": citation.get("version"),
+    }
+    return _source(row, citation["quote"], **chunk)
+
+
+def _source(row: Source, quote: Any, **chunk: Any) -> ReferencedSource:
+    return ReferencedSource(
+        id=row.document_id,
+        name=row.name,
+        url=row.external_url,
+        external_resource_id=ExternalResourceId(external_resource_id=row.resource_id, resource_type=row.resource_type),
+        quote=quote,
+        place=row.place,
+        **chunk,
+    )

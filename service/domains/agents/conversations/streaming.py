@@ -1,0 +1,182 @@
+"""Sending a job's progress as server-sent events, from where a client stopped reading; on v0 from the start.
+
+An event's id is `<attempt>-<characters sent>`. An attempt's text only grows, so the id says what is left to send. When
+a client has text of an attempt that is void, the first event is `restarted`. The job is read in short transactions,
+each of which authenticates the client again.
+"""
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID
+
+from fastapi import Request
+from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
+from pydantic import BaseModel
+from sqlalchemy.exc import SQLAlchemyError
+
+from carrel.wire.messages import STREAM_AGENT_RESPONSE
+from carrel.wire.replies import ChunkError, ChunkKind, StreamEvent, StreamingChunk, TextDelta
+from service.auth.authorization import authorize
+from service.domains.agents.conversations.reading.jobs import job_of, see_job
+from service.domains.agents.conversations.reading.turns import WITHHELD_REPLY, SeenTurn
+from service.platform.errors import BadRequest, ServiceError
+from service.platform.logs import logger
+from service.runtime import Runtime
+from service.web.dependencies import is_stopping, reauthenticate
+
+MEDIA_TYPE = "text/event-stream"
+# Nobody on the way may keep events back until there are more of them.
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+LAST_EVENT_ID = "Last-Event-ID"
+EVENT_ID = re.compile(r"(\d{1,9})-(\d{1,9})", re.ASCII)
+LOOK_SECONDS = 0.25
+AGAIN = "Send the request again, with the same Idempotency-Key if it had one, to get the whole reply."
+HEARTBEAT_SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A client's position in the stream: an attempt, and how many characters of its text the client has.
+
+    `is_last`: nothing follows.
+    """
+
+    attempt: int = 0
+    sent: int = 0
+    is_last: bool = False
+
+    @classmethod
+    def read(cls, request: Request) -> "Position":
+        """Read the position from the request's Last-Event-ID; without the header, it is the beginning.
+
+        Raises BadRequest for a value that isn't the id of an event.
+        """
+        value = request.headers.get(LAST_EVENT_ID)
+        if not value:
+            return cls()
+        match = EVENT_ID.fullmatch(value)
+        if match is None:
+            raise BadRequest(
+                f"{LAST_EVENT_ID} is the id of an event of this stream. Leave it out to begin with the first.",
+                code="invalid_last_event_id",
+            )
+        return cls(int(match[1]), int(match[2]))
+
+    @property
+    def event_id(self) -> str:
+        """The id of the event after which a client is at this position."""
+        return f"{self.attempt}-{self.sent}"
+
+
+Look = Callable[[], Awaitable[SeenTurn]]
+Tell = Callable[[SeenTurn, Position], tuple[list[bytes], Position]]
+
+
+async def read_job(runtime: Runtime, request: Request, *, job_id: UUID) -> SeenTurn:
+    """Read the job again, with the caller authenticated again; raise an error when the caller may not see it."""
+    async with reauthenticate(request, runtime) as (connection, caller):
+        authorize(caller, STREAM_AGENT_RESPONSE.requires)
+        return await see_job(runtime, connection, caller, job_id=job_id)
+
+
+async def stream_events(
+    request: Request, *, turn: SeenTurn, position: Position, look: Look, tell: Tell, cut: bytes = b""
+) -> AsyncGenerator[bytes]:
+    """Yield a job's events from a position on, beginning with the state `turn`, until the job ends.
+
+    `look` reads the turn again, and `tell` returns the events between a position and a turn. The stream also ends when
+    the caller may no longer see the job, and when the service stops: with `cut`, and then clients reconnect.
+    """
+    quiet_since = time.monotonic()
+    while True:
+        news, position = tell(turn, position)
+        if news:
+            yield b"".join(news)
+            quiet_since = time.monotonic()
+        if turn.status != "RUNNING" or position.is_last:
+            return
+        if is_stopping(request):
+            break
+        if time.monotonic() - quiet_since >= HEARTBEAT_SECONDS:
+            yield KEEPALIVE_COMMENT
+            quiet_since = time.monotonic()
+        await asyncio.sleep(LOOK_SECONDS)
+        try:
+            turn = await look()
+        except (ServiceError, SQLAlchemyError) as error:
+            logger.info("stream_ended", kind=type(error).__name__)
+            break
+    if cut:
+        yield cut
+
+
+def job_events(turn: SeenTurn, position: Position) -> tuple[list[bytes], Position]:
+    """Return the events between a position and a turn's state, and the position after them."""
+    attempt = turn.row.attempt
+    text, news = turn.text, list[bytes]()
+    if text is not None and (position.attempt != attempt or position.sent > len(text)):
+        is_void, position = position.sent > 0, Position(attempt)
+        if is_void:
+            news.append(_event(StreamEvent.RESTARTED, None, position))
+    if text is not None and len(text) > position.sent:
+        delta, position = TextDelta(text=text[position.sent :]), Position(attempt, len(text))
+        news.append(_event(StreamEvent.DELTA, delta, position))
+    if turn.status != "RUNNING":
+        kind = StreamEvent.COMPLETED if turn.status == "COMPLETED" else StreamEvent.FAILED
+        news.append(_event(kind, job_of(turn), position))
+    return news, position
+
+
+def _event(kind: StreamEvent, data: BaseModel | None, position: Position) -> bytes:
+    body = "{}" if data is None else data.model_dump_json(by_alias=True, exclude_none=True)
+    return format_sse_event(data_str=body, event=kind.value, id=position.event_id)
+
+
+def v0_events(turn: SeenTurn, position: Position) -> tuple[list[bytes], Position]:
+    """Return the chunks of v0 between a position and a turn, and the position they lead to.
+
+    v0 has no event for text that becomes void, as after a crash: when some of it was sent, the stream ends there.
+    """
+    attempt = turn.row.attempt
+    if turn.status == "WITHHELD":
+        return [_chunk(ChunkKind.BLOCKED, **_opening(turn), blocks=[WITHHELD_REPLY])], position
+    if turn.status == "FAILED":
+        return [_error(*turn.error)], position
+    if turn.text is None and turn.status == "RUNNING":
+        return [], position
+    text = turn.text or ""
+    if position.sent and (position.attempt != attempt or position.sent > len(text)):
+        void = f"The reply has changed, and what was sent of it is void. {AGAIN}"
+        return [_error("reply_restarted", void)], replace(position, is_last=True)
+    news = list[bytes]()
+    if not position.attempt and (text or turn.status == "COMPLETED"):
+        news.append(_chunk(ChunkKind.INITIAL, **_opening(turn), web_search_results=[]))
+    if len(text) > position.sent:
+        news.append(_chunk(ChunkKind.DATA, chunk=text[position.sent :]))
+    if turn.status == "COMPLETED":
+        ids = {"message_id": turn.turn_id, "audit_log_id": turn.audit_log_id}
+        final = _chunk(ChunkKind.FINAL, sources=list(turn.cited), warnings=turn.warnings, **ids)
+        news += [_chunk(ChunkKind.END_OF_MESSAGE), final]
+    return news, Position(attempt, len(text)) if news else position
+
+
+def v0_cut() -> bytes:
+    """Return the chunk that ends a stream of v0 before the reply's end, since v0 can't take a stream up again."""
+    return _error("reply_delayed", f"The stream was cut. {AGAIN}")
+
+
+def _opening(turn: SeenTurn) -> dict[str, Any]:
+    return {"conversation_id": turn.row.conversation_id, "warnings": turn.warnings}
+
+
+def _error(code: str, message: str) -> bytes:
+    return _chunk(ChunkKind.ERROR, error=ChunkError(message=message, code=code))
+
+
+def _chunk(kind: ChunkKind, **members: Any) -> bytes:
+    data = StreamingChunk(event=kind, **members)
+    return format_sse_event(data_str=data.model_dump_json(by_alias=True, exclude_none=True))

@@ -1,0 +1,86 @@
+"""agents/* and conversations on v1: messages that people send are jobs, which they fetch or watch."""
+
+from functools import partial
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import Query, Request
+from fastapi.responses import StreamingResponse
+
+from carrel.wire import conversations as wire
+from carrel.wire import messages
+from service.domains.agents.conversations import streaming
+from service.domains.agents.conversations.feedback import give_feedback
+from service.domains.agents.conversations.messages import begin_turn
+from service.domains.agents.conversations.models import Message
+from service.domains.agents.conversations.reading import listing
+from service.domains.agents.conversations.reading.jobs import job_of, see_job
+from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep, SnapshotDep
+from service.web.idempotency import AttemptDep
+from service.web.routing import Router
+
+router = Router()
+STREAM: dict[int | str, dict[str, Any]] = {
+    200: {"content": {streaming.MEDIA_TYPE: {}}, "description": "The job's events, until it is done."}
+}
+
+
+@router.operation(messages.SEND_AGENT_MESSAGE, own_key=True)
+async def send_message(
+    request: messages.SendAgentMessageRequest, runtime: RuntimeDep, caller: CallerDep, attempt: AttemptDep
+) -> messages.SendAgentMessageResponse:
+    """Send a message to an agent that is deployed to the caller; the answer is the job that replies."""
+    existing = request.conversation if isinstance(request.conversation, messages.ExistingConversation) else None
+    message = Message(request.agent_id, request.message, existing and existing.conversation_id)
+    begun = await begin_turn(runtime, attempt, caller, message=message, by_program=False)
+    return messages.SendAgentMessageResponse(job_id=begun.turn_id, conversation_id=begun.conversation_id)
+
+
+@router.operation(messages.FETCH_AGENT_RESPONSE)
+async def fetch_agent_response(
+    request: Annotated[messages.FetchAgentResponseRequest, Query()],
+    runtime: RuntimeDep,
+    connection: ConnectionDep,
+    caller: CallerDep,
+) -> messages.FetchAgentResponseResponse:
+    """Show how far a job of the caller's is, and its reply when it is done."""
+    return job_of(await see_job(runtime, connection, caller, job_id=request.job_id))
+
+
+@router.operation(messages.STREAM_AGENT_RESPONSE, response_class=StreamingResponse, responses=STREAM)
+async def stream_agent_response(
+    request: Annotated[messages.FetchAgentResponseRequest, Query()], http: Request, runtime: RuntimeDep
+) -> StreamingResponse:
+    """Send how far a job of the caller's is as server-sent events; `Last-Event-ID` goes on where a stream ended."""
+    position = streaming.Position.read(http)
+    turn = await streaming.read_job(runtime, http, job_id=request.job_id)
+    look = partial(streaming.read_job, runtime, http, job_id=request.job_id)
+    events = streaming.stream_events(http, turn=turn, position=position, look=look, tell=streaming.job_events)
+    return StreamingResponse(events, media_type=streaming.MEDIA_TYPE, headers=streaming.HEADERS)
+
+
+@router.operation(messages.PROVIDE_AGENT_MESSAGE_FEEDBACK)
+async def provide_message_feedback(
+    request: messages.ProvideMessageFeedbackRequest, connection: ConnectionDep, caller: CallerDep
+) -> messages.ProvideMessageFeedbackResponse:
+    """Keep feedback on a reply to the caller, or by an admin on anybody's, on the audit log."""
+    return await give_feedback(connection, caller, request=request)
+
+
+@router.operation(wire.LIST_CONVERSATIONS)
+async def list_conversations(
+    request: Annotated[wire.ListConversationsRequest, Query()], connection: SnapshotDep, caller: CallerDep
+) -> wire.ListConversationsResponse:
+    """List the caller's own conversations, the latest first."""
+    return await listing.list_conversations(connection, caller, request=request)
+
+
+@router.operation(wire.GET_CONVERSATION)
+async def get_conversation(
+    conversationId: UUID,  # noqa: N803 - as the address has it
+    request: Annotated[wire.GetConversationRequest, Query()],
+    connection: SnapshotDep,
+    caller: CallerDep,
+) -> wire.GetConversationResponse:
+    """Show what was said in a conversation of the caller's, oldest first."""
+    return await listing.get_conversation(connection, caller, conversation_id=conversationId, request=request)

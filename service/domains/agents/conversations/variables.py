@@ -1,0 +1,60 @@
+"""Variables of a message: their documents' names take their places before the message is kept."""
+
+import re
+from collections.abc import Mapping
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.auth.callers import Caller
+from service.domains.agents.conversations.models import Message
+from service.domains.agents.conversations.reading.queries import list_names
+from service.domains.documents.stored.rights import unknown_document
+from service.platform.errors import BadRequest, FieldError
+
+MOST_CHARACTERS = 20_000
+MOST_OF_A_NAME = 200
+VARIABLE = re.compile(r"\{\{([^{}]{1,300})\}\}")
+
+
+async def fill_in(connection: AsyncConnection, caller: Caller, *, message: Message) -> str:
+    """Return the text of a message with the names of documents for its variables.
+
+    Raises NotFound for a document that the caller may not READ, BadRequest for a name given twice, and for a message
+    that becomes too long.
+    """
+    variables = message.variables
+    if not variables:
+        return message.text
+    ids = {document_id for variable in variables for document_id in variable.ids}
+    names = await list_names(connection, caller, document_ids=ids)
+    if len(names) != len(ids):
+        raise unknown_document()
+    values = {
+        variable.name: ", ".join(f"“{_plain(names[one])}”" for one in dict.fromkeys(variable.ids))
+        for variable in variables
+    }
+    if len(values) != len(variables):
+        raise _refuse("Two input variables have the same name. Send each once.", "must have different names")
+    return _filled(message.text, values)
+
+
+def _plain(name: str) -> str:
+    """Return a document's name as a short quotable line: whoever named it must not write the sender's words."""
+    return " ".join(re.sub("[“”]", "", name).split())[:MOST_OF_A_NAME]
+
+
+def _filled(message: str, values: Mapping[str, str]) -> str:
+    used = {match[1].strip() for match in VARIABLE.finditer(message)} & values.keys()
+    growth = sum(len(values.get(match[1].strip(), "")) for match in VARIABLE.finditer(message))
+    lines = [f"{name}: {value}" for name, value in values.items() if name not in used]
+    # Measured before it is made: a variable that stands there a thousand times would take gigabytes.
+    if len(message) + growth + sum(map(len, lines)) > MOST_CHARACTERS:
+        raise _refuse(
+            f"The message is longer than {MOST_CHARACTERS:,} characters with the names of its documents. Send fewer.",
+            "too long",
+        )
+    return "\n".join([VARIABLE.sub(lambda match: values.get(match[1].strip(), match[0]), message), *lines])
+
+
+def _refuse(message: str, reason: str) -> BadRequest:
+    return BadRequest(message, details=[FieldError("inputVariables", reason)])

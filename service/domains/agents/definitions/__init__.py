@@ -1,0 +1,1 @@
+"""Agents: their settings, and to whom they are deployed."""

@@ -1,0 +1,83 @@
+"""Who may use an agent: those it is deployed to, which is a grant of VIEWER on its resource, and nobody else.
+
+A deployment opens none of the agent's collections or documents to anybody.
+"""
+
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.admin import NamedPrincipal
+from carrel.wire.agents import (
+    LIST_AGENTS,
+    AdminAgentsDeployRequest,
+    AdminAgentsDeployResponse,
+    Agent,
+    ListAgentsRequest,
+)
+from service.audit.service import record
+from service.auth.authorization import messageable_agents
+from service.auth.callers import Caller
+from service.domains.agents.definitions.service import require_agent, unknown_agent
+from service.identity.principals import resolve, to_named_principal
+from service.permissions.access import Access, roles_by_id
+from service.permissions.agents import list_deployed_agents as list_agents_of
+from service.permissions.classes.queries import list_grants
+from service.permissions.queries import get_resource, lock_resource
+from service.permissions.service import access_of, set_access
+from service.web.pagination import Cursor, Page
+
+
+async def deploy_agent(
+    connection: AsyncConnection, caller: Caller, *, request: AdminAgentsDeployRequest
+) -> AdminAgentsDeployResponse:
+    """Replace the users of an agent, effective at commit, and return them; for admins.
+
+    Raises NotFound, and BadRequest naming the principals this organization doesn't have.
+    """
+    agent = await require_agent(connection, caller.organization_id, agent_id=request.agent_id)
+    if await lock_resource(connection, caller.organization_id, agent.agent_id) is None:
+        raise unknown_agent()
+    before = await access_of(connection, caller.organization_id, agent.agent_id)
+    after = await _desired_access(connection, caller, request=request)
+    if after != before:
+        await set_access(connection, caller.organization_id, object_id=agent.agent_id, access=after)
+        await record(
+            connection,
+            caller,
+            action="agent.deploy",
+            target_type="agent",
+            target_id=agent.agent_id,
+            details={"before": roles_by_id(before.grants()), "after": roles_by_id(after.grants())},
+        )
+    return AdminAgentsDeployResponse(
+        agent_id=agent.agent_id,
+        principals=await _list_deployed_to(connection, caller, agent.agent_id),
+        organization_wide=request.organization_wide,
+    )
+
+
+async def list_deployed_agents(
+    connection: AsyncConnection, caller: Caller, *, request: ListAgentsRequest
+) -> Page[Agent]:
+    """List a page of the agents that are deployed to the caller, and that its access token's scopes cover."""
+    cursor = Cursor.read(caller, operation=LIST_AGENTS.path, request=request)
+    rows = await list_agents_of(
+        connection, caller, among_ids=messageable_agents(caller), after=cursor.after_id, limit=cursor.limit
+    )
+    return cursor.page(rows, position=lambda row: [str(row.agent_id)])
+
+
+async def _desired_access(connection: AsyncConnection, caller: Caller, *, request: AdminAgentsDeployRequest) -> Access:
+    references = [(f"principals.{place}", principal) for place, principal in enumerate(request.principals)]
+    named = await resolve(connection, caller.organization_id, references=references)
+    everyone = [caller.organization_id] if request.organization_wide else []
+    return Access(owner_id=None, viewers=frozenset([*(one.principal_id for one in named), *everyone]))
+
+
+async def _list_deployed_to(connection: AsyncConnection, caller: Caller, agent_id: UUID) -> list[NamedPrincipal]:
+    resource = await get_resource(connection, caller.organization_id, object_id=agent_id)
+    if resource is None:
+        raise unknown_agent()
+    rows = await list_grants(connection, caller.organization_id, access_class=resource.access_class)
+    return [to_named_principal(row) for row in rows]

@@ -1,0 +1,170 @@
+"""Every statement about agents and the collections they retrieve from."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import ARRAY, Label, Select, Uuid, delete, exists, func, literal, select, update
+from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.auth.callers import Caller
+from service.permissions.agents import is_deployed
+from service.platform.sql import columns_of, find_row, find_rows, in_array, optional_in, rows_of
+from service.schema.agents import agent_collections, agents
+from service.schema.collections import collections
+from service.schema.permissions import resources
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAgent:
+    """An agent that is not deleted; `model` is None for the service's default, `collection_ids` are in their order."""
+
+    agent_id: UUID
+    name: str
+    description: str
+    instructions: str
+    model: str | None
+    api_access_enabled: bool
+    retrieval: Mapping[str, bool]
+    created_at: datetime
+    updated_at: datetime
+    collection_ids: Sequence[UUID]
+
+
+def select_collection_ids(organization_id: UUID) -> Label[Any]:
+    """Select the collections of the agent at hand, as an array."""
+    ids = func.array_agg(aggregate_order_by(agent_collections.c.collection_id, agent_collections.c.collection_id))
+    return (
+        select(func.coalesce(ids, literal([], ARRAY(Uuid()))))
+        .where(
+            agent_collections.c.organization_id == organization_id,
+            agent_collections.c.agent_id == agents.c.agent_id,
+        )
+        .scalar_subquery()
+        .label("collection_ids")
+    )
+
+
+def _agents(organization_id: UUID) -> Select[*tuple[Any, ...]]:
+    return select(*columns_of(agents, StoredAgent, select_collection_ids(organization_id))).where(
+        agents.c.organization_id == organization_id, agents.c.deleted_at.is_(None)
+    )
+
+
+async def get_agent(connection: AsyncConnection, organization_id: UUID, *, agent_id: UUID) -> StoredAgent | None:
+    """Return an agent without a check of rights; None when it doesn't exist (any more)."""
+    statement = _agents(organization_id).where(agents.c.agent_id == agent_id)
+    return await find_row(connection, statement, StoredAgent)
+
+
+async def get_deployed_agent(connection: AsyncConnection, caller: Caller, *, agent_id: UUID) -> StoredAgent | None:
+    """Return an agent that is deployed to the caller; None when it isn't, or doesn't exist (any more)."""
+    statement = (
+        _agents(caller.organization_id)
+        .join(resources, resources.c.object_id == agents.c.agent_id)
+        .where(*is_deployed(caller), agents.c.agent_id == agent_id)
+    )
+    return await find_row(connection, statement, StoredAgent)
+
+
+async def list_agents(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    name_contains: str | None,
+    ids: Collection[UUID] | None,
+    after: UUID,
+    limit: int,
+) -> list[StoredAgent]:
+    """Return agents (of these ids, if any are given) whoever they are deployed to, by id."""
+    page = _agents(organization_id).where(agents.c.agent_id > after).order_by(agents.c.agent_id).limit(limit)
+    statement = page.where(optional_in(agents.c.agent_id, ids))
+    if name_contains:
+        statement = statement.where(agents.c.name.icontains(name_contains, autoescape=True))
+    return await find_rows(connection, statement, StoredAgent)
+
+
+async def insert_agent(connection: AsyncConnection, caller: Caller, *, row: Mapping[str, object]) -> bool:
+    """Add an agent; False when its name is taken in the organization."""
+    statement = (
+        insert(agents)
+        .values({**row, "organization_id": caller.organization_id, "created_by": caller.principal_id})
+        .on_conflict_do_nothing(
+            index_elements=[agents.c.organization_id, agents.c.name], index_where=agents.c.deleted_at.is_(None)
+        )
+        .returning(agents.c.agent_id)
+    )
+    return (await connection.execute(statement)).one_or_none() is not None
+
+
+async def is_name_taken(connection: AsyncConnection, organization_id: UUID, *, name: str, but: UUID) -> bool:
+    """Check whether another agent has the name."""
+    other = select(agents.c.agent_id).where(
+        agents.c.organization_id == organization_id,
+        agents.c.name == name,
+        agents.c.agent_id != but,
+        agents.c.deleted_at.is_(None),
+    )
+    return (await connection.execute(select(exists(other)))).scalar_one()
+
+
+async def update_agent(
+    connection: AsyncConnection, organization_id: UUID, *, agent_id: UUID, values: Mapping[str, object]
+) -> None:
+    """Change an agent's row, if only the time of its last change."""
+    statement = (
+        update(agents)
+        .where(
+            agents.c.organization_id == organization_id, agents.c.agent_id == agent_id, agents.c.deleted_at.is_(None)
+        )
+        .values({**values, "updated_at": func.now()})
+    )
+    await connection.execute(statement)
+
+
+async def mark_deleted(connection: AsyncConnection, organization_id: UUID, *, agent_id: UUID) -> bool:
+    """Delete an agent but for its row; False when there is none (any more)."""
+    statement = (
+        update(agents)
+        .where(
+            agents.c.organization_id == organization_id, agents.c.agent_id == agent_id, agents.c.deleted_at.is_(None)
+        )
+        .values(deleted_at=func.now())
+        .returning(agents.c.agent_id)
+    )
+    return (await connection.execute(statement)).one_or_none() is not None
+
+
+async def lock_collections(
+    connection: AsyncConnection, organization_id: UUID, *, collection_ids: Collection[UUID]
+) -> set[UUID]:
+    """Lock collections against deletion until the transaction ends, in one order; return the existing ones."""
+    statement = (
+        select(collections.c.collection_id)
+        .where(collections.c.organization_id == organization_id, in_array(collections.c.collection_id, collection_ids))
+        .order_by(collections.c.collection_id)
+        .with_for_update(read=True, key_share=True)
+    )
+    return set((await connection.execute(statement)).scalars())
+
+
+async def set_collections(
+    connection: AsyncConnection, organization_id: UUID, *, agent_id: UUID, collection_ids: Collection[UUID]
+) -> None:
+    """Replace the collections an agent retrieves from; the new ones are locked."""
+    gone = delete(agent_collections).where(
+        agent_collections.c.organization_id == organization_id,
+        agent_collections.c.agent_id == agent_id,
+        ~in_array(agent_collections.c.collection_id, collection_ids),
+    )
+    await connection.execute(gone)
+    columns = [agent_collections.c[name] for name in ("agent_id", "collection_id", "organization_id")]
+    rows = [
+        {"agent_id": agent_id, "collection_id": collection_id, "organization_id": organization_id}
+        for collection_id in collection_ids
+    ]
+    wanted = insert(agent_collections).from_select(columns, select(rows_of(columns, rows)))
+    await connection.execute(wanted.on_conflict_do_nothing())

@@ -1,0 +1,236 @@
+"""Rules of agents: what one is, which nobody may use before it is deployed; see `deploying`.
+
+An agent is a resource without an owner. Naming a collection in one opens it to nobody: an agent retrieves what the
+sender of a message may read, so an admin may name any collection.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+from pydantic.alias_generators import to_camel
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.agents import (
+    ADMIN_AGENTS_LIST,
+    AdminAgentsCreateRequest,
+    AdminAgentsListRequest,
+    AdminAgentsUpdateRequest,
+    AgentDefinition,
+    AgentRetrieval,
+)
+from carrel.wire.common import ResourceType
+from service.audit.service import record
+from service.auth.callers import Caller
+from service.domains.agents.definitions import queries
+from service.domains.agents.definitions.queries import StoredAgent, get_deployed_agent
+from service.identity.queries import lock_organization
+from service.permissions.access import Access
+from service.permissions.service import register_resource, unregister_resources
+from service.platform.errors import BadRequest, Conflict, FieldError, NotFound
+from service.platform.identifiers import uuid7
+from service.web.pagination import Cursor, Page
+
+__all__ = [
+    "StoredAgent",
+    "create_agent",
+    "delete_agent",
+    "get_deployed_agent",
+    "list_agents",
+    "require_agent",
+    "unknown_agent",
+    "update_agent",
+]
+
+# What an agent's row holds of its definition, by the names that requests and rows share.
+_ROW = ("name", "description", "instructions", "model", "api_access_enabled", "retrieval")
+
+
+def unknown_agent() -> NotFound:
+    """Build the error for an agent that is unknown, deleted, or not deployed to the caller."""
+    return NotFound(
+        "There is no such agent, or it is not deployed to you. Check the agentId, or ask an admin to deploy it.",
+        code="agent_not_found",
+    )
+
+
+async def require_agent(connection: AsyncConnection, organization_id: UUID, *, agent_id: UUID) -> StoredAgent:
+    """Return an agent of the organization, for admins; NotFound when it doesn't exist (any more)."""
+    agent = await queries.get_agent(connection, organization_id, agent_id=agent_id)
+    if agent is None:
+        raise unknown_agent()
+    return agent
+
+
+async def create_agent(
+    connection: AsyncConnection, caller: Caller, *, request: AdminAgentsCreateRequest, models: Sequence[str]
+) -> AgentDefinition:
+    """Define an agent that is deployed to nobody; for admins. `models` are those there are.
+
+    Raises Conflict `agent_name_taken`, BadRequest `unknown_model` and `unknown_collection`.
+    """
+    _refuse_unknown_model(request.model, models)
+    await lock_organization(connection, caller.organization_id)
+    await _lock_collections(connection, caller, request.collection_ids)
+    agent_id = uuid7()
+    row = {"agent_id": agent_id, **_select_row(request)} | {"model": request.model}
+    if not await queries.insert_agent(connection, caller, row=row):
+        raise _name_taken()
+    await queries.set_collections(
+        connection, caller.organization_id, agent_id=agent_id, collection_ids=set(request.collection_ids)
+    )
+    await register_resource(
+        connection,
+        caller.organization_id,
+        object_id=agent_id,
+        resource_type=ResourceType.AGENT,
+        resource_id=str(agent_id),
+        access=Access(owner_id=None),
+    )
+    agent = await require_agent(connection, caller.organization_id, agent_id=agent_id)
+    await _record(connection, caller, "agent.create", agent_id, details=_settings(agent))
+    return _definition(agent)
+
+
+async def update_agent(
+    connection: AsyncConnection, caller: Caller, *, request: AdminAgentsUpdateRequest, models: Sequence[str]
+) -> AgentDefinition:
+    """Change what is given; for admins. Giving nothing, or what is so already, changes nothing.
+
+    Raises NotFound, and what `create_agent` does.
+    """
+    _refuse_unknown_model(request.model, models)
+    await lock_organization(connection, caller.organization_id)
+    before = await require_agent(connection, caller.organization_id, agent_id=request.agent_id)
+    await _lock_collections(connection, caller, request.collection_ids or ())
+    after = _merge(before, request)
+    if after == before:
+        return _definition(before)
+    await _refuse_taken_name(connection, caller, after)
+    row = {name: getattr(after, name) for name in _ROW}
+    await queries.update_agent(connection, caller.organization_id, agent_id=after.agent_id, values=row)
+    await queries.set_collections(
+        connection, caller.organization_id, agent_id=after.agent_id, collection_ids=after.collection_ids
+    )
+    details = {"changed": _names_of_changes(before, after), **_settings(after)}
+    await _record(connection, caller, "agent.update", after.agent_id, details=details)
+    return _definition(await require_agent(connection, caller.organization_id, agent_id=after.agent_id))
+
+
+async def list_agents(
+    connection: AsyncConnection, caller: Caller, *, request: AdminAgentsListRequest
+) -> Page[AgentDefinition]:
+    """List a page of the organization's agents, whoever they are deployed to; for admins."""
+    cursor = Cursor.read(caller, operation=ADMIN_AGENTS_LIST.path, request=request)
+    found = await queries.list_agents(
+        connection,
+        caller.organization_id,
+        name_contains=request.query,
+        ids=request.ids,
+        after=cursor.after_id,
+        limit=cursor.limit,
+    )
+    page = cursor.page(found, position=lambda agent: [str(agent.agent_id)])
+    return Page([_definition(agent) for agent in page.items], page.next_page_token)
+
+
+async def delete_agent(connection: AsyncConnection, caller: Caller, *, agent_id: UUID) -> None:
+    """Delete an agent and whom it is deployed to; for admins. NotFound when there is none (any more).
+
+    What people said to it and heard from it stays theirs.
+    """
+    await lock_organization(connection, caller.organization_id)
+    if not await queries.mark_deleted(connection, caller.organization_id, agent_id=agent_id):
+        raise unknown_agent()
+    await unregister_resources(connection, caller.organization_id, object_ids=[agent_id])
+    await _record(connection, caller, "agent.delete", agent_id)
+
+
+def _refuse_unknown_model(model: str | None, models: Sequence[str]) -> None:
+    if model is not None and model not in models:
+        message = f"No such model; there are: {', '.join(models)}."
+        raise BadRequest(message, code="unknown_model", details=[FieldError("model", message)])
+
+
+async def _refuse_taken_name(connection: AsyncConnection, caller: Caller, agent: StoredAgent) -> None:
+    """Refuse the name of another agent; none can take it meanwhile, since the organization is locked."""
+    if await queries.is_name_taken(connection, caller.organization_id, name=agent.name, but=agent.agent_id):
+        raise _name_taken()
+
+
+def _name_taken() -> Conflict:
+    return Conflict("Another agent has this name. Choose another one.", code="agent_name_taken")
+
+
+async def _lock_collections(connection: AsyncConnection, caller: Caller, collection_ids: Sequence[UUID]) -> None:
+    """Keep collections until the transaction ends; BadRequest names those that this organization doesn't have."""
+    known = await queries.lock_collections(connection, caller.organization_id, collection_ids=collection_ids)
+    unknown = [
+        FieldError(f"collectionIds.{place}", f"{collection_id} is unknown in this organization")
+        for place, collection_id in enumerate(collection_ids)
+        if collection_id not in known
+    ]
+    if unknown:
+        raise BadRequest(
+            f"There is no such collection: {', '.join(error.field for error in unknown)}. Create it first, "
+            "or leave it out.",
+            code="unknown_collection",
+            details=unknown,
+        )
+
+
+def _merge(before: StoredAgent, request: AdminAgentsUpdateRequest) -> StoredAgent:
+    """Return the agent with the request's changes; a `model` given as None is the service's default."""
+    given = _select_row(request)
+    if "model" in request.model_fields_set:
+        given["model"] = request.model
+    if request.collection_ids is not None:
+        given["collection_ids"] = sorted(set(request.collection_ids))
+    return replace(before, **given)
+
+
+def _select_row(request: AdminAgentsCreateRequest | AdminAgentsUpdateRequest) -> dict[str, Any]:
+    """Return what a request gives of an agent's row."""
+    return request.model_dump(include={*_ROW}, by_alias=False, exclude_none=True)
+
+
+def _names_of_changes(before: StoredAgent, after: StoredAgent) -> list[str]:
+    names = (*_ROW, "collection_ids")
+    return [to_camel(name) for name in names if getattr(before, name) != getattr(after, name)]
+
+
+def _settings(agent: StoredAgent) -> dict[str, Any]:
+    """Return an agent's settings for the audit log, without any free text."""
+    return {
+        "model": agent.model,
+        "apiAccessEnabled": agent.api_access_enabled,
+        "collectionIds": [str(collection_id) for collection_id in agent.collection_ids],
+        "retrieval": {to_camel(name): value for name, value in agent.retrieval.items()},
+    }
+
+
+async def _record(
+    connection: AsyncConnection,
+    caller: Caller,
+    action: str,
+    agent_id: UUID,
+    *,
+    details: Mapping[str, Any] | None = None,
+) -> None:
+    await record(connection, caller, action=action, target_type="agent", target_id=agent_id, details=details)
+
+
+def _definition(agent: StoredAgent) -> AgentDefinition:
+    return AgentDefinition(
+        agent_id=agent.agent_id,
+        name=agent.name,
+        description=agent.description,
+        instructions=agent.instructions,
+        model=agent.model,
+        collection_ids=list(agent.collection_ids),
+        api_access_enabled=agent.api_access_enabled,
+        retrieval=AgentRetrieval(**agent.retrieval),
+        created_at=agent.created_at,
+        updated_at=agent.updated_at,
+    )

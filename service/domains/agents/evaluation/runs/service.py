@@ -1,0 +1,245 @@
+"""Rules of runs over evaluation sets, for admins: what callers have measured is kept as theirs, with its means."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.agents import AgentRetrieval
+from carrel.wire.common import UserPrincipal
+from carrel.wire.evaluation_runs import (
+    ADMIN_EVALUATION_SETS_LIST_RESULTS,
+    ADMIN_EVALUATION_SETS_LIST_RUNS,
+    AdminEvaluationSetsAddRunRequest,
+    AdminEvaluationSetsListResultsRequest,
+    AdminEvaluationSetsListRunsRequest,
+    AskedSettings,
+    CaseResult,
+    EvaluationRun,
+    KeptResult,
+)
+from carrel.wire.search import SearchMode
+from service.auth.callers import Caller
+from service.domains.agents.definitions.service import require_agent
+from service.domains.agents.evaluation.queries import StoredSet
+from service.domains.agents.evaluation.runs import queries
+from service.domains.agents.evaluation.runs.queries import StoredResult, StoredRun
+from service.domains.agents.evaluation.service import lock_set, record_change, require_set
+from service.platform.errors import BadRequest, Conflict, FieldError, NotFound
+from service.platform.identifiers import uuid7
+from service.web.pagination import Cursor, Page
+
+MOST_RUNS = 1000
+
+
+async def add_run(
+    connection: AsyncConnection,
+    caller: Caller,
+    *,
+    request: AdminEvaluationSetsAddRunRequest,
+    grounded: Mapping[UUID | None, float | None],
+    default_model: str,
+) -> EvaluationRun:
+    """Keep what a run measured, or has measured since; results of cases that are gone by now are left out.
+
+    What it has of a case already stays, so that results may be sent again.
+    `grounded` is how well each reply is supported, by message (`service.domains.agents.evaluation.runs.replies`).
+    Raises NotFound of the set, the agent or the run, BadRequest `unknown_case` when no case is left, and `wrong_mode`,
+    Conflict `too_many_evaluation_runs`.
+    """
+    set_id = request.evaluation_set_id
+    await lock_set(connection, caller, set_id)
+    stored = await require_set(connection, caller, set_id)
+    _refuse_wrong_mode(stored, request.mode)
+    agent_id = await _require_agent(connection, caller, stored, request)
+    results = await _existing_results(connection, caller, request)
+    gone = len(request.results) - len(results)
+    rows = [{**_to_row(one), "groundedness": grounded.get(one.message_id)} for one in results]
+    if request.evaluation_run_id is None:
+        run_id = await _begin_run(connection, caller, stored, request, agent_id=agent_id, default_model=default_model)
+    else:
+        run_id = request.evaluation_run_id
+        _refuse_other_run(caller, await _require_run(connection, caller, set_id, run_id), request, agent_id)
+    if gone:
+        await queries.lower_planned_count(connection, caller.organization_id, run_id=run_id, by=gone)
+    if not rows:
+        return _to_run(await _require_run(connection, caller, set_id, run_id))
+    await queries.insert_results(connection, caller.organization_id, run_id=run_id, results=rows)
+    await queries.update_means(connection, caller.organization_id, run_id=run_id)
+    return _to_run(await _require_run(connection, caller, set_id, run_id))
+
+
+async def _begin_run(
+    connection: AsyncConnection,
+    caller: Caller,
+    stored: StoredSet,
+    request: AdminEvaluationSetsAddRunRequest,
+    *,
+    agent_id: UUID | None,
+    default_model: str,
+) -> UUID:
+    """Add a run without results, and return its id."""
+    if stored.run_count >= MOST_RUNS:
+        message = f"The evaluation set has {MOST_RUNS:,} runs already. Delete old ones."
+        raise Conflict(message, code="too_many_evaluation_runs")
+    run_id, set_id = uuid7(), request.evaluation_set_id
+    run = {
+        "evaluation_run_id": run_id,
+        "evaluation_set_id": set_id,
+        "mode": request.mode,
+        "note": request.note,
+        "planned_count": request.planned_count,
+        **await _describe_agent(connection, caller, agent_id, default_model),
+    }
+    await queries.insert_run(connection, caller, run=run)
+    count = request.planned_count or len(request.results)
+    details = {"evaluationRunId": str(run_id), "mode": request.mode, "caseCount": count}
+    await record_change(connection, caller, "add_run", set_id, details=details)
+    return run_id
+
+
+def _refuse_other_run(
+    caller: Caller, run: StoredRun, request: AdminEvaluationSetsAddRunRequest, agent_id: UUID | None
+) -> None:
+    """Refuse to add to a run of somebody else, or that was measured in another way."""
+    if run.principal_id != caller.principal_id:
+        raise _unknown_run()
+    if (run.mode, run.agent_id) != (request.mode, agent_id):
+        message = "The run was measured in another mode, or asked another agent. Begin a run of its own."
+        raise BadRequest(message, code="wrong_mode", details=[FieldError("evaluationRunId", message)])
+
+
+async def list_runs(
+    connection: AsyncConnection, caller: Caller, *, request: AdminEvaluationSetsListRunsRequest
+) -> Page[EvaluationRun]:
+    """Return a page of a set's runs, newest first. Raises NotFound."""
+    cursor = Cursor.read(caller, operation=ADMIN_EVALUATION_SETS_LIST_RUNS.path, request=request)
+    await require_set(connection, caller, request.evaluation_set_id)
+    rows = await queries.list_runs(
+        connection,
+        caller.organization_id,
+        set_id=request.evaluation_set_id,
+        ids=request.ids,
+        before=UUID(cursor.after[0]) if cursor.after else None,
+        limit=cursor.limit,
+    )
+    page = cursor.page(rows, position=lambda row: [str(row.evaluation_run_id)])
+    return Page([_to_run(row) for row in page.items], page.next_page_token)
+
+
+async def list_results(
+    connection: AsyncConnection, caller: Caller, *, request: AdminEvaluationSetsListResultsRequest
+) -> Page[KeptResult]:
+    """Return a page of what a run measured, in the order of the cases. Raises NotFound of the set or the run."""
+    cursor = Cursor.read(caller, operation=ADMIN_EVALUATION_SETS_LIST_RESULTS.path, request=request)
+    await _require_run(connection, caller, request.evaluation_set_id, request.evaluation_run_id)
+    rows = await queries.list_results(
+        connection,
+        caller.organization_id,
+        run_id=request.evaluation_run_id,
+        after=int(cursor.after[0]) if cursor.after else 0,
+        limit=cursor.limit,
+    )
+    page = cursor.page(rows, position=lambda row: [str(row.case_no)])
+    return Page([_to_result(row) for row in page.items], page.next_page_token)
+
+
+async def delete_run(connection: AsyncConnection, caller: Caller, *, set_id: UUID, run_id: UUID) -> None:
+    """Delete a run with its results. Raises NotFound of the set or the run."""
+    await lock_set(connection, caller, set_id)
+    if not await queries.delete_run(connection, caller.organization_id, set_id=set_id, run_id=run_id):
+        raise _unknown_run()
+    await record_change(connection, caller, "delete_run", set_id, details={"evaluationRunId": str(run_id)})
+
+
+def _refuse_wrong_mode(stored: StoredSet, mode: SearchMode | None) -> None:
+    if (mode is None) != (stored.agent_id is not None):
+        message = (
+            "A run over a set that asks an agent has no mode. Leave it out."
+            if mode is not None
+            else "A run over a set that searches needs the mode of the searches."
+        )
+        raise BadRequest(message, code="wrong_mode", details=[FieldError("mode", message)])
+
+
+async def _require_agent(
+    connection: AsyncConnection, caller: Caller, stored: StoredSet, request: AdminEvaluationSetsAddRunRequest
+) -> UUID | None:
+    """Return the agent that was asked: the set's, unless the run names another one; raise NotFound of that one."""
+    if request.agent_id is None or request.agent_id == stored.agent_id:
+        return stored.agent_id
+    if stored.agent_id is None:
+        message = "A run over a set that searches asks no agent. Leave agentId out."
+        raise BadRequest(message, code="wrong_mode", details=[FieldError("agentId", message)])
+    await require_agent(connection, caller.organization_id, agent_id=request.agent_id)
+    return request.agent_id
+
+
+async def _existing_results(
+    connection: AsyncConnection, caller: Caller, request: AdminEvaluationSetsAddRunRequest
+) -> list[CaseResult]:
+    known = await queries.existing_cases(
+        connection,
+        caller.organization_id,
+        set_id=request.evaluation_set_id,
+        case_ids=[one.case_id for one in request.results],
+    )
+    results = [one for one in request.results if one.case_id in known]
+    if not results and request.evaluation_run_id is None:
+        message = "None of these cases is in the evaluation set. List its cases, and run again."
+        raise BadRequest(message, code="unknown_case", details=[FieldError("results", message)])
+    return results
+
+
+async def _describe_agent(
+    connection: AsyncConnection, caller: Caller, agent_id: UUID | None, default_model: str
+) -> dict[str, Any]:
+    """Return the columns that say which agent was asked, and how it is defined; none for searches."""
+    if agent_id is None:
+        return {}
+    agent = await queries.read_agent_settings(connection, caller.organization_id, agent_id=agent_id)
+    digest = hashlib.sha256(agent.instructions.encode()).hexdigest()
+    settings = AskedSettings(
+        instructions=agent.instructions,
+        collection_ids=agent.collection_ids,
+        retrieval=AgentRetrieval(**agent.retrieval),
+    )
+    return {
+        "agent_id": agent_id,
+        "model": agent.model or default_model,
+        "instructions_digest": digest,
+        "settings": settings.model_dump(mode="json", by_alias=True, exclude_none=True),
+    }
+
+
+async def _require_run(connection: AsyncConnection, caller: Caller, set_id: UUID, run_id: UUID) -> StoredRun:
+    await require_set(connection, caller, set_id)
+    found = await queries.list_runs(
+        connection, caller.organization_id, set_id=set_id, ids=[run_id], before=None, limit=1
+    )
+    if not found:
+        raise _unknown_run()
+    return found[0]
+
+
+def _unknown_run() -> NotFound:
+    message = "There is no such run of this evaluation set. admin/evaluationSets/listRuns has those there are."
+    return NotFound(message, code="evaluation_run_not_found")
+
+
+def _to_row(result: CaseResult) -> dict[str, Any]:
+    ranks = {external_id: rank for rank, external_id in enumerate(dict.fromkeys(result.found), 1)}
+    return {**dict(result), "ranks": ranks}
+
+
+def _to_result(row: StoredResult) -> KeptResult:
+    found = sorted(row.ranks, key=row.ranks.__getitem__)
+    return KeptResult.model_validate({**asdict(row), "found": found})
+
+
+def _to_run(row: StoredRun) -> EvaluationRun:
+    ran_by = UserPrincipal(id=str(row.principal_id), name=row.principal_name, email=row.principal_email)
+    return EvaluationRun.model_validate({**asdict(row), "ran_by": ran_by})

@@ -1,0 +1,261 @@
+"""Rules of evaluation sets and their cases, for admins; runs are in `service.domains.agents.evaluation.runs.service`.
+
+What changes a set locks it first: what two people do at once is done one after the other, and nothing is lost.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID, uuid5
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.evaluation import (
+    ADMIN_EVALUATION_SETS_LIST,
+    ADMIN_EVALUATION_SETS_LIST_CASES,
+    MOST_CASES,
+    MOST_JUDGEMENTS,
+    AdminEvaluationSetsCreateRequest,
+    AdminEvaluationSetsListCasesRequest,
+    AdminEvaluationSetsListRequest,
+    AdminEvaluationSetsPutJudgementsRequest,
+    AdminEvaluationSetsRemoveJudgementsRequest,
+    EvaluationCase,
+    EvaluationSet,
+    KeptJudgement,
+)
+from service.audit.service import record
+from service.auth.callers import Caller
+from service.domains.agents.definitions.service import require_agent
+from service.domains.agents.evaluation import queries
+from service.domains.agents.evaluation.queries import StoredCase, StoredSet
+from service.domains.documents.collections.service import unknown_collection
+from service.identity.queries import lock_organization
+from service.platform.errors import Conflict, NotFound
+from service.platform.identifiers import uuid7
+from service.web.pagination import Cursor, Page
+
+TARGET = "evaluationSet"
+MOST_SETS = 1000
+
+
+async def create_set(
+    connection: AsyncConnection, caller: Caller, *, request: AdminEvaluationSetsCreateRequest
+) -> EvaluationSet:
+    """Create an evaluation set.
+
+    Raises NotFound of an unknown collection or agent, Conflict `evaluation_set_name_taken` and
+    `too_many_evaluation_sets`.
+    """
+    organization_id = caller.organization_id
+    await lock_organization(connection, organization_id)
+    await _require_target(connection, caller, request)
+    if await queries.count_sets(connection, organization_id) >= MOST_SETS:
+        message = f"The organization has {MOST_SETS:,} evaluation sets already. Delete those that nobody needs."
+        raise Conflict(message, code="too_many_evaluation_sets")
+    set_id = uuid7()
+    row = {
+        "evaluation_set_id": set_id,
+        "name": request.name,
+        "collection_id": request.document_collection_id,
+        "agent_id": request.agent_id,
+    }
+    if not await queries.insert_set(connection, caller, row=row):
+        raise _name_taken()
+    about = {"collectionId": request.document_collection_id, "agentId": request.agent_id}
+    details = {name: str(value) for name, value in about.items() if value is not None}
+    await record_change(connection, caller, "create", set_id, details=details)
+    return to_set(await require_set(connection, caller, set_id))
+
+
+async def list_sets(
+    connection: AsyncConnection, caller: Caller, *, request: AdminEvaluationSetsListRequest
+) -> Page[EvaluationSet]:
+    """Return a page of the organization's sets, in the order of their creation."""
+    cursor = Cursor.read(caller, operation=ADMIN_EVALUATION_SETS_LIST.path, request=request)
+    rows = await queries.list_sets(
+        connection,
+        caller.organization_id,
+        name_contains=request.query,
+        agent_id=request.agent_id,
+        ids=request.ids,
+        after=cursor.after_id,
+        limit=cursor.limit,
+    )
+    page = cursor.page(rows, position=lambda row: [str(row.evaluation_set_id)])
+    return Page([to_set(row) for row in page.items], page.next_page_token)
+
+
+async def rename_set(connection: AsyncConnection, caller: Caller, *, set_id: UUID, name: str) -> EvaluationSet:
+    """Rename a set. Raises NotFound and Conflict `evaluation_set_name_taken`."""
+    await lock_organization(connection, caller.organization_id)
+    await lock_set(connection, caller, set_id)
+    before = await require_set(connection, caller, set_id)
+    if name != before.name:
+        if not await queries.rename_set(connection, caller.organization_id, set_id=set_id, name=name):
+            raise _name_taken()
+        await record_change(connection, caller, "update", set_id, details={"before": before.name})
+    return to_set(await require_set(connection, caller, set_id))
+
+
+async def delete_set(connection: AsyncConnection, caller: Caller, *, set_id: UUID) -> None:
+    """Delete a set with its cases and runs. Raises NotFound."""
+    await lock_set(connection, caller, set_id)
+    await record_change(connection, caller, "delete", set_id)
+    await queries.delete_set(connection, caller.organization_id, set_id=set_id)
+
+
+async def put_judgements(
+    connection: AsyncConnection, caller: Caller, *, request: AdminEvaluationSetsPutJudgementsRequest
+) -> list[UUID]:
+    """Add questions and judgements to a set; return the ids of their cases.
+
+    Raises NotFound, Conflict `too_many_cases`, `too_many_judgements` and `case_contradicts_itself`; then nothing of
+    the request is kept.
+    """
+    set_id = request.evaluation_set_id
+    await lock_set(connection, caller, set_id)
+    rows: list[dict[str, Any]] = [
+        {
+            "case_id": uuid5(set_id, one.question),
+            "question": one.question,
+            "note": one.note,
+            "statements": one.statements,
+            "nothing_answers": one.nothing_answers,
+            "judgements": {judgement.document_external_id: judgement.grade for judgement in one.judgements},
+        }
+        for one in request.cases
+    ]
+    changed = await queries.save_cases(connection, caller.organization_id, set_id=set_id, rows=rows)
+    if changed:
+        await _refuse_too_many(connection, caller, set_id, changed)
+        await _refuse_contradiction(connection, caller, changed)
+        count = sum(len(one.judgements) for one in request.cases)
+        details: dict[str, Any] = {"caseCount": len(changed), "judgementCount": count}
+        await record_change(connection, caller, "judge", set_id, details=details)
+    return [row["case_id"] for row in rows]
+
+
+async def remove_judgements(
+    connection: AsyncConnection, caller: Caller, *, request: AdminEvaluationSetsRemoveJudgementsRequest
+) -> None:
+    """Remove judgements of a case, or the case with its results. Raises NotFound of the set alone."""
+    organization_id, set_id, case_id = caller.organization_id, request.evaluation_set_id, request.case_id
+    await lock_set(connection, caller, set_id)
+    external_ids = request.document_external_ids
+    if external_ids is None:
+        changed = await queries.delete_case(connection, organization_id, set_id=set_id, case_id=case_id)
+    else:
+        changed = await queries.remove_judgements(
+            connection, organization_id, set_id=set_id, case_id=case_id, external_ids=external_ids
+        )
+    if changed:
+        details = {"caseId": str(case_id), "documentExternalIds": external_ids}
+        await record_change(connection, caller, "remove_judgements", set_id, details=details)
+
+
+async def list_cases(
+    connection: AsyncConnection, caller: Caller, *, request: AdminEvaluationSetsListCasesRequest
+) -> Page[EvaluationCase]:
+    """Return a page of a set's cases, in the order of their addition. Raises NotFound."""
+    cursor = Cursor.read(caller, operation=ADMIN_EVALUATION_SETS_LIST_CASES.path, request=request)
+    await require_set(connection, caller, request.evaluation_set_id)
+    rows = await queries.list_cases(
+        connection,
+        caller.organization_id,
+        set_id=request.evaluation_set_id,
+        question_contains=request.query,
+        after=int(cursor.after[0]) if cursor.after else 0,
+        limit=cursor.limit,
+    )
+    page = cursor.page(rows, position=lambda row: [str(row.case_no)])
+    return Page([_to_case(row) for row in page.items], page.next_page_token)
+
+
+async def lock_set(connection: AsyncConnection, caller: Caller, set_id: UUID) -> None:
+    """Lock a set until the transaction ends; raises NotFound."""
+    if not await queries.lock_set(connection, caller.organization_id, set_id=set_id):
+        raise _unknown_set()
+
+
+async def require_set(connection: AsyncConnection, caller: Caller, set_id: UUID) -> StoredSet:
+    """Return a set of the organization; raises NotFound."""
+    found = await queries.find_set(connection, caller.organization_id, set_id=set_id)
+    if found is None:
+        raise _unknown_set()
+    return found
+
+
+async def record_change(
+    connection: AsyncConnection, caller: Caller, action: str, set_id: UUID, *, details: Mapping[str, Any] | None = None
+) -> None:
+    """Add an audit entry about a set."""
+    await record(connection, caller, action=f"{TARGET}.{action}", target_type=TARGET, target_id=set_id, details=details)
+
+
+def to_set(row: StoredSet) -> EvaluationSet:
+    """Convert a row to the set of an answer."""
+    return EvaluationSet(
+        evaluation_set_id=row.evaluation_set_id,
+        name=row.name,
+        document_collection_id=row.collection_id,
+        agent_id=row.agent_id,
+        target_name=row.target_name,
+        case_count=row.case_count,
+        run_count=row.run_count,
+        last_run_at=row.last_run_at,
+        created_at=row.created_at,
+    )
+
+
+async def _require_target(
+    connection: AsyncConnection, caller: Caller, request: AdminEvaluationSetsCreateRequest
+) -> None:
+    """Refuse a collection or agent that this organization doesn't have; whether the caller may use it is not asked."""
+    if request.agent_id is not None:
+        await require_agent(connection, caller.organization_id, agent_id=request.agent_id)
+    elif request.document_collection_id is not None and not await queries.collection_exists(
+        connection, caller.organization_id, collection_id=request.document_collection_id
+    ):
+        raise unknown_collection()
+
+
+async def _refuse_too_many(connection: AsyncConnection, caller: Caller, set_id: UUID, case_ids: set[UUID]) -> None:
+    organization_id = caller.organization_id
+    if await queries.count_cases(connection, organization_id, set_id=set_id) > MOST_CASES:
+        message = f"An evaluation set has at most {MOST_CASES:,} questions. Put the others into a further set."
+        raise Conflict(message, code="too_many_cases")
+    overfull = await queries.find_overfull_case(connection, organization_id, case_ids=case_ids, most=MOST_JUDGEMENTS)
+    if overfull is not None:
+        message = f"A question has at most {MOST_JUDGEMENTS} judged documents; “{overfull[:100]}” would have more."
+        raise Conflict(message, code="too_many_judgements")
+
+
+async def _refuse_contradiction(connection: AsyncConnection, caller: Caller, case_ids: set[UUID]) -> None:
+    question = await queries.find_contradiction(connection, caller.organization_id, case_ids=case_ids)
+    if question is not None:
+        message = (
+            f"“{question[:100]}” is a question that nothing answers, and has relevant documents or statements. "
+            "Remove these, or say that something answers it."
+        )
+        raise Conflict(message, code="case_contradicts_itself")
+
+
+def _unknown_set() -> NotFound:
+    message = "There is no such evaluation set. Check the id; admin/evaluationSets/list has those there are."
+    return NotFound(message, code="evaluation_set_not_found")
+
+
+def _name_taken() -> Conflict:
+    return Conflict("Another evaluation set has this name. Choose another one.", code="evaluation_set_name_taken")
+
+
+def _to_case(row: StoredCase) -> EvaluationCase:
+    best_first = sorted(row.judgements.items(), key=lambda pair: (-pair[1], pair[0]))
+    return EvaluationCase(
+        case_id=row.case_id,
+        question=row.question,
+        judgements=[KeptJudgement(document_external_id=name, grade=grade) for name, grade in best_first],
+        statements=row.statements,
+        nothing_answers=row.nothing_answers,
+        note=row.note or None,
+    )

@@ -1,0 +1,332 @@
+"""The job that brings the files in a document's file into the catalog, and deletes those that are not there any more.
+
+Each is uploaded as by the person who uploaded the container, but owned and read as the container is. A job that is done
+twice changes nothing the second time: what is there with the same bytes is not even read.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import partial
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.formats import BY_NAME, NotReadKind
+from carrel.wire.uploads import UploadFileForm, UploadStatus
+from service.audit.service import record
+from service.auth.callers import Caller, reload_caller
+from service.domains.documents.catalog.containers import queries
+from service.domains.documents.catalog.containers.reasons import (
+    BROKEN,
+    DEEPEST,
+    LIMITS,
+    MOST_FAILURES,
+    NOBODY,
+    STOPPED,
+    TOO_DEEP,
+    TOO_MUCH,
+    Reason,
+)
+from service.domains.documents.catalog.containers.taking_out import Run, leave_out_rest, name_one, read_some
+from service.domains.documents.catalog.deletion import delete_locked
+from service.domains.documents.catalog.uploads import save_upload
+from service.domains.documents.collections.membership import place_files
+from service.domains.documents.stored.contained.queries import LeftOut, forget_left_out, save_left_out
+from service.domains.documents.stored.containers import UNPACK_FILES, Container, ContainerChangedError
+from service.domains.documents.stored.queries import StoredDocument, read_document
+from service.index.ingestion.turns import Lane
+from service.platform.batches import Batch
+from service.platform.errors import ServiceError, Unavailable
+from service.platform.identifiers import document_id_for
+from service.platform.logs import logger
+from service.runtime import Runtime
+from service.runtime.jobs.models import Task
+from service.runtime.jobs.running import is_away, is_last_attempt
+from service.text.extraction import ContainedFile, UnreadableFile
+from service.text.extraction.building import MOST_PLACES
+from service.web.multipart import ReceivedFile, uploads_folder, write_bytes, write_stream
+
+# So many files at once: enough to keep the readers busy, few enough to leave room for people's uploads.
+AT_ONCE = 4
+DELETED_AT_ONCE = 100
+# After so many files at most it is said how many are done.
+READ_AT_ONCE = 50
+LONGEST_ID, LONGEST_NAME = 1024, 255
+
+
+async def unpack(
+    runtime: Runtime,
+    *,
+    organization_id: UUID,
+    document_id: UUID,
+    principal_id: UUID,
+    credential_id: UUID,
+    actor_id: UUID,
+) -> None:
+    """Bring the files of a document's newest version into the catalog; do nothing if it was deleted.
+
+    They are brought for who uploaded it (`principal_id`, as whom `actor_id` acted), or for its owner if that one is not
+    active any more. Raises the database's errors while it can't be reached, and InsufficientStorage, for the job to be
+    put back.
+    """
+    async with runtime.database.transaction(organization_id) as connection:
+        document = await read_document(connection, organization_id, document_id=document_id)
+        if document is None:
+            return
+        reload = partial(reload_caller, connection, organization_id, credential_id=credential_id, keys=runtime.keys)
+        caller = await _first_active(reload, (principal_id, document.fields.owner_id), actor_id=actor_id)
+        run = None if caller is None else await _begin(runtime, connection, document, caller)
+    try:
+        if run is not None:
+            await _bring_all(run)
+            await _finish(run)
+            return
+    except ContainerChangedError:
+        # The upload that changed it has enqueued a job of its own.
+        return
+    except Exception as error:
+        if is_away(error) and not is_last_attempt():
+            raise
+        logger.exception("unpacking_failed", document_id=str(document_id))
+    await _give_up(runtime, organization_id, document, run)
+
+
+UNPACK = Task(UNPACK_FILES.name, unpack, queue=UNPACK_FILES.queue)
+
+
+async def _first_active(
+    reload: Callable[..., Awaitable[Caller | None]], principal_ids: Sequence[UUID], *, actor_id: UUID
+) -> Caller | None:
+    """Return the first of these people who is active, as a caller as whom `actor_id` acts; None if none is."""
+    for one in principal_ids:
+        caller = await reload(principal_id=one, acting_through=None if actor_id == one else actor_id)
+        if caller is not None:
+            return caller
+    return None
+
+
+async def _begin(runtime: Runtime, connection: AsyncConnection, document: StoredDocument, caller: Caller) -> Run:
+    organization_id, document_id = caller.organization_id, document.document_id
+    *_, outermost = containers = await queries.list_containers(connection, organization_id, document_id=document_id)
+    await forget_left_out(connection, organization_id, document_id=document_id)
+    beside = await queries.sum_up_contained(connection, organization_id, container_id=outermost, without=document_id)
+    is_too_deep = len(containers) > DEEPEST
+    return Run(
+        runtime,
+        document,
+        caller,
+        files_left=0 if is_too_deep else LIMITS.archive_entries - beside.count,
+        bytes_left=LIMITS.archive_bytes - beside.size,
+        is_too_deep=is_too_deep,
+    )
+
+
+async def _bring_all(run: Run) -> None:
+    """Bring the files, some dozens or some megabytes at a time; those too deep or beyond the limits are not read."""
+    file = run.document.file
+    count = file.file_count or 0
+    most = min(count, max(run.files_left, 0))
+    done = failures = 0
+    if not count:
+        run.is_whole = True
+        return
+    pieces = await run.runtime.files.stream(file.sha256)
+    async with write_stream(pieces, folder=uploads_folder(run.runtime.settings), name=file.name) as received:
+        while done < most and failures < MOST_FAILURES and run.bytes_left > 0:
+            try:
+                found = await read_some(run, received.path, start=done, most=min(most - done, READ_AT_ONCE))
+            except UnreadableFile as error:
+                found, failures = [await name_one(run, received.path, done, error)], failures + 1
+            if not found:
+                break
+            document_ids = await _bring(run, found, start=done)
+            done += len(found)
+            if done < count:
+                await _save_progress(run, done, document_ids)
+        if done < count:
+            why = TOO_DEEP if run.is_too_deep else BROKEN if failures >= MOST_FAILURES else TOO_MUCH
+            await leave_out_rest(run, received.path, start=done, why=why)
+    run.is_whole = done == count and not failures
+
+
+async def _bring(run: Run, files: Sequence[ContainedFile], *, start: int) -> set[UUID]:
+    """Upload files, and note those that can't be read; return the ids of their documents."""
+    turns = asyncio.Semaphore(AT_ONCE)
+
+    async def bring(number: int, file: ContainedFile) -> None:
+        why: Reason | None = (file.code, file.message)
+        async with turns:
+            if file.content is not None:
+                why = await _upload(run, file, file.content)
+        if why is None:
+            run.read.add(number)
+        else:
+            run.leave_out(number, file.path, why)
+
+    # A file whose new contents can't be read leaves its document as it was, as an upload that is refused does.
+    document_ids = {document_id_for(run.caller.organization_id, _external_id(run, one)) for one in files}
+    run.kept |= document_ids
+    run.bytes_left -= sum(len(file.content or b"") for file in files)
+    brought = (bring(number, file) for number, file in enumerate(files, start=start))
+    for outcome in await asyncio.gather(*brought, return_exceptions=True):
+        if isinstance(outcome, BaseException):
+            raise outcome
+    return document_ids
+
+
+def _external_id(run: Run, file: ContainedFile) -> str:
+    return external_id_of(run.document.fields.external_id, file.path)
+
+
+async def _upload(run: Run, contained: ContainedFile, content: bytes) -> Reason | None:
+    """Upload a file into the catalog; return why it is refused, if it is."""
+    document = run.document
+    name = contained.path.rpartition("/")[2][-LONGEST_NAME:]
+    limit = run.runtime.settings.max_upload_bytes
+    form = UploadFileForm(
+        document_external_id=_external_id(run, contained),
+        document_external_url=document.fields.external_url,
+        custom_metadata=dict(document.fields.custom_metadata),
+        source_system_updated=document.fields.source_updated_at,
+    )
+    async with write_bytes(content, folder=uploads_folder(run.runtime.settings), name=name, max_bytes=limit) as file:
+        try:
+            status = await _save_patiently(run, form, file)
+            run.has_changed = run.has_changed or status is not UploadStatus.UNCHANGED
+        except ServiceError as error:
+            if error.status >= 500:
+                raise
+            return error.code, error.message
+    return None
+
+
+async def _save_patiently(run: Run, form: UploadFileForm, file: ReceivedFile) -> UploadStatus:
+    """Save a file, again after a pause while too much waits to be indexed; return what became of it."""
+    runtime = run.runtime
+    while True:
+        try:
+            saved = await save_upload(runtime, run.caller, form=form, file=file, container=run.container)
+        except Unavailable as error:
+            if error.code != "indexing_backlog":
+                raise
+            await asyncio.sleep(error.retry_after)
+        else:
+            if saved.waiter is not None:
+                await runtime.indexer.wait(saved.waiter, seconds=runtime.settings.inline_indexing_seconds)
+            return saved.status
+
+
+async def _save_progress(run: Run, done: int, document_ids: Collection[UUID]) -> None:
+    """Save how many files are done, and put those of these documents where the container is."""
+    organization_id = run.caller.organization_id
+    async with run.runtime.database.transaction(organization_id) as connection:
+        document = await _lock_container(run, connection)
+        await place_files(connection, run.caller, container_id=document.document_id, document_ids=document_ids)
+        await _save_left_out(connection, organization_id, document, run.left_out)
+        await queries.save_progress(connection, organization_id, container=run.container, files_done=done)
+    run.runtime.indexer.note_backlog(organization_id, Lane.SMALL, Lane.LARGE)
+
+
+async def _lock_container(run: Run, connection: AsyncConnection) -> StoredDocument:
+    batch = Batch()
+    asked = run.container.ask(batch, run.caller.organization_id, lock=True)
+    await batch.run(connection)
+    return asked.document
+
+
+async def _finish(run: Run) -> None:
+    """Delete what is not in the container any more, then say that all is done, and what of it was not read.
+
+    What may be in the part that was not looked at stays. What is there is in the collections that the container is in.
+    """
+    organization_id, document_id = run.caller.organization_id, run.document.document_id
+    while True:
+        async with run.runtime.database.transaction(organization_id) as connection:
+            document = await _lock_container(run, connection)
+            gone: Sequence[UUID] = ()
+            if run.is_whole:
+                gone = await queries.lock_gone(
+                    connection, organization_id, container_id=document_id, kept=run.kept, limit=DELETED_AT_ONCE
+                )
+            if not gone:
+                await place_files(connection, run.caller, container_id=document_id)
+                await _end(connection, organization_id, document, run.left_out)
+                await _record(connection, run)
+                break
+            said = {"containerId": str(document_id)}
+            await delete_locked(connection, run.caller, documents=dict.fromkeys(gone, said))
+            run.deleted += len(gone)
+    run.runtime.indexer.note_backlog(organization_id, Lane.SMALL, Lane.LARGE)
+
+
+async def _record(connection: AsyncConnection, run: Run) -> None:
+    """Sum up the entries about the files in one about the container, if it is new or anything in it has changed.
+
+    It says what is there, not what this run has done: the run before may have been killed when all was done but this.
+    """
+    document = run.document
+    if document.file.files_done == document.file.file_count and not (run.has_changed or run.deleted):
+        return
+    details = {"version": document.version, "files": document.file.file_count or 0}
+    details |= {"leftOut": len(run.left_out), "deleted": run.deleted}
+    await record(
+        connection,
+        run.caller,
+        action="document.unpack",
+        target_type="document",
+        target_id=document.document_id,
+        details=details,
+    )
+
+
+async def _give_up(runtime: Runtime, organization_id: UUID, document: StoredDocument, run: Run | None) -> None:
+    """Say that no more of a container's files will be read; no run: nobody could begin. What it held before stays."""
+    left_out = {} if run is None else run.left_out
+    code, message = NOBODY if run is None else STOPPED
+    known = left_out.keys() | (set[int]() if run is None else run.read)
+    rest = (number for number in range(document.file.file_count or 0) if number not in known)
+    left_out |= {number: LeftOut(number, None, code, message) for number in rest}
+    async with runtime.database.transaction(organization_id) as connection:
+        await _end(connection, organization_id, document, left_out)
+        if run is not None:
+            await _record(connection, run)
+
+
+async def _save_left_out(
+    connection: AsyncConnection, organization_id: UUID, document: StoredDocument, left_out: Mapping[int, LeftOut]
+) -> None:
+    await save_left_out(connection, organization_id, container_id=document.document_id, files=list(left_out.values()))
+
+
+async def _end(
+    connection: AsyncConnection, organization_id: UUID, document: StoredDocument, left_out: Mapping[int, LeftOut]
+) -> None:
+    """Say that a container's files are done; among what was not read of it are those left out, by their numbers.
+
+    Not by their names: admins see it of documents that they may not read.
+    """
+    file = document.file
+    if not file.file_count:
+        return
+    is_archive = file.media_type == BY_NAME["ZIP"].media_type
+    kind = NotReadKind.EMBEDDED if is_archive else NotReadKind.ATTACHMENT
+    parts = [part for part in file.not_read or () if part["kind"] != kind]
+    if numbers := sorted(left_out):
+        where = [f"file {number + 1}" for number in numbers[:MOST_PLACES]]
+        parts.append({"kind": kind, "count": len(numbers), "where": where})
+    container = Container(document.document_id, file.sha256)
+    is_newest = await queries.save_progress(
+        connection, organization_id, container=container, files_done=file.file_count, not_read=parts
+    )
+    if is_newest:
+        await _save_left_out(connection, organization_id, document, left_out)
+
+
+def external_id_of(container_external_id: str, path: str) -> str:
+    """Return the external id of a file in a container; one that would be too long ends with a hash of what is cut."""
+    whole = f"{container_external_id}!/{path}"
+    if len(whole) <= LONGEST_ID:
+        return whole
+    digest = hashlib.sha256(whole.encode()).hexdigest()[:32]
+    return f"{whole[: LONGEST_ID - len(digest) - 1]}~{digest}"

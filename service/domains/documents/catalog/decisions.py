@@ -1,0 +1,248 @@
+"""What an upload would make of a document, judged under its lock against how it is now; nothing is changed here."""
+
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.common import ResourceType
+from carrel.wire.uploads import UploadFileForm
+from service.auth.callers import Caller
+from service.domains.documents.collections.service import Placement, check_placement, refuse_caller_chunks
+from service.domains.documents.stored.containers import refuse_contained
+from service.domains.documents.stored.queries import (
+    AskedDocument,
+    DocumentFields,
+    StoredDocument,
+    ask_document,
+    ask_version,
+    lock_document,
+)
+from service.domains.documents.stored.rights import external_id_taken, require_sharing, require_update
+from service.permissions.access import Access
+from service.permissions.service import resolve_readers
+from service.platform.batches import Answer, Batch
+from service.platform.errors import BadRequest, FieldError
+from service.platform.identifiers import document_id_for
+from service.web.multipart import ReceivedFile
+
+_COMPARED = ("name", "external_url", "custom_metadata", "source_updated_at", "fingerprint")
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a document is to be; `before` is how it is (None: new), `placement` the collection it also goes to.
+
+    `container_id`: the document whose file holds this one's, if one does.
+    """
+
+    document_id: UUID
+    before: StoredDocument | None
+    fields: DocumentFields
+    access: Access
+    resource: tuple[str, str]
+    placement: Placement | None
+    next_version: int
+    new_contents: bool
+    reads_pictures: bool
+    container_id: UUID | None = None
+
+    @property
+    def new_version(self) -> bool:
+        """Whether there is something new to index: contents, or the name, which is searched too."""
+        return self.new_contents or self.before is None or self.before.fields.name != self.fields.name
+
+    @property
+    def version(self) -> int:
+        """The version that the document will have."""
+        return self.next_version if self.before is None or self.new_version else self.before.version
+
+    @property
+    def nothing_to_do(self) -> bool:
+        """Whether everything is as the upload wants it already."""
+        return self.before is not None and self.placement is None and not self.changes()
+
+    def changes(self) -> list[str]:
+        """Name what differs from before, for the audit log; empty when nothing does."""
+        if self.before is None:
+            return []
+        compared = {name: getattr(self.before.fields, name) != getattr(self.fields, name) for name in _COMPARED}
+        found = {
+            "contents": self.new_contents,
+            "access": self.before.access != self.access,
+            "source": (self.before.resource_type, self.before.resource_id) != self.resource,
+            **compared,
+        }
+        return [name for name, changed in found.items() if changed]
+
+
+@dataclass(frozen=True, slots=True)
+class AskedState:
+    """A question in a batch: how the document of an upload is, and which version it had last."""
+
+    document_id: UUID
+    _asked: AskedDocument
+    _versions: Answer[dict[str, int]]
+
+    @property
+    def before(self) -> StoredDocument | None:
+        """The document, once the batch has been run; None when it does not exist or was deleted."""
+        return self._asked.document
+
+    @property
+    def next_version(self) -> int:
+        """The number of the document's next version: no number is ever used twice."""
+        return 1 + (self._versions.row or {"version": 0})["version"]
+
+
+def ask_state(batch: Batch, caller: Caller, *, external_id: str, lock: bool) -> AskedState:
+    """Ask how the document of an external id is; with `lock` it stays so until the transaction ends."""
+    document_id = document_id_for(caller.organization_id, external_id)
+    if lock:
+        lock_document(batch, document_id)
+    asked = ask_document(batch, caller.organization_id, document_id=document_id, lock=lock)
+    return AskedState(document_id, asked, ask_version(batch, caller.organization_id, document_id=document_id))
+
+
+async def decide(
+    connection: AsyncConnection,
+    caller: Caller,
+    *,
+    state: AskedState,
+    form: UploadFileForm,
+    file: ReceivedFile,
+    container: StoredDocument | None = None,
+) -> Decision:
+    """Judge the upload of a document in this state; of a file in a `container`, whose owner and access it has.
+
+    Raises:
+        Forbidden: `external_id_taken`, `owner_required`, `collection_editor_required`.
+        NotFound: a collection the caller has no role in. Conflict: `caller_chunks`, `document_in_container`.
+        BadRequest: unknown readers, metadata that doesn't fit the collection's schema.
+    """
+    document_id, before = state.document_id, state.before
+    fields = _fields(caller, form, file, before)
+    if container is None:
+        access = await _own_access(connection, caller, form, before)
+    else:
+        if before is not None and before.container_id != container.document_id:
+            raise external_id_taken()
+        access, fields = container.access, replace(fields, owner_id=container.fields.owner_id)
+    reads_pictures = _reads_pictures(form, before, container)
+    decision = Decision(
+        document_id=document_id,
+        before=before,
+        fields=fields,
+        access=access,
+        resource=_resource(form, document_id, before),
+        placement=await _placement(connection, caller, form, document_id),
+        next_version=state.next_version,
+        new_contents=before is None
+        or form.force_update
+        or before.file.sha256 != file.sha256
+        or before.file.reads_pictures != reads_pictures,
+        reads_pictures=reads_pictures,
+        container_id=None if container is None else container.document_id,
+    )
+    return _with_fingerprint(decision, form.fingerprint)
+
+
+async def _own_access(
+    connection: AsyncConnection, caller: Caller, form: UploadFileForm, before: StoredDocument | None
+) -> Access:
+    """Return who may do what with a document that is no file in a container; refuse what the caller may not change."""
+    if before is not None:
+        require_update(before.access, caller)
+        if before.container_id is not None:
+            raise refuse_contained(before.container_id)
+    access = await _access(connection, caller, form, before)
+    if before is not None and access != before.access:
+        require_sharing(before.access, caller)
+    return access
+
+
+async def _access(
+    connection: AsyncConnection, caller: Caller, form: UploadFileForm, before: StoredDocument | None
+) -> Access:
+    """Return who may do what: as before unless the form says something; the uploader alone when nobody ever did."""
+    if before is not None and not form.names_access:
+        return before.access
+    owner_id = caller.principal_id if before is None else before.access.owner_id
+    if not form.names_access:
+        return Access(owner_id=owner_id)
+    readers = await resolve_readers(
+        connection,
+        caller.organization_id,
+        emails=form.allowed_users_email_addresses or (),
+        group_ids=form.allowed_group_ids or (),
+    )
+    everyone = {caller.organization_id} if form.internal_public else set[UUID]()
+    return Access(owner_id=owner_id, viewers=(readers | everyone) - {owner_id})
+
+
+def _fields(caller: Caller, form: UploadFileForm, file: ReceivedFile, before: StoredDocument | None) -> DocumentFields:
+    """Return the document's fields; what the form leaves out stays as it was."""
+    name = form.document_name or file.name
+    if before is None:
+        return DocumentFields(
+            external_id=form.document_external_id,
+            name=name,
+            external_url=form.document_external_url,
+            owner_id=caller.principal_id,
+            custom_metadata=form.custom_metadata or {},
+            fingerprint=form.fingerprint,
+            source_updated_at=form.source_system_updated,
+        )
+    was = before.fields
+    named_by_hand = was.name != before.file.name
+    return replace(
+        was,
+        name=was.name if form.document_name is None and named_by_hand else name,
+        external_url=form.document_external_url or was.external_url,
+        custom_metadata=was.custom_metadata if form.custom_metadata is None else form.custom_metadata,
+        source_updated_at=form.source_system_updated or was.source_updated_at,
+    )
+
+
+def _with_fingerprint(decision: Decision, given: str | None) -> Decision:
+    """Keep a fingerprint that isn't given again only while what it stands for is still true."""
+    if given is None and (decision.before is None or not decision.changes()):
+        return decision
+    return replace(decision, fields=replace(decision.fields, fingerprint=given))
+
+
+def _reads_pictures(form: UploadFileForm, before: StoredDocument | None, container: StoredDocument | None) -> bool:
+    """Return whether pictures within the file are read: as asked, or as it was; those in a container as its own."""
+    if container is not None:
+        return container.file.reads_pictures
+    if form.read_pictures is not None:
+        return form.read_pictures
+    return before is not None and before.file.reads_pictures
+
+
+def _resource(form: UploadFileForm, document_id: UUID, before: StoredDocument | None) -> tuple[str, str]:
+    """Return (type, id) of the document in its source system; (UPLOADED_DOCUMENT, documentId) when it has none."""
+    own = (str(ResourceType.UPLOADED_DOCUMENT), str(document_id))
+    if form.resource_id is None or form.resource_type is None:
+        return own if before is None else (before.resource_type, before.resource_id)
+    named = (str(form.resource_type), form.resource_id)
+    if form.resource_type is ResourceType.UPLOADED_DOCUMENT and named != own:
+        message = "UPLOADED_DOCUMENT names documents by their documentId; use the type of the source system."
+        raise BadRequest(message, details=[FieldError("resourceType", message)])
+    return named
+
+
+async def _placement(
+    connection: AsyncConnection, caller: Caller, form: UploadFileForm, document_id: UUID
+) -> Placement | None:
+    if form.collection_id is None:
+        return None
+    placement = await check_placement(
+        connection,
+        caller,
+        document_id=document_id,
+        collection_id=form.collection_id,
+        custom_metadata=form.custom_metadata,
+    )
+    refuse_caller_chunks(placement)
+    return placement

@@ -1,0 +1,144 @@
+"""catalog/*: uploading, planning uploads, looking at documents, their files, and deleting them."""
+
+from dataclasses import asdict
+from uuid import uuid5
+
+from fastapi import Request, Response
+from fastapi.responses import StreamingResponse
+
+from carrel.wire import catalog as wire
+from carrel.wire import pages, uploads
+from service.auth.callers import acting_for
+from service.domains.documents.catalog import deletion, documents
+from service.domains.documents.catalog.downloads import download, download_page
+from service.domains.documents.catalog.forms import (
+    UPLOAD_DOCUMENT_FILE_BODY,
+    UPLOAD_FILE_BODY,
+    receive_form,
+    upload_form,
+)
+from service.domains.documents.catalog.plan import plan_uploads
+from service.domains.documents.catalog.reindexing import reindex
+from service.domains.documents.catalog.uploads import ACTING_PART, save_upload
+from service.domains.documents.catalog.waiting import wait_for_index
+from service.domains.documents.stored.queries import StoredFile
+from service.platform.identifiers import uuid7
+from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep, SnapshotDep
+from service.web.idempotency import REPLAYED, idempotency_key
+from service.web.routing import Router
+
+router = Router()
+
+
+@router.operation(uploads.UPLOAD_FILE, openapi_extra=UPLOAD_FILE_BODY)
+async def upload(request: Request, runtime: RuntimeDep, caller: CallerDep) -> uploads.UploadFileResponse:
+    """Create or update the document of an external id from a file; 503 while too much waits to be indexed."""
+    async with receive_form(request, runtime, file_part="file", form=uploads.UploadFileForm) as parts:
+        form = upload_form(parts.fields)
+        saved = await save_upload(runtime, caller, form=form, file=parts.file)
+    uploaded = await wait_for_index(request, runtime, saved, patiently=form.await_vector_store_sync)
+    return uploads.UploadFileResponse(**asdict(uploaded))
+
+
+@router.operation(uploads.UPLOAD_DOCUMENT_FILE, openapi_extra=UPLOAD_DOCUMENT_FILE_BODY, own_key=True)
+async def upload_document(
+    request: Request, response: Response, runtime: RuntimeDep, caller: CallerDep
+) -> uploads.UploadDocumentFileResponse:
+    """Create a document from a file, under an external id of its own; uploadFile takes its place.
+
+    An Idempotency-Key names the document, so that a retry is told by the document that is there already.
+    """
+    key = idempotency_key(request)
+    if key is None:
+        # The document is certainly new, so its body needn't be read to know that it adds to what waits.
+        runtime.indexer.refuse_backlog(caller.organization_id)
+    async with receive_form(request, runtime, file_part="document", form=uploads.UploadDocumentFileForm) as parts:
+        own_id = uuid7() if key is None else uuid5(caller.principal_id, key)
+        form = uploads.UploadFileForm(document_external_id=f"upload-{own_id}")
+        saved = await save_upload(runtime, caller, form=form, file=parts.file, new_only=True)
+    uploaded = await wait_for_index(request, runtime, saved, patiently=form.await_vector_store_sync)
+    if uploaded.status is uploads.UploadStatus.UNCHANGED:
+        response.headers[REPLAYED] = "true"
+    return uploads.UploadDocumentFileResponse(**asdict(uploaded))
+
+
+@router.operation(uploads.PLAN_UPLOAD)
+async def plan(
+    request: uploads.PlanUploadRequest, connection: SnapshotDep, caller: CallerDep
+) -> uploads.PlanUploadResponse:
+    """Tell what uploading up to 1000 documents would do."""
+    caller = await acting_for(connection, caller, request.upload_as_user_email, field=ACTING_PART)
+    return uploads.PlanUploadResponse(documents=await plan_uploads(connection, caller, planned=request.documents))
+
+
+@router.operation(wire.GET_DOCUMENT)
+async def get_document(
+    request: wire.GetDocumentRequest, connection: SnapshotDep, caller: CallerDep
+) -> wire.GetDocumentResponse:
+    """Show a document, its versions, and where and how far it is indexed."""
+    caller = await acting_for(connection, caller, request.user_email)
+    return await documents.get_document(connection, caller, document_id=request.document_id)
+
+
+@router.operation(wire.LIST_DOCUMENTS)
+async def list_documents(
+    request: wire.ListDocumentsRequest, connection: SnapshotDep, caller: CallerDep
+) -> wire.ListDocumentsResponse:
+    """List documents, newest first."""
+    caller = await acting_for(connection, caller, request.user_email)
+    page = await documents.list_documents(connection, caller, request=request)
+    return wire.ListDocumentsResponse(documents=list(page.items), next_page_token=page.next_page_token)
+
+
+@router.operation(wire.LIST_LEFT_OUT_FILES)
+async def list_left_out_files(
+    request: wire.ListLeftOutFilesRequest, connection: SnapshotDep, caller: CallerDep
+) -> wire.ListLeftOutFilesResponse:
+    """List which files in an archive or mail are no documents, each with its reason."""
+    caller = await acting_for(connection, caller, request.user_email)
+    page = await documents.list_left_out_files(connection, caller, request=request)
+    return wire.ListLeftOutFilesResponse(files=list(page.items), next_page_token=page.next_page_token)
+
+
+@router.operation(wire.DOWNLOAD_DOCUMENT, response_class=StreamingResponse)
+async def download_document(
+    request: wire.DownloadDocumentRequest, runtime: RuntimeDep, caller: CallerDep
+) -> StreamingResponse:
+    """Send a document's file as an attachment."""
+    return await download(runtime, await _find_file(request, runtime, caller))
+
+
+@router.operation(pages.DOWNLOAD_DOCUMENT_PAGE, response_class=Response)
+async def download_document_page(
+    request: pages.DownloadDocumentPageRequest, runtime: RuntimeDep, caller: CallerDep
+) -> Response:
+    """Send a page of a PDF or picture as a JPEG; 503 while too many pages are being rendered."""
+    return await download_page(
+        runtime, await _find_file(request, runtime, caller), page=request.page, wanted_by=caller.principal_id
+    )
+
+
+async def _find_file(request: wire.DownloadDocumentRequest, runtime: RuntimeDep, caller: CallerDep) -> StoredFile:
+    async with runtime.database.transaction(caller.organization_id) as connection:
+        caller = await acting_for(connection, caller, request.user_email)
+        return await documents.find_download(
+            connection, caller, document_id=request.document_id, version=request.document_version
+        )
+
+
+@router.operation(wire.REINDEX_DOCUMENT)
+async def reindex_document(
+    request: wire.ReindexDocumentRequest, runtime: RuntimeDep, caller: CallerDep
+) -> wire.ReindexDocumentResponse:
+    """Chunk and index a document's newest contents in the catalog again; 503 while too much waits to be indexed."""
+    return await reindex(runtime, caller, request=request)
+
+
+@router.operation(wire.DELETE_DOCUMENT)
+async def delete_document(
+    request: wire.DeleteDocumentRequest, connection: ConnectionDep, caller: CallerDep
+) -> wire.DeleteDocumentResponse:
+    """Delete a document everywhere."""
+    caller = await acting_for(connection, caller, request.user_email)
+    await deletion.delete_document(connection, caller, document_id=request.document_id)
+    return wire.DeleteDocumentResponse(document_id=request.document_id)

@@ -1,0 +1,42 @@
+"""What uploads would do, asked before anything is sent: one look for up to a thousand documents."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.uploads import PlanAction, PlannedUpload, UploadPlan
+from service.auth.callers import Caller
+from service.domains.documents.catalog import queries
+from service.platform.identifiers import document_id_for
+
+
+async def plan_uploads(
+    connection: AsyncConnection, caller: Caller, *, planned: Sequence[PlannedUpload]
+) -> list[UploadPlan]:
+    """Return, in the order asked, what uploading each document would do for this caller.
+
+    FORBIDDEN tells that the external id belongs to somebody's document, as the upload's 403 would; nothing else of it.
+    """
+    ids = [document_id_for(caller.organization_id, each.document_external_id) for each in planned]
+    states = await queries.read_upload_states(connection, caller, document_ids=ids)
+    return [_plan(each, document_id, states.get(document_id)) for document_id, each in zip(ids, planned, strict=True)]
+
+
+def _plan(planned: PlannedUpload, document_id: UUID, state: tuple[str | None, bool] | None) -> UploadPlan:
+    action = _action(state, planned.fingerprint)
+    known = action in {PlanAction.UPDATE, PlanAction.UNCHANGED}
+    return UploadPlan(
+        document_external_id=planned.document_external_id,
+        action=action,
+        document_id=document_id if known else None,
+    )
+
+
+def _action(state: tuple[str | None, bool] | None, fingerprint: str) -> PlanAction:
+    if state is None:
+        return PlanAction.CREATE
+    stored, may_update = state
+    if not may_update:
+        return PlanAction.FORBIDDEN
+    return PlanAction.UNCHANGED if stored == fingerprint else PlanAction.UPDATE

@@ -1,0 +1,29 @@
+"""catalog/uploadDocumentContents, which existing clients of v0 call."""
+
+from dataclasses import asdict
+
+from fastapi import Request
+
+from carrel.wire.uploads import UPLOAD_DOCUMENT_CONTENTS, UploadDocumentContentsRequest, UploadFileResponse
+from service.domains.documents.catalog.uploads import save_upload
+from service.domains.documents.catalog.waiting import wait_for_index
+from service.web.dependencies import CallerDep, RuntimeDep
+from service.web.multipart import uploads_folder, write_text
+from service.web.routing import Router
+
+router = Router()
+# Text in a file of this kind is read as it is, unless it begins as another kind of file does (%PDF-).
+FILE_NAME = "contents.txt"
+
+
+@router.operation(UPLOAD_DOCUMENT_CONTENTS)
+async def upload_contents(
+    request: UploadDocumentContentsRequest, http: Request, runtime: RuntimeDep, caller: CallerDep
+) -> UploadFileResponse:
+    """Create or update the document of an external id from its text, in JSON; uploadFile takes its place."""
+    limit = runtime.settings.max_upload_bytes
+    text = request.document_contents
+    async with write_text(text, folder=uploads_folder(runtime.settings), name=FILE_NAME, max_bytes=limit) as file:
+        saved = await save_upload(runtime, caller, form=request, file=file)
+    uploaded = await wait_for_index(http, runtime, saved, patiently=request.await_vector_store_sync)
+    return UploadFileResponse(**asdict(uploaded))

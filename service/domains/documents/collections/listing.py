@@ -1,0 +1,146 @@
+"""Looking at collections, the documents in one, and a document's chunks: never more than the caller may READ."""
+
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.collections import (
+    GET_DOCUMENT_CHUNKS,
+    LIST_DOCUMENT_COLLECTIONS,
+    LIST_DOCUMENTS_IN_COLLECTION,
+    CustomMetadataSchemaInfo,
+    DocumentCollection,
+    DocumentInCollection,
+    GetDocumentChunksRequest,
+    GetDocumentChunksResponse,
+    ListDocumentCollectionsRequest,
+    ListDocumentsInCollectionRequest,
+    SchemaFieldInfo,
+)
+from carrel.wire.common import ResourceIdentifier, Role
+from service.auth.callers import Caller
+from service.domains.documents.collections import queries
+from service.domains.documents.collections.queries import StoredCollection
+from service.domains.documents.collections.service import require_collection, require_document
+from service.index.progress import indexing_status
+from service.platform.errors import NotFound
+from service.web.pagination import Cursor, Page
+
+
+async def list_collections(
+    connection: AsyncConnection, caller: Caller, *, request: ListDocumentCollectionsRequest
+) -> Page[DocumentCollection]:
+    """Return a page of the collections the caller has a role in, oldest first."""
+    cursor = Cursor.read(caller, operation=LIST_DOCUMENT_COLLECTIONS.path, request=request)
+    found = await queries.list_collections(
+        connection, caller, name_contains=request.collection_name, after=cursor.after_id, limit=cursor.limit
+    )
+    page = cursor.page(found, position=lambda each: [str(each[0].collection_id)])
+    return Page([_collection(stored, count) for stored, count in page.items], page.next_page_token)
+
+
+async def list_documents(
+    connection: AsyncConnection, caller: Caller, *, request: ListDocumentsInCollectionRequest
+) -> Page[DocumentInCollection]:
+    """Return a page of a collection's documents that the caller may READ; 404 without a role in the collection."""
+    collection = await require_collection(
+        connection, caller, collection_id=request.document_collection_id, at_least=Role.VIEWER
+    )
+    cursor = Cursor.read(caller, operation=LIST_DOCUMENTS_IN_COLLECTION.path, request=request)
+    rows = await queries.list_members(
+        connection,
+        caller,
+        space_id=collection.space_id,
+        ids=request.ids,
+        indexing=request.indexing,
+        after=cursor.after_id,
+        limit=cursor.limit,
+    )
+    page = cursor.page(rows, position=lambda row: [str(row.document_id)])
+    return Page([_member(row) for row in page.items], page.next_page_token)
+
+
+async def get_chunks(
+    connection: AsyncConnection, caller: Caller, *, request: GetDocumentChunksRequest, is_distributed: bool = False
+) -> GetDocumentChunksResponse:
+    """Return a page of a document's chunks in a collection, or in the catalog; 404 for who may not READ it there.
+
+    `is_distributed`: the index lies on several servers.
+    """
+    document = await require_document(connection, caller, document_id=request.document_id)
+    space_id, dimensions = await _space(connection, caller, request.document_collection_id)
+    there = await queries.read_membership(
+        connection, caller.organization_id, document_id=document.document_id, space_id=space_id
+    )
+    if there is None:
+        raise NotFound("The document is not in this collection.", code="document_not_in_collection")
+    version = there.indexed_version or there.version
+    cursor = Cursor.of(
+        caller,
+        operation=GET_DOCUMENT_CHUNKS.path,
+        parameters={"document": str(document.document_id), "space": space_id, "version": version},
+        page_size=request.page_size,
+        page_token=request.page_token,
+    )
+    after = int(cursor.after[0]) if cursor.after else (request.first_chunk_index or 0) - 1
+    rows = await queries.list_chunks(
+        connection,
+        caller,
+        document_id=document.document_id,
+        space_id=space_id,
+        dimensions=dimensions,
+        after=after,
+        limit=cursor.limit,
+    )
+    if is_distributed:
+        # Its servers are not read at one moment with this one: may they be read now, too?
+        await require_document(connection, caller, document_id=request.document_id)
+    page = cursor.page(rows, position=lambda row: [str(row.chunk_index)])
+    return GetDocumentChunksResponse(
+        document_version=version, chunks=list(page.items), next_page_token=page.next_page_token
+    )
+
+
+async def _space(connection: AsyncConnection, caller: Caller, collection_id: UUID | None) -> tuple[int, int]:
+    """Return the space to look in and its embeddings' dimensions."""
+    if collection_id is not None:
+        collection = await require_collection(connection, caller, collection_id=collection_id, at_least=Role.VIEWER)
+        return collection.space_id, collection.dimensions
+    space = await queries.find_catalog_space_id(connection, caller.organization_id)
+    assert space is not None  # noqa: S101 - a document exists, so the catalog does
+    return space
+
+
+def _collection(stored: StoredCollection, document_count: int) -> DocumentCollection:
+    fields = [SchemaFieldInfo.model_validate({"name": name, "type": kind}) for name, kind in stored.fields.items()]
+    return DocumentCollection.model_validate(
+        {
+            "document_collection_id": stored.collection_id,
+            "collection_name": stored.name,
+            "embeddings_model": stored.model,
+            "distance_metric": stored.distance_metric,
+            "custom_metadata_schema": CustomMetadataSchemaInfo(fields=fields),
+            "document_count": document_count,
+            "role": stored.role,
+            "created_at": stored.created_at,
+        }
+    )
+
+
+def _member(row: queries.Member) -> DocumentInCollection:
+    return DocumentInCollection(
+        document_id=row.document_id,
+        document_name=row.name,
+        document_external_id=row.external_id,
+        resource=ResourceIdentifier(resource_id=row.resource_id, resource_type=row.resource_type),
+        document_version=row.newest_version,
+        indexed_version=row.indexed_version,
+        stale=row.indexed_version != row.newest_version,
+        chunk_count=row.chunk_count,
+        custom_metadata=row.custom_metadata,
+        added_at=row.added_at,
+        error=row.error,
+        indexing=indexing_status(
+            desired_version=row.version, indexed_version=row.indexed_version, attempts=row.attempts
+        ),
+    )

@@ -1,0 +1,268 @@
+"""Putting documents into collections: their own contents, or chunks that a caller made.
+
+What is wanted is recorded first, under the document's lock; the indexing follows without a transaction, and is taken
+up by the sweeper if the process dies.
+"""
+
+import asyncio
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.collections import (
+    AddDocumentChunksToCollectionRequest,
+    AddDocumentToCollectionRequest,
+    CollectionIndexStatus,
+    ReindexDocumentInCollectionRequest,
+)
+from service.audit.service import Change, record, record_all
+from service.auth.callers import Caller, acting_for
+from service.domains.documents.collections.service import (
+    Placement,
+    check_placement,
+    refuse_caller_chunks,
+    require_document,
+)
+from service.index.ingestion.contained.queries import request_with_container
+from service.index.ingestion.indexing import pack_chunks
+from service.index.ingestion.queries import keep_caller_chunks, request_indexing_in_space
+from service.index.ingestion.turns import Lane
+from service.permissions.queries import lock_contained, lock_objects
+from service.platform.errors import NotFound
+from service.platform.identifiers import uuid7
+from service.runtime import Runtime
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedDocument:
+    """The state of a document in a collection when the call returns, and how many texts were embedded."""
+
+    document_id: UUID
+    document_collection_id: UUID
+    document_version: int
+    chunk_count: int
+    embedded_chunk_count: int
+    status: CollectionIndexStatus
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedMembership:
+    """A recorded membership of a document in a collection: whether it changed, and whether it is to be indexed."""
+
+    document_id: UUID
+    version: int
+    placement: Placement
+    changed: bool
+    to_index: bool
+
+
+async def add_document(runtime: Runtime, caller: Caller, *, request: AddDocumentToCollectionRequest) -> IndexedDocument:
+    """Add a document by its own contents, or bring it and its metadata up to date; nothing changed: nothing is done.
+
+    The files in a container, at every level, are added with it, and indexed in their turn.
+
+    404 for a document the caller may not READ or a collection without a role, 403 below EDITOR, 400 metadata, 409 when
+    its chunks there are a caller's, 503 `indexing_backlog` when too much waits to be indexed.
+    """
+    async with runtime.database.transaction(caller.organization_id) as connection:
+        caller = await acting_for(connection, caller, request.user_email)
+        document = await require_document(connection, caller, document_id=request.document_id, lock=True)
+        placement = await _placement(connection, caller, request, request.custom_metadata)
+        refuse_caller_chunks(placement)
+        recorded = await place_document(
+            connection,
+            caller,
+            document_id=document.document_id,
+            version=document.version,
+            placement=placement,
+            metadata=request.custom_metadata,
+            is_begun=False,
+        )
+        if recorded.changed and recorded.to_index:
+            runtime.indexer.refuse_backlog(caller.organization_id)
+        has_files = bool(document.file.file_count)
+        if has_files:
+            await place_files(connection, caller, container_id=document.document_id)
+    if has_files:
+        runtime.indexer.note_backlog(caller.organization_id, Lane.SMALL, Lane.LARGE)
+    return await _await_index(runtime, caller, recorded, is_begun=False)
+
+
+async def add_chunks(
+    runtime: Runtime, caller: Caller, *, request: AddDocumentChunksToCollectionRequest
+) -> IndexedDocument:
+    """Index a document in a collection by the caller's own chunks, which replace whatever it had there."""
+    runtime.indexer.refuse_backlog(caller.organization_id)
+    packed = await asyncio.to_thread(pack_chunks, request.chunks)
+    async with runtime.database.transaction(caller.organization_id) as connection:
+        caller = await acting_for(connection, caller, request.user_email)
+        document = await require_document(connection, caller, document_id=request.document_id, lock=True)
+        placement = await _placement(connection, caller, request, request.custom_metadata)
+        space_id = placement.collection.space_id
+        is_begun = runtime.indexer.has_room(caller.organization_id, packed_bytes=len(packed))
+        await request_indexing_in_space(
+            connection,
+            caller.organization_id,
+            document_id=document.document_id,
+            space_id=space_id,
+            version=document.version,
+            custom_metadata=request.custom_metadata,
+            is_begun=is_begun,
+            caller_bytes=len(packed),
+        )
+        await keep_caller_chunks(
+            connection,
+            caller.organization_id,
+            document_id=document.document_id,
+            space_id=space_id,
+            batch_id=uuid7(),
+            chunks=packed,
+        )
+        recorded = RecordedMembership(document.document_id, document.version, placement, changed=True, to_index=True)
+        await _record(connection, caller, "collection.add_chunks", recorded)
+    return await _await_index(runtime, caller, recorded, is_begun=is_begun, packed_bytes=len(packed))
+
+
+async def reindex_document(
+    runtime: Runtime, caller: Caller, *, request: ReindexDocumentInCollectionRequest
+) -> IndexedDocument:
+    """Chunk a document's newest contents again; its old chunks are searched until the new ones take their place.
+
+    404 when it is not in the collection; 409 when its chunks there are a caller's.
+    """
+    async with runtime.database.transaction(caller.organization_id) as connection:
+        caller = await acting_for(connection, caller, request.user_email)
+        document = await require_document(connection, caller, document_id=request.document_id, lock=True)
+        placement = await _placement(connection, caller, request, request.custom_metadata)
+        if placement.membership is None:
+            raise NotFound("The document is not in this collection; add it first.", code="document_not_in_collection")
+        refuse_caller_chunks(placement)
+        runtime.indexer.refuse_backlog(caller.organization_id)
+        kept = placement.membership.custom_metadata
+        await request_indexing_in_space(
+            connection,
+            caller.organization_id,
+            document_id=document.document_id,
+            space_id=placement.collection.space_id,
+            version=document.version,
+            custom_metadata=kept if request.custom_metadata is None else request.custom_metadata,
+            is_begun=False,
+            anew=True,
+        )
+        recorded = RecordedMembership(document.document_id, document.version, placement, changed=True, to_index=True)
+        await _record(connection, caller, "collection.reindex_document", recorded)
+    return await _await_index(runtime, caller, recorded, is_begun=False)
+
+
+async def place_document(
+    connection: AsyncConnection,
+    caller: Caller,
+    *,
+    document_id: UUID,
+    version: int,
+    placement: Placement,
+    metadata: Mapping[str, str],
+    is_begun: bool,
+) -> RecordedMembership:
+    """Put a document's newest version into a collection with this metadata, unless it is there already.
+
+    With `is_begun` it is indexed there at once, else in its turn. The caller's rights to both have been checked, and
+    the document is locked.
+    """
+    there = placement.membership
+    changed = there is None or there.version != version or there.custom_metadata != metadata
+    to_index = there is None or there.indexed_version != version
+    recorded = RecordedMembership(document_id, version, placement, changed=changed, to_index=to_index)
+    if changed:
+        await request_indexing_in_space(
+            connection,
+            caller.organization_id,
+            document_id=document_id,
+            space_id=placement.collection.space_id,
+            version=version,
+            custom_metadata=metadata,
+            is_begun=is_begun,
+        )
+        await _record(connection, caller, "collection.add_document", recorded)
+    return recorded
+
+
+async def place_files(
+    connection: AsyncConnection, caller: Caller, *, container_id: UUID, document_ids: Collection[UUID] | None = None
+) -> None:
+    """Put the files in a locked container (or these of them) into the collections that it is in, to be indexed later.
+
+    A container has been put there by somebody who may do that; its files have the same readers.
+    """
+    organization_id = caller.organization_id
+    if document_ids is None:
+        document_ids = (await lock_contained(connection, organization_id, container_ids=[container_id])).keys()
+    else:
+        await lock_objects(connection, organization_id, object_ids=document_ids)
+    placed = await request_with_container(
+        connection, organization_id, container_id=container_id, document_ids=document_ids
+    )
+    within = str(container_id)
+    changes = [
+        Change(
+            "collection.add_document",
+            "document",
+            one.document_id,
+            {"collectionId": str(one.collection_id), "version": one.version, "containerId": within},
+        )
+        for one in placed
+    ]
+    await record_all(connection, caller, changes=changes)
+
+
+async def _placement(
+    connection: AsyncConnection,
+    caller: Caller,
+    request: AddDocumentToCollectionRequest | AddDocumentChunksToCollectionRequest | ReindexDocumentInCollectionRequest,
+    metadata: Mapping[str, str] | None,
+) -> Placement:
+    return await check_placement(
+        connection,
+        caller,
+        document_id=request.document_id,
+        collection_id=request.document_collection_id,
+        custom_metadata=metadata,
+    )
+
+
+async def _record(connection: AsyncConnection, caller: Caller, action: str, recorded: RecordedMembership) -> None:
+    details = {"collectionId": str(recorded.placement.collection.collection_id), "version": recorded.version}
+    await record(
+        connection, caller, action=action, target_type="document", target_id=recorded.document_id, details=details
+    )
+
+
+async def _await_index(
+    runtime: Runtime, caller: Caller, recorded: RecordedMembership, *, is_begun: bool, packed_bytes: int = 0
+) -> IndexedDocument:
+    there, collection = recorded.placement.membership, recorded.placement.collection
+    chunk_count, embedded = (there.chunk_count if there else 0), 0
+    status = CollectionIndexStatus.INDEXED if recorded.changed else CollectionIndexStatus.UNCHANGED
+    if recorded.to_index:
+        waiter = runtime.indexer.request(
+            caller.organization_id,
+            document_id=recorded.document_id,
+            space_ids=[collection.space_id],
+            is_begun=is_begun,
+            packed_bytes=packed_bytes,
+        )
+        outcomes = await runtime.indexer.wait(waiter, seconds=runtime.settings.inline_indexing_seconds)
+        status = CollectionIndexStatus.RUNNING if outcomes is None else CollectionIndexStatus.INDEXED
+        if outcomes is not None:
+            chunk_count = outcomes[collection.space_id].chunk_count
+            embedded = outcomes[collection.space_id].embedded_chunk_count
+    return IndexedDocument(
+        document_id=recorded.document_id,
+        document_collection_id=collection.collection_id,
+        document_version=recorded.version,
+        chunk_count=chunk_count,
+        embedded_chunk_count=embedded,
+        status=status,
+    )

@@ -1,0 +1,187 @@
+"""Rules of collections: who may see, fill and delete one, and what a document's metadata there may be.
+
+An EDITOR adds, re-indexes and removes; a VIEWER looks and searches; the owner (who made it) and an admin delete it. A
+document goes in only for a caller who may READ it, and is found there only by those who may.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.collections import CreateDocumentCollectionRequest
+from carrel.wire.common import ResourceType, Role
+from service.audit.service import Change, record, record_all
+from service.auth.callers import Caller
+from service.domains.documents.collections import queries
+from service.domains.documents.collections.metadata_schema import check_metadata
+from service.domains.documents.collections.queries import Membership, StoredCollection
+from service.domains.documents.collections.shared import queries as shared
+from service.domains.documents.stored.queries import StoredDocument, read_document
+from service.domains.documents.stored.rights import role_in, unknown_document
+from service.index.rebuilds.queries import lock_collection
+from service.index.service import create_space, delete_space, remove_from_space
+from service.permissions.access import Access
+from service.permissions.queries import lock_contained
+from service.permissions.service import register_resource, unregister_resources
+from service.platform.batches import Batch
+from service.platform.errors import Conflict, Forbidden, NotFound
+from service.platform.identifiers import uuid7
+from service.text.embedding import Embedders
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A document about to be in a collection, and how it is there now (None: not yet)."""
+
+    collection: StoredCollection
+    membership: Membership | None
+
+
+def unknown_collection() -> NotFound:
+    """Build the error for a collection that is unknown or hidden from the caller."""
+    return NotFound("There is no such collection. Check the id, or create it first.", code="collection_not_found")
+
+
+async def create_collection(
+    connection: AsyncConnection, caller: Caller, *, embedders: Embedders, request: CreateDocumentCollectionRequest
+) -> UUID:
+    """Create a collection that belongs to its creator; 409 `collection_name_taken`, 400 for an unknown model."""
+    model = embedders.get(request.embeddings_model).model
+    collection_id = uuid7()
+    space = await create_space(connection, caller.organization_id, model=model)
+    added = await queries.insert_collection(
+        connection,
+        caller,
+        collection_id=collection_id,
+        space_id=space.space_id,
+        name=request.collection_name,
+        distance_metric=request.distance_metric,
+        fields=[{"name": field.name, "type": str(field.type)} for field in request.custom_metadata_schema.fields],
+    )
+    if not added:
+        raise Conflict("Another collection has this name. Choose another one.", code="collection_name_taken")
+    await register_resource(
+        connection,
+        caller.organization_id,
+        object_id=collection_id,
+        resource_type=ResourceType.DOCUMENT_COLLECTION,
+        resource_id=str(collection_id),
+        access=Access(owner_id=caller.principal_id),
+    )
+    await record(connection, caller, action="collection.create", target_type="collection", target_id=collection_id)
+    return collection_id
+
+
+async def require_collection(
+    connection: AsyncConnection, caller: Caller, *, collection_id: UUID, at_least: Role, lock: bool = False
+) -> StoredCollection:
+    """Return a collection in which the caller has this role or a better one; 404 without any role, 403 below it."""
+    collection = _require_known(
+        await queries.read_collection(connection, caller, collection_id=collection_id, lock=lock)
+    )
+    if at_least is not Role.VIEWER and collection.role is Role.VIEWER:
+        raise Forbidden(
+            "You may search this collection, not change it. Ask its owner for the EDITOR role.",
+            code="collection_editor_required",
+        )
+    return collection
+
+
+def ask_collection(batch: Batch, organization_id: UUID, *, collection_id: UUID) -> Callable[[Caller], StoredCollection]:
+    """Ask for a collection to search. What is returned gives it to a caller, once the batch has been run, or a 404."""
+    found = shared.ask_collection(batch, organization_id, collection_id=collection_id)
+    return lambda caller: _require_known(found.row and found.row(caller))
+
+
+def _require_known(collection: StoredCollection | None) -> StoredCollection:
+    if collection is None or collection.role is None:
+        raise unknown_collection()
+    return collection
+
+
+async def require_document(
+    connection: AsyncConnection, caller: Caller, *, document_id: UUID, lock: bool = False
+) -> StoredDocument:
+    """Return a document the caller may READ; 404 otherwise, an admin's too. `lock` holds it until the end."""
+    document = await read_document(connection, caller.organization_id, document_id=document_id, lock=lock)
+    if document is None or role_in(document.access, caller) is None:
+        raise unknown_document()
+    return document
+
+
+async def check_placement(
+    connection: AsyncConnection,
+    caller: Caller,
+    *,
+    document_id: UUID,
+    collection_id: UUID,
+    custom_metadata: Mapping[str, str] | None,
+) -> Placement:
+    """Check that the caller may put a document with this metadata into a collection: 404, 403 or 400 if not."""
+    collection = await require_collection(
+        connection, caller, collection_id=collection_id, at_least=Role.EDITOR, lock=True
+    )
+    check_metadata(custom_metadata or {}, collection.fields)
+    membership = await queries.read_membership(
+        connection, caller.organization_id, document_id=document_id, space_id=collection.space_id
+    )
+    return Placement(collection, membership)
+
+
+def refuse_caller_chunks(placement: Placement) -> None:
+    """Refuse (409) to index the contents of a document whose chunks in the collection are a caller's."""
+    if placement.membership is not None and placement.membership.caller_chunks:
+        raise Conflict(
+            "A caller sent this document's chunks for the collection. Send them again with "
+            "addDocumentChunksToCollection, or remove the document from the collection first.",
+            code="caller_chunks",
+        )
+
+
+async def remove_document(
+    connection: AsyncConnection, caller: Caller, *, document_id: UUID, collection_id: UUID
+) -> None:
+    """Take a document, and the files in it, out of a collection and its index.
+
+    404 when it is not in it, or not the caller's to READ.
+    """
+    await require_document(connection, caller, document_id=document_id, lock=True)
+    placement = await check_placement(
+        connection, caller, document_id=document_id, collection_id=collection_id, custom_metadata=None
+    )
+    if placement.membership is None:
+        raise NotFound("The document is not in this collection.", code="document_not_in_collection")
+    organization_id, space_id = caller.organization_id, placement.collection.space_id
+    inside = await lock_contained(connection, organization_id, container_ids=[document_id])
+    document_ids = [document_id, *inside]
+    await queries.delete_waiting_chunks(connection, organization_id, document_ids=document_ids, space_id=space_id)
+    removed = await remove_from_space(connection, organization_id, space_id=space_id, document_ids=document_ids)
+    of_collection = {"collectionId": str(collection_id)}
+    changes = [
+        Change(
+            "collection.remove_document",
+            "document",
+            one,
+            of_collection if one == document_id else {**of_collection, "containerId": str(inside[one])},
+        )
+        for one in document_ids
+        if one in removed
+    ]
+    await record_all(connection, caller, changes=changes)
+
+
+async def delete_collection(connection: AsyncConnection, caller: Caller, *, collection_id: UUID) -> None:
+    """Delete a collection and its index, its documents stay; for its owner and admins: 403 for others in it."""
+    await lock_collection(connection, caller.organization_id, collection_id=collection_id)
+    collection = await queries.read_collection(connection, caller, collection_id=collection_id)
+    if collection is None or (collection.role is None and not caller.is_admin):
+        raise unknown_collection()
+    if collection.role is not Role.OWNER and not caller.is_admin:
+        raise Forbidden("Only its owner or an admin may delete a collection.", code="collection_owner_required")
+    space_id = collection.space_id
+    await record(connection, caller, action="collection.delete", target_type="collection", target_id=collection_id)
+    await queries.delete_collection(connection, caller.organization_id, collection_id=collection_id, space_id=space_id)
+    await delete_space(connection, caller.organization_id, space_id=space_id)
+    await unregister_resources(connection, caller.organization_id, object_ids=[collection_id])

@@ -1,0 +1,55 @@
+"""Filter expressions: MongoDB queries in Extended JSON, without what runs code in the database."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, cast
+
+import bson
+from bson.errors import BSONError
+
+from service.domains.documents.docstore.values import from_extended
+from service.platform.errors import BadRequest, FieldError
+
+FIELD = "config.filterExpression"
+# JavaScript, in a query or in an aggregation expression; `$code` is how Extended JSON writes some.
+REFUSED: Final = frozenset({"$where", "$function", "$accumulator", "$code", "$scope"})
+_MOST_BYTES = 64 * 1024
+_DEEPEST = 50
+
+
+def filter_query(expression: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the MongoDB query of a filter expression, with its values in the types of Extended JSON.
+
+    Raises BadRequest `invalid_filter_expression` for an expression that runs code, can't be read, or is too large.
+    """
+    for name, depth in _names(expression, 1):
+        if name in REFUSED:
+            raise _invalid(f"{name} runs code in the database, and is not taken. Say it with other operators.")
+        if depth > _DEEPEST:
+            raise _invalid(f"It is nested deeper than {_DEEPEST} levels.")
+    try:
+        query = cast("dict[str, Any]", from_extended(expression))
+        size = len(bson.encode(query))
+    except (BSONError, ValueError, TypeError, OverflowError, RecursionError, KeyError, AttributeError):
+        raise _invalid("It is not a MongoDB query in Extended JSON.") from None
+    if size > _MOST_BYTES:
+        raise _invalid(f"It is larger than {_MOST_BYTES // 1024} KiB.")
+    return query
+
+
+def _names(value: object, depth: int) -> Iterator[tuple[str, int]]:
+    """Yield every name in a JSON value with its depth; without recursion, as a value may be nested very deeply."""
+    pile = [(value, depth)]
+    while pile:
+        one, at = pile.pop()
+        if isinstance(one, Mapping):
+            members = cast("Mapping[str, object]", one)
+            yield from ((name, at) for name in members)
+            pile += [(each, at + 1) for each in members.values()]
+        elif isinstance(one, list):
+            yield "", at
+            pile += [(each, at + 1) for each in cast("list[object]", one)]
+
+
+def _invalid(reason: str) -> BadRequest:
+    message = f"The filterExpression is not taken. {reason}"
+    return BadRequest(message, code="invalid_filter_expression", details=[FieldError(FIELD, message)])

@@ -1,0 +1,168 @@
+"""Mapping a source document to an upload, as the sync's field mapping says."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+from uuid import UUID
+
+from pydantic import ValidationError
+
+from carrel.wire.docstore import DocstoreConfig
+from carrel.wire.fields import format_instant
+from carrel.wire.uploads import UploadFileForm
+from service.domains.documents.docstore.paths import value_at
+from service.domains.documents.docstore.sources import SourceDocument
+from service.domains.documents.docstore.values import SourceId, plain_value, time_of
+from service.platform.errors import ServiceError
+from service.platform.file_names import clean_file_name
+
+# Which fields come to what is a part of every fingerprint: when it changes, all documents are written anew.
+_MAPPING_VERSION = 1
+_LONGEST_STEM = 200
+# The members of sourceFields that the fields of an upload come from.
+_MEMBERS = {
+    "document_name": "sourceName",
+    "document_external_url": "sourceUrl",
+    "source_system_updated": "sourceSystemUpdated",
+}
+
+
+class MappingError(Exception):
+    """The document can't be mapped; `code` is stable, `message` names the member of sourceFields and no value."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What all documents of a sync have in common: the parts of their names, and the collection they are put in."""
+
+    resource_id: str
+    collection_id: UUID
+    config: DocstoreConfig
+
+    def external_id(self, source_id: SourceId) -> str:
+        """Return the external id that the document made from a source document has."""
+        return f"{self.resource_id}:{source_id.kind}:{source_id.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class MappedDocument:
+    """The upload that a source document is mapped to; `form.fingerprint` covers all of it."""
+
+    form: UploadFileForm
+    file_name: str
+    content: bytes
+
+
+def map_document(document: SourceDocument, target: Target) -> MappedDocument:
+    """Map a source document to an upload; MappingError when a mapped member is missing or of a wrong type."""
+    if document.fields is None:
+        raise MappingError("undecodable", "The document is not valid BSON. Mend it in its database.")
+    try:
+        return _map(document.source_id, document.fields, target)
+    except RecursionError:
+        raise MappingError("too_deep", "The document is nested deeper than MongoDB lets documents be.") from None
+
+
+def _map(source_id: SourceId, values: Mapping[str, Any], target: Target) -> MappedDocument:
+    fields = target.config.source_fields
+    name = _text_of(values, fields.source_name, "sourceName")
+    content, suffix = _body(values, fields.body)
+    url = None if fields.source_url is None else value_at(values, fields.source_url)
+    if url is not None and not isinstance(url, str):
+        raise MappingError("wrong_type", "sourceUrl: the field must hold text.")
+    updated = None
+    if fields.source_system_updated is not None:
+        updated = time_of(value_at(values, fields.source_system_updated))
+    try:
+        form = UploadFileForm(
+            document_external_id=target.external_id(source_id),
+            document_name=name,
+            collection_id=target.collection_id,
+            document_external_url=url or None,
+            source_system_updated=updated,
+            **_access(target.config),
+        )
+        file_name = clean_file_name(f"{name[:_LONGEST_STEM].replace('/', ' ')}{suffix}")
+    except ValidationError as error:
+        raise _invalid_value(error) from None
+    except ServiceError as error:
+        raise MappingError(error.code, error.message) from error
+    form = form.model_copy(update={"fingerprint": _fingerprint(form, file_name, content)})
+    return MappedDocument(form, file_name, content)
+
+
+def _invalid_value(error: ValidationError) -> MappingError:
+    """Build the error that names the member of sourceFields whose value no document can have, but not the value."""
+    first = error.errors(include_context=False, include_url=False, include_input=False)[0]
+    member = _MEMBERS.get(str(first["loc"][0]), "_id")
+    return MappingError("invalid_value", f"{member}: {first['msg'].removeprefix('Value error, ')}")
+
+
+def _access(config: DocstoreConfig) -> dict[str, Any]:
+    """Return all upload fields that say who may read the documents: the config's, and nobody for the others."""
+    return {
+        "allowed_users_email_addresses": config.allowed_users_email_addresses,
+        "allowed_group_ids": config.allowed_group_ids,
+        "internal_public": config.internal_public or False,
+    }
+
+
+def _fingerprint(form: UploadFileForm, file_name: str, content: bytes) -> str:
+    """Return a digest of everything that is sent for the document."""
+    updated = form.source_system_updated
+    everything = [
+        _MAPPING_VERSION,
+        form.document_name,
+        form.document_external_url,
+        None if updated is None else format_instant(updated),
+        str(form.collection_id),
+        sorted(form.allowed_users_email_addresses or ()),
+        sorted(map(str, form.allowed_group_ids or ())),
+        form.internal_public,
+        file_name,
+        hashlib.sha256(content).hexdigest(),
+    ]
+    return f"docstore:{hashlib.sha256(json.dumps(everything).encode()).hexdigest()}"
+
+
+def _body(fields: Mapping[str, Any], path: str) -> tuple[bytes, str]:
+    """Return a member's value as the bytes of a file, and the suffix of the file's name for its format.
+
+    A text becomes plain text, a list of texts paragraphs, bytes the file that they are, everything else JSON.
+    """
+    value = value_at(fields, path)
+    if isinstance(value, bytes):
+        return bytes(value), ""
+    if isinstance(value, list) and not any(isinstance(one, Mapping | list) for one in cast("list[Any]", value)):
+        texts = [_as_text(one) for one in cast("list[Any]", value)]
+        value = "\n\n".join(text for text in texts if text)
+    if isinstance(value, Mapping | list):
+        return json.dumps(plain_value(value), ensure_ascii=False, indent=1).encode("utf-8", "replace"), ".json"
+    text = _as_text(value)
+    if not text.strip():
+        raise MappingError("missing_value", f"body: the document has no text in {path}.")
+    return text.encode("utf-8", "replace"), ".txt"
+
+
+def _text_of(fields: Mapping[str, Any], path: str, member: str) -> str:
+    value = value_at(fields, path)
+    if isinstance(value, Mapping | list):
+        raise MappingError("wrong_type", f"{member}: {path} holds no single value.")
+    text = _as_text(value).strip()
+    if not text:
+        raise MappingError("missing_value", f"{member}: the document has nothing in {path}.")
+    return text
+
+
+def _as_text(value: Any) -> str:
+    plain = plain_value(value)
+    if plain is None:
+        return ""
+    return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)

@@ -1,0 +1,309 @@
+"""A collection of a MongoDB database as a source, through pymongo's asynchronous client.
+
+Documents are read page by page. Each page is a query of its own that begins after the last document, so that no
+cursor has to live while documents are indexed. MongoDB compares values of one type only, so ids are read one type
+after the other, each from the least value of its type on.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, TypeAlias
+
+import bson
+from bson import Binary, ObjectId, Timestamp
+from bson.binary import UuidRepresentation
+from bson.codec_options import CodecOptions, DatetimeConversion
+from bson.errors import BSONError
+from bson.raw_bson import RawBSONDocument
+from pydantic import SecretStr
+from pymongo import AsyncMongoClient
+from pymongo.asynchronous.collection import AsyncCollection
+from pymongo.errors import PyMongoError
+
+from carrel.wire.docstore import DocstoreConfig
+from service.domains.documents.docstore.addresses import Egress
+from service.domains.documents.docstore.announcements import bound_announcements
+from service.domains.documents.docstore.asking import SourceClient
+from service.domains.documents.docstore.filters import filter_query
+from service.domains.documents.docstore.paths import value_at
+from service.domains.documents.docstore.sources import Page, Position, SourceDocument, SourceError
+from service.domains.documents.docstore.uris import connection_parts, words_of
+from service.domains.documents.docstore.values import SourceId, times_of
+from service.platform.networks import AllowedHosts
+
+Raw: TypeAlias = RawBSONDocument
+Query: TypeAlias = Mapping[str, Any]
+
+PAGE_DOCUMENTS = 100
+PAGE_BYTES = 16 * 1024 * 1024
+LISTED_AT_ONCE = 1000
+POOL_SIZE = 2
+
+# What lies outside is no time to Python, nor to whoever reads it.
+_EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
+_LATEST: Final = datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)
+_DATED: Final = {"$gte": _EARLIEST, "$lte": _LATEST}
+# The least value of each type that an id can have, in MongoDB's order of types; null is equal to itself alone.
+_LEAST: Final[tuple[tuple[frozenset[str], Any], ...]] = (
+    (frozenset({"null"}), None),
+    (frozenset({"int", "long", "double", "decimal"}), float("-inf")),
+    (frozenset({"string"}), ""),
+    (frozenset({"object"}), {}),
+    (frozenset({"binData", "uuid"}), Binary(b"")),
+    (frozenset({"objectId"}), ObjectId("0" * 24)),
+    (frozenset({"bool"}), False),
+    (frozenset({"date"}), _EARLIEST),
+    (frozenset({"timestamp"}), Timestamp(0, 0)),
+)
+_CODEC: Final = CodecOptions[dict[str, Any]](
+    tz_aware=True,
+    uuid_representation=UuidRepresentation.STANDARD,
+    datetime_conversion=DatetimeConversion.DATETIME_AUTO,
+)
+_LENIENT: Final = _CODEC.with_options(unicode_decode_error_handler="replace")
+_RAW: Final = CodecOptions[Raw](document_class=RawBSONDocument, uuid_representation=UuidRepresentation.STANDARD)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The first documents that a query found; `is_all` when there are no more of them."""
+
+    documents: list[SourceDocument]
+    is_all: bool
+
+
+@asynccontextmanager
+async def open_mongodb(
+    uri: SecretStr, config: DocstoreConfig, *, allowed: AllowedHosts, seconds: float, connect_seconds: float
+) -> AsyncGenerator["MongoSource"]:
+    """Open the source of a sync until the block ends; `seconds` limits each query.
+
+    The first query connects.
+    """
+    bound_announcements()
+    parts = await connection_parts(uri, seconds=connect_seconds)
+    egress = Egress(await asyncio.to_thread(allowed.resolve))
+    milliseconds = int(connect_seconds * 1000)
+    options: dict[str, Any] = {
+        **parts.options,
+        "appname": "carrel",
+        "connectTimeoutMS": milliseconds,
+        "serverSelectionTimeoutMS": milliseconds,
+        "socketTimeoutMS": int(seconds * 1000) + milliseconds,
+        "maxPoolSize": POOL_SIZE,
+        # A run is short, and asks again of itself when a primary has changed: no second connection to watch that.
+        "serverMonitoringMode": "poll",
+    }
+    if options.get("tls") or options.get("ssl"):
+        # What a certificate names for its revocation would be asked without being judged.
+        options["tlsDisableOCSPEndpointCheck"] = True
+    hosts = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in parts.hosts]
+    try:
+        client: AsyncMongoClient[Raw] = AsyncMongoClient(hosts, **options, document_class=RawBSONDocument)
+    except (PyMongoError, ValueError, TypeError):
+        raise SourceError(
+            "invalid_docstore_uri", "The options of the address don't go together. Update the sync."
+        ) from None
+    names = tuple(host for host, _ in parts.hosts)
+    asking = SourceClient(egress, words=words_of(uri, parts), seconds=seconds, hosts=names)
+    try:
+        collection = client.get_database(parts.database).get_collection(config.collection_name, codec_options=_RAW)
+        yield MongoSource(collection, config, asking)
+    finally:
+        with egress.enforce():
+            await client.close()
+        egress.close_forgotten()
+
+
+class MongoSource:
+    """One MongoDB collection with the sync's filter; only the mapped fields of each document are fetched."""
+
+    def __init__(self, collection: AsyncCollection[Raw], config: DocstoreConfig, asking: SourceClient) -> None:
+        self._collection = collection
+        self._filter = filter_query(config.filter_expression)
+        self._asking = asking
+        fields = config.source_fields
+        paths = (fields.body, fields.source_name, fields.source_system_updated, fields.source_url)
+        # Whole top-level fields: paths into one another can't be projected together.
+        self._projection = {path.split(".")[0]: 1 for path in paths if path is not None}
+        self._updated = fields.source_system_updated
+
+    async def snapshot(self, after: SourceId | None) -> AsyncIterator[Page]:
+        """Yield all documents in pages, in the order of their ids, after a given id."""
+        async for documents in self._by_id(after, self._projection, PAGE_DOCUMENTS):
+            yield Page(documents, Position(source_id=documents[-1].source_id))
+
+    async def changes(self, since: Position) -> AsyncIterator[Page]:
+        """Yield the documents changed since a position in pages, by (time, id); those without a time come first."""
+        if self._updated is None:
+            return
+        if since.source_id is None:
+            undated = {"$nor": [{self._updated: _DATED}]}
+            async for documents in self._by_id(None, self._projection, PAGE_DOCUMENTS, undated):
+                yield Page(documents, None)
+        if (until := await self.newest()) is None:
+            return
+        order = [(self._updated, 1), ("_id", 1)]
+        position = since
+        while True:
+            asked = {"$and": [self._since(position), {self._updated: {"$lte": until}}]}
+            found = await self._find(asked, self._projection, order, PAGE_DOCUMENTS)
+            after = _position_after(position, found.documents)
+            if found.documents:
+                yield Page(found.documents, after)
+            if found.is_all:
+                return
+            if after is None:
+                raise SourceError(
+                    "source_unordered",
+                    "The document database gives no order to the times in the field that sourceSystemUpdated names."
+                    " Name one that holds a single date in every document, or none.",
+                )
+            position = after
+
+    async def list_ids(self) -> AsyncIterator[Sequence[SourceId]]:
+        """Yield the ids of all documents in pages, each id once."""
+        async for documents in self._by_id(None, {"_id": 1}, LISTED_AT_ONCE):
+            yield [document.source_id for document in documents]
+
+    async def read(self, source_ids: Sequence[SourceId]) -> Sequence[SourceDocument]:
+        """Return the documents of these ids that exist, with as many queries as their sizes need."""
+        found: dict[str, SourceDocument] = {}
+        wanted = [source_id.value for source_id in source_ids]
+        while wanted:
+            answer = await self._find({"_id": {"$in": wanted}}, self._projection, [("_id", 1)], len(wanted))
+            found |= {document.source_id.key: document for document in answer.documents}
+            # One may come with an id of another type: it is equal to MongoDB, and never the one that is wanted.
+            rest = [value for value in wanted if SourceId(value).key not in found]
+            wanted = rest if len(rest) < len(wanted) else []
+        return list(found.values())
+
+    async def count(self) -> int:
+        """Return the number of documents that match the filter."""
+        milliseconds = self._milliseconds
+        return await self._asking.ask(lambda: self._collection.count_documents(self._filter, maxTimeMS=milliseconds))
+
+    async def newest(self) -> datetime | None:
+        """Return the latest time at which a document was changed; None when no document has one."""
+        if self._updated is None:
+            return None
+        field = self._updated
+        found = await self._find({field: _DATED}, {field.split(".")[0]: 1}, [(field, -1)], 1)
+        # A document with several times is ordered by the latest of them.
+        times = [time for one in found.documents if one.fields for time in times_of(value_at(one.fields, field))]
+        return max(times, default=None)
+
+    async def _by_id(
+        self, after: SourceId | None, projection: Query, limit: int, narrowed: Query | None = None
+    ) -> AsyncIterator[list[SourceDocument]]:
+        for kinds, least in _from(after):
+            query: dict[str, Any] = {"_id": {"$gt": after.value} if after and after.kind in kinds else _least(least)}
+            reached: SourceId | None = None
+            while True:
+                asked = {"$and": [query, narrowed]} if narrowed else query
+                found = await self._find(asked, projection, [("_id", 1)], limit)
+                # Some servers compare across types; what is of another type has its own turn.
+                own = [document for document in found.documents if document.source_id.kind in kinds]
+                if own:
+                    yield own
+                if found.is_all or least is None:
+                    break
+                if found.documents[-1].source_id == reached:
+                    raise SourceError(
+                        "source_unordered", "The document database gives the same documents again, and no later ones."
+                    )
+                reached = found.documents[-1].source_id
+                query = {"_id": {"$gt": reached.value}}
+
+    async def _find(self, query: Query, projection: Query, order: list[tuple[str, int]], limit: int) -> _Found:
+        """Return the first documents that match query and filter, fewer than `limit` when they are large."""
+        asked = {"$and": [self._filter, query]} if self._filter else query
+        return await self._asking.ask(lambda: self._page(asked, projection, order, limit))
+
+    async def _page(self, query: Query, projection: Query, order: list[tuple[str, int]], limit: int) -> _Found:
+        found: list[Raw] = []
+        size = 0
+        cursor = self._collection.find(
+            query,
+            projection,
+            sort=order,
+            limit=limit,
+            batch_size=limit,
+            max_time_ms=self._milliseconds,
+            allow_disk_use=True,
+        )
+        async with cursor:
+            async for raw in cursor:
+                found.append(raw)
+                size += len(raw.raw)
+                if size >= PAGE_BYTES:
+                    break
+        documents = await asyncio.to_thread(_to_documents, found, self._updated)
+        return _Found(documents, is_all=len(found) < limit and size < PAGE_BYTES)
+
+    def _since(self, position: Position) -> Query:
+        assert self._updated is not None  # noqa: S101 - the caller has looked
+        if position.updated is None:
+            return {self._updated: _DATED}
+        if position.source_id is None:
+            return {self._updated: {"$gte": position.updated}}
+        later = [{"_id": _least(least)} for _, least in _from(position.source_id)[1:]]
+        same_time = {"$or": [{"_id": {"$gt": position.source_id.value}}, *later]}
+        return {
+            "$or": [
+                {self._updated: {"$gt": position.updated}},
+                {"$and": [{self._updated: position.updated}, same_time]},
+            ]
+        }
+
+    @property
+    def _milliseconds(self) -> int:
+        return int(self._asking.seconds * 1000)
+
+
+def _from(after: SourceId | None) -> Sequence[tuple[frozenset[str], Any]]:
+    """Return the types of ids that are still to be read, beginning with the type of `after`."""
+    if after is None:
+        return _LEAST
+    return next((_LEAST[place:] for place, (kinds, _) in enumerate(_LEAST) if after.kind in kinds), ())
+
+
+def _least(least: Any) -> Any:
+    return None if least is None else {"$gte": least}
+
+
+def _position_after(position: Position, documents: Sequence[SourceDocument]) -> Position | None:
+    """Return the position after a page; None when no document in it has a time of its own, so that it leads nowhere."""
+    dated = ((one.updated, one.source_id) for one in reversed(documents) if one.updated is not None)
+    updated, source_id = next(dated, (None, None))
+    if updated is None or (position.updated is not None and updated < position.updated):
+        return None
+    after = Position(updated, source_id)
+    return None if after == position else after
+
+
+def _to_documents(found: Sequence[Raw], updated: str | None) -> list[SourceDocument]:
+    return [_to_document(raw, updated) for raw in found]
+
+
+def _to_document(raw: Raw, updated: str | None) -> SourceDocument:
+    try:
+        fields = known = _decode(raw, _CODEC)
+    except (BSONError, ValueError):
+        fields, known = None, _decode(raw, _LENIENT)
+    if "_id" not in known:
+        raise SourceError(
+            "source_without_ids",
+            "The document database gives documents without _id, by which they are told apart. If collectionName names a"
+            " view, have it keep that field.",
+        )
+    value = None if updated is None else value_at(known, updated)
+    time = value if isinstance(value, datetime) else None
+    return SourceDocument(SourceId(known["_id"]), fields, len(raw.raw), time)
+
+
+def _decode(raw: Raw, codec: CodecOptions[dict[str, Any]]) -> dict[str, Any]:
+    return bson.decode(raw.raw, codec)  # pyright: ignore[reportUnknownMemberType] - it leaves one kind of buffer untyped

@@ -1,0 +1,119 @@
+"""Comparing the catalog with a list of the source: read what the catalog lacks, delete what the source lacks.
+
+Nothing is deleted unless the list is complete, isn't empty, and lacks no more documents than a source may lose between
+two runs: a database that was emptied, restored or answered badly looks like one whose documents were deleted.
+"""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from service.domains.documents.catalog.deletion import delete_document
+from service.domains.documents.docstore.running import queries
+from service.domains.documents.docstore.running.applying import apply_documents
+from service.domains.documents.docstore.running.queries import Counts
+from service.domains.documents.docstore.running.run import Note, Run
+from service.domains.documents.docstore.values import SourceId
+from service.platform.errors import Forbidden, NotFound
+from service.platform.identifiers import NIL, document_id_for
+
+AT_ONCE = 100
+
+
+async def reconcile(run: Run) -> Note | None:
+    """List the source and apply the differences; return why nothing was deleted, when something should have been."""
+    expected = await run.source.count()
+    async with run.transaction() as connection:
+        held = await queries.count_held(connection, run.organization_id, sync_id=run.sync.sync_id)
+        listing_no = await queries.begin_listing(connection, run.organization_id, sync_id=run.sync.sync_id)
+    listed = 0
+    async for source_ids in run.source.list_ids():
+        listed += len(source_ids)
+        missing = await _mark(run, listing_no, source_ids)
+        for start in range(0, len(missing), AT_ONCE):
+            await _read_missing(run, listing_no, missing[start : start + AT_ONCE])
+    async with run.transaction() as connection:
+        found = await queries.count_listed(
+            connection, run.organization_id, sync_id=run.sync.sync_id, listing_no=listing_no
+        )
+    if found.unlisted == 0 or not run.config.delete_missing:
+        return None
+    # What this run has brought makes the loss of what was there before no smaller; nor does what could not be taken.
+    before = min(held, found.existing - found.created) or found.existing
+    reason = _reason_to_keep(run, listed=listed, expected=expected, before=before, vanished=found.missing)
+    if reason is None:
+        await _remove(run, listing_no)
+    return reason
+
+
+def _reason_to_keep(run: Run, *, listed: int, expected: int, before: int, vanished: int) -> Note | None:
+    if vanished == 0:
+        return None
+    nothing = f"so nothing was removed; {vanished} of {before} documents are no longer listed."
+    if listed < expected:
+        return Note("listing_incomplete", f"The source counts {expected} documents and listed {listed}, {nothing}")
+    if listed == 0:
+        return Note("listing_empty", f"The source lists no documents at all, {nothing}")
+    limit = run.config.delete_limit_percent
+    if vanished * 100 > limit * before:
+        return Note(
+            "deletion_limit",
+            f"More than {limit} % of the documents vanished from the source or its filter, {nothing} If that is right,"
+            " update the sync with a greater deleteLimitPercent.",
+        )
+    return None
+
+
+async def _mark(run: Run, listing_no: int, source_ids: Sequence[SourceId]) -> list[SourceId]:
+    """Record the ids in a page of the list; return those that were never tried, because their time lies in the past."""
+    by_document = {document_id_for(run.organization_id, run.target.external_id(one)): one for one in source_ids}
+    async with run.transaction() as connection:
+        known = await queries.mark_listed(
+            connection,
+            run.organization_id,
+            sync_id=run.sync.sync_id,
+            listing_no=listing_no,
+            document_ids=list(by_document),
+        )
+        await queries.save_progress(connection, run.organization_id, sync_id=run.sync.sync_id, counts=Counts())
+    return [source_id for document_id, source_id in by_document.items() if document_id not in known]
+
+
+async def _read_missing(run: Run, listing_no: int, source_ids: Sequence[SourceId]) -> None:
+    documents = await run.source.read(source_ids)
+    if documents:
+        await apply_documents(run, documents)
+        await _mark(run, listing_no, [document.source_id for document in documents])
+
+
+async def _remove(run: Run, listing_no: int) -> None:
+    after = NIL
+    while True:
+        async with run.transaction() as connection:
+            gone = await queries.list_unlisted_documents(
+                connection,
+                run.organization_id,
+                sync_id=run.sync.sync_id,
+                listing_no=listing_no,
+                after=after,
+                limit=AT_ONCE,
+            )
+        if not gone:
+            return
+        for document_id in gone:
+            await _remove_one(run, document_id)
+        after = gone[-1]
+
+
+async def _remove_one(run: Run, document_id: UUID) -> None:
+    """Delete a document with its record, in one transaction; a document that another principal owns now is kept."""
+    deleted = 0
+    async with run.transaction() as connection:
+        caller = await run.caller(connection)
+        try:
+            await delete_document(connection, caller, document_id=document_id)
+            deleted = 1
+        except (NotFound, Forbidden):
+            pass
+        sync_id, organization_id = run.sync.sync_id, run.organization_id
+        await queries.delete_document_record(connection, organization_id, sync_id=sync_id, document_id=document_id)
+        await queries.save_progress(connection, organization_id, sync_id=sync_id, counts=Counts(deleted=deleted))

@@ -1,0 +1,130 @@
+"""A run of a sync: its values, and the transactions in which it may write."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.common import Role
+from carrel.wire.docstore import DocstoreConfig
+from carrel.wire.oversight import StorageLevel
+from service.auth.callers import Caller, reload_caller
+from service.domains.documents.collections.service import require_collection
+from service.domains.documents.docstore.mapping import Target
+from service.domains.documents.docstore.queries import StoredSync
+from service.domains.documents.docstore.running import queries
+from service.domains.documents.docstore.sources import Source
+from service.permissions.service import resolve_readers
+from service.platform.errors import ServiceError
+from service.runtime import Runtime
+
+# So often at least a run that waits says that it still goes on.
+MOST_SILENT_SECONDS = 10
+
+
+class OvertakenError(Exception):
+    """The sync was changed, deleted, or run again: this run may write no more."""
+
+
+class RunError(Exception):
+    """The run can't go on; `code` is stable, `message` says what to do."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A code and a message about a run."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run that has begun; `is_new` is False for one that was interrupted and continues."""
+
+    runtime: Runtime
+    organization_id: UUID
+    sync: StoredSync
+    config: DocstoreConfig
+    source: Source
+    is_new: bool
+
+    @property
+    def target(self) -> Target:
+        """The name and collection that all its documents have in common."""
+        return Target(str(self.sync.sync_id), self.sync.collection_id, self.config)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncGenerator[AsyncConnection]:
+        """Open a transaction that holds the run's lock; OvertakenError when another run has replaced it.
+
+        Waits first while a disk is short of room: the run continues where it is when there is room.
+        """
+        await self._wait_for_room()
+        async with self._lock() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def _lock(self) -> AsyncGenerator[AsyncConnection]:
+        async with self.runtime.database.transaction(self.organization_id) as connection:
+            if not await queries.lock_run(
+                connection, self.organization_id, sync_id=self.sync.sync_id, attempt=self.sync.attempt
+            ):
+                raise OvertakenError
+            yield connection
+
+    async def report_alive(self) -> None:
+        """Record that the run is alive, once there is room; OvertakenError when another run has replaced it."""
+        await self._wait_for_room()
+        await self._report_alive()
+
+    async def _report_alive(self) -> None:
+        async with self._lock() as connection:
+            await queries.save_progress(
+                connection, self.organization_id, sync_id=self.sync.sync_id, counts=queries.Counts()
+            )
+
+    async def _wait_for_room(self) -> None:
+        """Wait for room on the disks, and report the run alive meanwhile, which needs little room itself."""
+        disk = self.runtime.disk
+        while disk.level is not StorageLevel.OK:
+            if not disk.is_full:
+                await self._report_alive()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(MOST_SILENT_SECONDS):
+                    await disk.wait_for_room()
+
+    async def caller(self, connection: AsyncConnection) -> Caller:
+        """Return the principal that the run acts as, with present rights; RunError when it may no longer sync."""
+        caller = await reload_caller(
+            connection,
+            self.organization_id,
+            principal_id=self.sync.principal_id,
+            credential_id=self.sync.credential_id,
+            acting_through=self.sync.acting_through_id,
+            keys=self.runtime.keys,
+        )
+        if caller is None:
+            raise RunError(
+                "sync_owner_inactive",
+                "The owner of this sync is not active any more. Ask an admin to give it another owner.",
+            )
+        try:
+            await require_collection(connection, caller, collection_id=self.sync.collection_id, at_least=Role.EDITOR)
+            await resolve_readers(
+                connection,
+                self.organization_id,
+                emails=self.config.allowed_users_email_addresses or (),
+                group_ids=self.config.allowed_group_ids or (),
+            )
+        except ServiceError as error:
+            raise RunError(error.code, error.message) from error
+        return caller

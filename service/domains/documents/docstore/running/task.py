@@ -1,0 +1,152 @@
+"""The job that runs a sync."""
+
+import asyncio
+from importlib import import_module
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.alerts import AlertKind
+from carrel.wire.docstore import DocstoreConfig
+from carrel.wire.oversight import StorageLevel
+from service.alerting.telling import begin_alert, end_alerts
+from service.audit.service import Change, Origin, record_later
+from service.domains.documents.docstore.queries import StoredSync
+from service.domains.documents.docstore.running import queries
+from service.domains.documents.docstore.running.failed import SOME_FAILED, sum_up
+from service.domains.documents.docstore.running.reconciling import reconcile
+from service.domains.documents.docstore.running.run import Note, OvertakenError, Run, RunError
+from service.domains.documents.docstore.running.walking import walk
+from service.domains.documents.docstore.sources import SourceError
+from service.platform.errors import InsufficientStorage, ServiceError
+from service.platform.logs import logger, request_id
+from service.platform.networks import AllowedHosts
+from service.platform.sealing import SealError, unseal
+from service.runtime import Runtime
+from service.runtime.jobs.models import Task
+from service.runtime.jobs.running import is_away, is_last_attempt
+
+# Syncs wait in a queue of their own: one may take hours, and nobody's reply waits behind it.
+DOCSTORE = "docstore"
+DEFECT = Note("internal", "The service failed on this run. Launch it again; if it persists, tell an operator.")
+AWAY = Note("database_unavailable", "The service's database went away again and again. Launch the sync again later.")
+
+
+async def run_sync(runtime: Runtime, *, organization_id: UUID, sync_id: UUID) -> None:
+    """Carry out the requested run of a sync, or the rest of an interrupted one, and save how it ended.
+
+    Raises the database's errors while it can't be reached, and InsufficientStorage while a disk is short of room: then
+    the run stays as it is and is continued later, unless that was the job's last attempt. No room elsewhere, such as in
+    a bucket, fails the run.
+    """
+    async with runtime.database.transaction(organization_id) as connection:
+        sync = await queries.begin_run(connection, organization_id, sync_id=sync_id)
+    if sync is None:
+        return
+    try:
+        warning = await _run(runtime, organization_id, sync)
+    except OvertakenError:
+        return
+    except (SourceError, RunError, ServiceError) as error:
+        if isinstance(error, InsufficientStorage) and not is_last_attempt() and await _runs_short(runtime):
+            raise
+        await _finish(runtime, organization_id, sync, error=Note(error.code, error.message))
+    except Exception as error:
+        if is_away(error) and not is_last_attempt():
+            raise
+        logger.exception("docstore_sync_failed", sync_id=str(sync_id))
+        await _finish(runtime, organization_id, sync, error=AWAY if is_away(error) else DEFECT)
+    else:
+        await _finish(runtime, organization_id, sync, warning=warning)
+
+
+RUN_SYNC = Task("run_docstore_sync", run_sync, queue=DOCSTORE)
+
+
+async def _run(runtime: Runtime, organization_id: UUID, sync: StoredSync) -> Note | None:
+    settings = runtime.settings
+    config = DocstoreConfig.model_validate(sync.config)
+    if sync.sealed_uri is None:
+        raise RunError("docstore_uri_lost", "The address was lost with the secret key. Update the sync with it.")
+    try:
+        uri = unseal(runtime.keys.docstore_key(organization_id), row_id=sync.sync_id, sealed=sync.sealed_uri)
+    except SealError as exc:
+        raise RunError("docstore_uri_lost", "The address can't be decrypted. Update the sync with it.") from exc
+    # What talks to MongoDB takes a good part of the service's start; the first run loads it, off the event loop.
+    await asyncio.to_thread(import_module, "service.domains.documents.docstore.mongodb")
+    from service.domains.documents.docstore.mongodb import open_mongodb  # noqa: PLC0415 - see above
+
+    opened = open_mongodb(
+        uri,
+        config,
+        allowed=AllowedHosts.of(settings.docstore_allowed_hosts),
+        seconds=settings.docstore_query_seconds,
+        connect_seconds=settings.docstore_connect_seconds,
+    )
+    async with opened as source:
+        run = Run(runtime, organization_id, sync, config, source, is_new=sync.status == "PENDING")
+        await walk(run)
+        return await sum_up(run, await reconcile(run))
+
+
+async def _runs_short(runtime: Runtime) -> bool:
+    """Measure whether a disk of the service has too little room."""
+    await asyncio.to_thread(runtime.disk.look)
+    return runtime.disk.level is not StorageLevel.OK
+
+
+async def _finish(
+    runtime: Runtime,
+    organization_id: UUID,
+    sync: StoredSync,
+    *,
+    error: Note | None = None,
+    warning: Note | None = None,
+) -> None:
+    async with runtime.database.transaction(organization_id) as connection:
+        row = await queries.finish_run(
+            connection,
+            organization_id,
+            sync_id=sync.sync_id,
+            attempt=sync.attempt,
+            error=None if error is None else (error.code, error.message),
+            warning=None if warning is None else (warning.code, warning.message),
+        )
+        if row is None:
+            return
+        counts = {name: getattr(row, f"{name}_count") for name in ("read", "created", "updated", "deleted")}
+        details = {
+            "status": row.status,
+            "collectionId": str(sync.collection_id),
+            **counts,
+            **({} if error is None else {"error": error.code}),
+            **({} if warning is None else {"warning": warning.code}),
+        }
+        await _tell(runtime, connection, organization_id, sync, problem=error or warning)
+        change = Change(action="docstore.sync", target_type="docstoreSync", target_id=sync.sync_id, details=details)
+        await record_later(connection, organization_id, origin=_origin(sync), change=change)
+
+
+async def _tell(
+    runtime: Runtime, connection: AsyncConnection, organization_id: UUID, sync: StoredSync, *, problem: Note | None
+) -> None:
+    """Begin the alert that a sync is behind, or end it; some documents that could not be taken are no such problem."""
+    subject, name = str(sync.sync_id), str(sync.config["syncName"])
+    failed = problem is not None and problem.code == SOME_FAILED
+    over = [AlertKind.RUN_QUARANTINE] if not failed else []
+    over += [AlertKind.SYNC_BEHIND] if problem is None or failed else []
+    await end_alerts(runtime, connection, organization_id, kinds=over, subjects=[subject])
+    if problem is not None:
+        kind = AlertKind.RUN_QUARANTINE if failed else AlertKind.SYNC_BEHIND
+        await begin_alert(
+            runtime, connection, organization_id, kind=kind, subject=subject, name=name, code=problem.code
+        )
+
+
+def _origin(sync: StoredSync) -> Origin:
+    return Origin(
+        principal_id=sync.principal_id,
+        credential_id=sync.credential_id,
+        acting_through=sync.acting_through_id,
+        request_id=request_id() or None,
+    )

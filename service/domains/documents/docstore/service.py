@@ -1,0 +1,283 @@
+"""Rules of syncs: who may create, see, launch, change and delete one, and which addresses it may connect to.
+
+An EDITOR of a collection creates syncs into it, sees all of them, and launches them. The documents that a sync brings
+belong to its creator, and its runs act as that principal, until an admin hands both over. So only that principal, or
+an admin, replaces its address or config, or deletes it: whoever may choose what is written in a person's name may
+write it.
+"""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, cast
+from uuid import UUID
+
+from pydantic import SecretStr
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.common import Role
+from carrel.wire.docstore import (
+    LIST_DOCSTORE_FAILURES,
+    LIST_DOCSTORE_SYNCS,
+    CreateDocstoreSyncRequest,
+    DocstoreConfig,
+    DocstoreConfigInfo,
+    DocstoreCounts,
+    DocstoreError,
+    DocstoreFailure,
+    DocstoreSync,
+    DocstoreSyncLaunched,
+    DocstoreSyncStatus,
+    ListDocstoreFailuresRequest,
+    ListDocstoreSyncsRequest,
+    UpdateDocstoreSyncRequest,
+)
+from service.audit.service import record
+from service.auth.callers import Caller
+from service.domains.documents.collections.queries import read_collection
+from service.domains.documents.collections.service import require_collection
+from service.domains.documents.docstore import queries
+from service.domains.documents.docstore.filters import filter_query
+from service.domains.documents.docstore.queries import StoredSync
+from service.domains.documents.docstore.running.task import RUN_SYNC
+from service.permissions.service import resolve_readers
+from service.platform.errors import Forbidden, NotFound
+from service.platform.identifiers import uuid7
+from service.platform.networks import AllowedHosts
+from service.platform.sealing import seal
+from service.runtime import Runtime
+from service.web.pagination import Cursor, Page
+
+TARGET = "docstoreSync"
+
+
+def unknown_sync() -> NotFound:
+    """Return the one error for a sync that is unknown or that the caller may not know about."""
+    return NotFound(
+        "There is no such sync. Check the docstoreCredentialId, or create it first.", code="docstore_sync_not_found"
+    )
+
+
+async def create_sync(
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: CreateDocstoreSyncRequest
+) -> DocstoreSyncLaunched:
+    """Create a sync into a collection that the caller may edit, and launch its first run.
+
+    Raises BadRequest for an address, filter or reader that isn't accepted; NotFound or Forbidden for the collection.
+    """
+    await _check(runtime, request.docstore_uri, request.config)
+    collection = await require_collection(
+        connection, caller, collection_id=request.document_collection_id, at_least=Role.EDITOR, lock=True
+    )
+    await _check_readers(connection, caller, request.config)
+    sync_id = uuid7()
+    await queries.insert_sync(
+        connection,
+        caller,
+        sync_id=sync_id,
+        collection_id=collection.collection_id,
+        sealed_uri=_seal(runtime, caller, sync_id, request.docstore_uri),
+        config=_to_json(request.config),
+    )
+    await _record(connection, caller, "docstore.create_sync", sync_id, collection.collection_id)
+    await _enqueue(runtime, connection, caller.organization_id, sync_id)
+    return _to_launched(sync_id, launched=True)
+
+
+async def update_sync(
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: UpdateDocstoreSyncRequest
+) -> DocstoreSyncLaunched:
+    """Replace a sync's address and config, and launch a run that reads everything; a run in progress ends.
+
+    Raises the errors of `create_sync`; NotFound for a sync that the caller may not know about, Forbidden
+    `docstore_sync_owner_required`.
+    """
+    await _check(runtime, request.docstore_uri, request.config)
+    sync = await _own_sync(connection, caller, request.docstore_credential_id)
+    await _check_readers(connection, caller, request.config)
+    await queries.replace_sync(
+        connection,
+        caller.organization_id,
+        sync_id=sync.sync_id,
+        sealed_uri=_seal(runtime, caller, sync.sync_id, request.docstore_uri),
+        config=_to_json(request.config),
+    )
+    await _record(connection, caller, "docstore.update_sync", sync.sync_id, sync.collection_id)
+    await _enqueue(runtime, connection, caller.organization_id, sync.sync_id)
+    return _to_launched(sync.sync_id, launched=True)
+
+
+async def launch_sync(
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, sync_id: UUID
+) -> DocstoreSyncLaunched:
+    """Launch a run that continues where the last one stopped, unless one is running; for EDITORs of the collection."""
+    sync = await _known_sync(connection, caller, sync_id, lock=True)
+    launched = await queries.request_run(connection, caller.organization_id, sync_id=sync.sync_id)
+    if launched:
+        await _record(connection, caller, "docstore.launch_sync", sync.sync_id, sync.collection_id)
+        await _enqueue(runtime, connection, caller.organization_id, sync.sync_id)
+    return _to_launched(sync.sync_id, launched=launched)
+
+
+async def get_sync(connection: AsyncConnection, caller: Caller, *, sync_id: UUID) -> DocstoreSync:
+    """Return a sync and how its last run ended, for EDITORs of its collection and admins; NotFound for others."""
+    sync = await _known_sync(connection, caller, sync_id)
+    return _to_sync(await queries.read_sync(connection, caller.organization_id, sync_id=sync.sync_id))
+
+
+async def list_syncs(
+    connection: AsyncConnection, caller: Caller, *, request: ListDocstoreSyncsRequest
+) -> Page[DocstoreSync]:
+    """Return a page of the syncs that the caller may know about, in the order of their creation."""
+    cursor = Cursor.read(caller, operation=LIST_DOCSTORE_SYNCS.path, request=request)
+    rows = await queries.list_syncs(
+        connection, caller, collection_id=request.document_collection_id, after=cursor.after_id, limit=cursor.limit
+    )
+    page = cursor.page(rows, position=lambda row: [str(row.sync_id)])
+    return Page(items=[_to_sync(row) for row in page.items], next_page_token=page.next_page_token)
+
+
+async def list_failures(
+    connection: AsyncConnection, caller: Caller, *, request: ListDocstoreFailuresRequest
+) -> Page[DocstoreFailure]:
+    """Return a page of the documents that a sync could not take, with reasons; NotFound as for `get_sync`."""
+    cursor = Cursor.read(caller, operation=LIST_DOCSTORE_FAILURES.path, request=request)
+    sync = await _known_sync(connection, caller, request.docstore_credential_id)
+    rows = await queries.list_failures(
+        connection, caller.organization_id, sync_id=sync.sync_id, after=cursor.after_id, limit=cursor.limit
+    )
+    page = cursor.page(rows, position=lambda row: [str(row.document_id)])
+    return Page(items=[_failure(row) for row in page.items], next_page_token=page.next_page_token)
+
+
+async def delete_sync(connection: AsyncConnection, caller: Caller, *, sync_id: UUID) -> None:
+    """Delete a sync and its address, for its creator and admins; a run in progress ends, the documents stay."""
+    sync = await _own_sync(connection, caller, sync_id)
+    await queries.delete_sync(connection, caller.organization_id, sync_id=sync.sync_id)
+    await _record(connection, caller, "docstore.delete_sync", sync.sync_id, sync.collection_id)
+
+
+async def hand_over_syncs(
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, syncs: Sequence[StoredSync], owner_id: UUID
+) -> None:
+    """Let locked syncs act as another principal; a run in progress is replaced by one that continues it."""
+    await queries.set_syncs_owner(
+        connection,
+        caller.organization_id,
+        sync_ids=[one.sync_id for one in syncs],
+        principal_id=owner_id,
+        credential_id=caller.credential_id,
+    )
+    for one in syncs:
+        if one.status == DocstoreSyncStatus.RUNNING:
+            await _enqueue(runtime, connection, caller.organization_id, one.sync_id)
+
+
+def _seal(runtime: Runtime, caller: Caller, sync_id: UUID, uri: SecretStr) -> bytes:
+    return seal(runtime.keys.docstore_key(caller.organization_id), row_id=sync_id, secret=uri)
+
+
+async def _check(runtime: Runtime, uri: SecretStr, config: DocstoreConfig) -> None:
+    # The module that reads addresses imports MongoDB's driver, and is loaded late as that is (see `running.task`).
+    await asyncio.to_thread(import_module, "service.domains.documents.docstore.uris")
+    from service.domains.documents.docstore.uris import check_uri  # noqa: PLC0415 - see above
+
+    check_uri(uri, AllowedHosts.of(runtime.settings.docstore_allowed_hosts))
+    filter_query(config.filter_expression)
+
+
+async def _check_readers(connection: AsyncConnection, caller: Caller, config: DocstoreConfig) -> None:
+    await resolve_readers(
+        connection,
+        caller.organization_id,
+        emails=config.allowed_users_email_addresses or (),
+        group_ids=config.allowed_group_ids or (),
+    )
+
+
+async def _known_sync(connection: AsyncConnection, caller: Caller, sync_id: UUID, *, lock: bool = False) -> StoredSync:
+    sync = await queries.get_sync(connection, caller.organization_id, sync_id=sync_id, lock=lock)
+    if sync is None:
+        raise unknown_sync()
+    collection = await read_collection(connection, caller, collection_id=sync.collection_id)
+    is_editor = collection is not None and collection.role in {Role.OWNER, Role.EDITOR}
+    if not is_editor and not caller.is_admin:
+        raise unknown_sync()
+    return sync
+
+
+async def _own_sync(connection: AsyncConnection, caller: Caller, sync_id: UUID) -> StoredSync:
+    sync = await _known_sync(connection, caller, sync_id, lock=True)
+    if sync.principal_id != caller.principal_id and not caller.is_admin:
+        raise Forbidden(
+            "Only the person who made this sync, or an admin, may change or delete it: it writes in that person's name."
+            " Create one of your own.",
+            code="docstore_sync_owner_required",
+        )
+    return sync
+
+
+async def _record(connection: AsyncConnection, caller: Caller, action: str, sync_id: UUID, collection_id: UUID) -> None:
+    details = {"collectionId": str(collection_id)}
+    await record(connection, caller, action=action, target_type=TARGET, target_id=sync_id, details=details)
+
+
+async def _enqueue(runtime: Runtime, connection: AsyncConnection, organization_id: UUID, sync_id: UUID) -> None:
+    lock = f"docstore:{sync_id}"
+    await runtime.jobs.enqueue(connection, RUN_SYNC, organization_id=organization_id, lock=lock, sync_id=sync_id)
+
+
+def _to_json(config: DocstoreConfig) -> dict[str, Any]:
+    return cast("dict[str, Any]", json.loads(config.to_json()))
+
+
+def _to_launched(sync_id: UUID, *, launched: bool) -> DocstoreSyncLaunched:
+    return DocstoreSyncLaunched(docstore_credential_id=sync_id, resource_id=str(sync_id), sync_launched=launched)
+
+
+def _to_sync(row: queries.SyncState) -> DocstoreSync:
+    return DocstoreSync(
+        docstore_credential_id=row.sync_id,
+        resource_id=str(row.sync_id),
+        document_collection_id=row.collection_id,
+        config=DocstoreConfigInfo.model_validate(_with_defaults(row.config)),
+        status=row.status,
+        counts=DocstoreCounts(
+            read=row.read_count,
+            created=row.created_count,
+            updated=row.updated_count,
+            unchanged=row.unchanged_count,
+            deleted=row.deleted_count,
+            failed=row.failed_count,
+        ),
+        document_count=row.document_count,
+        cursor=row.cursor,
+        warning=_to_error(row.warning_code, row.warning_message),
+        last_error=_to_error(row.error_code, row.error_message),
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        wanted_at=max(row.updated_at, row.progress_at or row.updated_at)
+        if row.status is DocstoreSyncStatus.PENDING
+        else None,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+    )
+
+
+def _with_defaults(kept: dict[str, Any]) -> dict[str, Any]:
+    return DocstoreConfig.model_validate(kept).model_dump(mode="json", by_alias=True)
+
+
+def _to_error(code: str | None, message: str | None) -> DocstoreError | None:
+    return None if code is None else DocstoreError(code=code, message=message or "")
+
+
+def _failure(row: queries.StoredFailure) -> DocstoreFailure:
+    return DocstoreFailure(
+        source_id=json.loads(row.source_id),
+        document_external_id=row.external_id,
+        code=row.code,
+        message=row.message,
+        failed_at=row.failed_at,
+    )

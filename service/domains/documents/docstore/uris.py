@@ -1,0 +1,150 @@
+"""Connection addresses: which are accepted, and the parts that the driver needs.
+
+No part of an address is ever repeated in an error or a log: a malformed one may have a password anywhere.
+"""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pydantic import SecretStr
+from pymongo.errors import PyMongoError
+from pymongo.uri_parser import parse_uri
+
+from service.domains.documents.docstore.sources import unknown_host
+from service.platform.errors import BadRequest, FieldError
+from service.platform.networks import AllowedHosts
+
+FIELD = "docstoreURI"
+_SCHEME = re.compile(r"mongodb(\+srv)?://", re.ASCII)
+# Options that read files, run commands, call other hosts, or weaken TLS are not among them.
+ALLOWED_OPTIONS: Final = frozenset(
+    {
+        "appname",
+        "authmechanism",
+        "authsource",
+        "connecttimeoutms",
+        "directconnection",
+        "journal",
+        "loadbalanced",
+        "maxstalenessseconds",
+        "readconcernlevel",
+        "readpreference",
+        "replicaset",
+        "retryreads",
+        "retrywrites",
+        "serverselectiontimeoutms",
+        "sockettimeoutms",
+        "ssl",
+        "tls",
+        "w",
+        "wtimeoutms",
+    }
+)
+# What matters for reading; the rest is accepted because addresses are copied with it, and does nothing.
+_USED_OPTIONS: Final = frozenset(
+    {
+        "authmechanism",
+        "authsource",
+        "directconnection",
+        "loadbalanced",
+        "maxstalenessseconds",
+        "readconcernlevel",
+        "readpreference",
+        "replicaset",
+        "ssl",
+        "tls",
+    }
+)
+_MECHANISMS: Final = frozenset({"DEFAULT", "SCRAM-SHA-1", "SCRAM-SHA-256"})
+_READING = (
+    "It is mongodb://user:password@host:port/database or mongodb+srv://user:password@host/database, with special"
+    " characters in user and password percent-encoded."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionParts:
+    """The parts of an address: hosts with ports, the database, and the driver's options with the credential."""
+
+    hosts: tuple[tuple[str, int], ...] = field(repr=False)
+    database: str = field(repr=False)
+    options: Mapping[str, Any] = field(repr=False)
+
+
+def check_uri(uri: SecretStr, allowed: AllowedHosts) -> None:
+    """Refuse (400) an address that is malformed or whose hosts are plainly not allowed; asks no DNS.
+
+    Raises BadRequest `invalid_docstore_uri` or `docstore_host_not_allowed`.
+    """
+    text = uri.get_secret_value()
+    scheme = _SCHEME.match(text)
+    if scheme is None:
+        raise _invalid("Its scheme is neither mongodb nor mongodb+srv.")
+    _check_options(text)
+    is_srv = scheme.group(1) is not None
+    try:
+        # What follows the scheme has the same form; read as plain, nothing is looked up.
+        parsed = parse_uri(f"mongodb://{text[scheme.end() :]}", validate=True)
+    except (PyMongoError, ValueError, TypeError):
+        raise _invalid("It can't be read.") from None
+    hosts: list[tuple[str, int | None]] = parsed["nodelist"]
+    if is_srv and (len(hosts) != 1 or re.search(r":\d+$", _host_part(text))):
+        raise _invalid("With mongodb+srv it names one host, without a port.")
+    if parsed["database"] is None or parsed["collection"] is not None:
+        raise _invalid("It names no database, which stands after the slash that follows the host.")
+    if not all(port is not None for _, port in hosts):
+        raise _invalid("It names a Unix socket.")
+    if not all(allowed.may_allow(host) for host, _ in hosts):
+        message = (
+            "This host is not public. An operator can allow it with CARREL_DOCSTORE_ALLOWED_HOSTS, which names hosts,"
+            " addresses and networks."
+        )
+        raise BadRequest(message, code="docstore_host_not_allowed", details=[FieldError(FIELD, message)])
+
+
+async def connection_parts(uri: SecretStr, *, seconds: float) -> ConnectionParts:
+    """Split a checked address into its parts; the hosts of a mongodb+srv address are looked up in DNS.
+
+    Raises SourceError `source_host_unknown` when DNS has no answer.
+    """
+    try:
+        parsed = await asyncio.to_thread(parse_uri, uri.get_secret_value(), validate=True, connect_timeout=seconds)
+    except (PyMongoError, ValueError, TypeError):
+        raise unknown_host() from None
+    options = {name: value for name, value in parsed["options"].items() if name.lower() in _USED_OPTIONS}
+    credential = {name: parsed[name] for name in ("username", "password") if parsed[name] is not None}
+    return ConnectionParts(
+        hosts=tuple((host, port) for host, port in parsed["nodelist"]),
+        database=parsed["database"],
+        options=options | credential,
+    )
+
+
+def words_of(uri: SecretStr, parts: ConnectionParts) -> frozenset[str]:
+    """Return the parts of an address that must not be repeated when a server's error message is."""
+    text = uri.get_secret_value()
+    secrets = {str(parts.options[name]) for name in ("username", "password") if name in parts.options}
+    hosts = {host for host, _ in parts.hosts}
+    return frozenset(word for word in {text, _host_part(text), *secrets, *hosts} if word)
+
+
+def _check_options(text: str) -> None:
+    _, _, query = text.partition("?")
+    for option in re.split("[&;]", query) if query else ():
+        name, _, value = option.partition("=")
+        if name.lower() not in ALLOWED_OPTIONS:
+            raise _invalid(f"It has an option that is not taken; these are: {', '.join(sorted(ALLOWED_OPTIONS))}.")
+        if name.lower() == "authmechanism" and value.upper() not in _MECHANISMS:
+            raise _invalid(f"Its authMechanism is not taken; these are: {', '.join(sorted(_MECHANISMS))}.")
+
+
+def _host_part(text: str) -> str:
+    return text.partition("://")[2].partition("/")[0].partition("?")[0].rpartition("@")[2]
+
+
+def _invalid(reason: str) -> BadRequest:
+    message = f"The address is not taken. {reason} {_READING}"
+    return BadRequest(message, code="invalid_docstore_uri", details=[FieldError(FIELD, message)])

@@ -1,0 +1,161 @@
+"""Collecting files: what no version refers to is marked, and removed once its period of grace is over.
+
+Whatever lies in the store is found by listing it, so neither a crash nor a refused upload leaves anything for ever.
+
+Why no version ever lacks its file:
+
+- An upload stores its file, and then, in the transaction that saves the version, locks the content (`keep_file`, a
+  shared lock) and stores the file again if it is gone by then (`FileStore.ensure`).
+- The collector locks the content too (exclusively), and looks for versions after it has the lock, in a statement that
+  sees everything committed before. So either the upload is first, and its version is seen; or the collector is, and
+  the upload sees that the file is gone.
+- A new version of the same bytes has its document locked, whose earlier version refers to the file all the time.
+- A lock ends with its transaction, and the collector's transaction does not end, whether by an error or because the
+  service stops, before every deletion that was begun has been answered (`_delete_files`). Only a collector that is
+  killed, or loses its database, leaves deletions under way, for as long as a store takes to carry them out.
+- A backup holds FILES_LOCK from before its snapshot until it is written, and no file is removed until then.
+- A file that is noted as not archived stays until it is: moments of the archive refer to it.
+
+The collector waits for no lock: what it doesn't get, the next pass does. So it is part of no deadlock, and uploads wait
+only for those of the same content that it is just removing. A kill leaves files that are marked, or marks whose file
+is gone; the next pass removes both. Row-level security shows one organization at a time, so versions are looked for in
+each. Several collectors at once do no harm; one pass in each period is made by whichever process begins it.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+
+from service.domains.documents.files import queries
+from service.platform.database import Database
+from service.platform.files import UNTOUCHED_SECONDS, FileStore, StoredObject
+from service.platform.logs import logger
+from service.platform.settings import Settings
+from service.runtime import Runtime
+
+# The files that are removed under one lock: uploads of the same contents wait for no more than these.
+AT_ONCE = 100
+LONGEST_PERIOD_SECONDS = 3600.0
+
+
+def collect_seconds(settings: Settings) -> float:
+    """Return how often to collect: 24 times in a period of grace, hourly at least. A pass lists the whole store."""
+    return min(max(settings.file_grace_hours * 3600 / 24, settings.sweep_seconds), LONGEST_PERIOD_SECONDS)
+
+
+async def collect_when_due(runtime: Runtime) -> None:
+    """Collect, unless a worker or replica on the same database began to less than a period ago."""
+    period = timedelta(seconds=collect_seconds(runtime.settings))
+    async with runtime.database.transaction(None) as connection:
+        is_due = await queries.begin_pass(connection, period=period)
+    if is_due:
+        await collect_files(runtime)
+
+
+async def collect_files(runtime: Runtime) -> int:
+    """Mark the files that nothing refers to, remove those whose period of grace is over, and return their number.
+
+    Raises the store's first error when it didn't delete something, once all else is done.
+    """
+    database, files = runtime.database, runtime.files
+    grace = timedelta(hours=runtime.settings.file_grace_hours)
+    if not await _is_own(database, files):
+        return 0
+    # Before anything is marked, which needs room in the database.
+    removed, _ = await _remove_due(database, files, unused_for=grace)
+    await asyncio.to_thread(files.remove_leftovers, untouched_seconds=UNTOUCHED_SECONDS)
+    await _mark_unused(database, files)
+    more, errors = await _remove_due(database, files, unused_for=grace)
+    if errors:
+        raise errors[0]
+    return removed + more
+
+
+async def _is_own(database: Database, files: FileStore) -> bool:
+    """Check that the store is this deployment's; a store without an owner becomes so, unless all files are strange."""
+    async with database.transaction(None, read_only=True) as connection:
+        store_id = await queries.read_store_id(connection)
+    has_owner = await asyncio.to_thread(files.has_owner)
+    may_claim = has_owner or not await _holds_only_strange(database, files)
+    if may_claim and await asyncio.to_thread(files.claim, store_id):
+        return True
+    logger.error(
+        "files_not_collected",
+        reason="The file store holds another deployment's files. Give this one a store of its own (CARREL_FILES_URL).",
+    )
+    return False
+
+
+async def _holds_only_strange(database: Database, files: FileStore) -> bool:
+    """Check whether there are files in the store, and none that this database refers to."""
+    batches, is_empty = files.list_stored(), True
+    while batch := await asyncio.to_thread(next, batches, None):
+        is_empty = False
+        async with database.transaction(None, read_only=True) as connection:
+            if await queries.find_used(connection, sha256s=[stored.sha256 for stored in batch]):
+                return False
+    return not is_empty
+
+
+async def _mark_unused(database: Database, files: FileStore) -> None:
+    batches = files.list_stored()
+    while batch := await asyncio.to_thread(next, batches, None):
+        await _mark_batch(database, batch)
+
+
+async def _mark_batch(database: Database, batch: Sequence[StoredObject]) -> None:
+    sizes = {stored.sha256: stored.size for stored in batch}
+    async with database.transaction(None) as connection:
+        used = await queries.find_used(connection, sha256s=sizes)
+        unused = {sha256: size for sha256, size in sizes.items() if sha256 not in used}
+        if unused:
+            await queries.mark_unused(connection, sizes=unused)
+
+
+async def _remove_due(
+    database: Database, files: FileStore, *, unused_for: timedelta
+) -> tuple[int, list[BaseException]]:
+    """Remove what has been unused for so long; return the number of files, and the errors of those that are left.
+
+    What an upload has locked, and everything while a backup reads the files, is left to the next pass. So is what the
+    store doesn't delete.
+    """
+    removed, size, after = 0, 0, b""
+    errors: list[BaseException] = []
+    while True:
+        async with database.transaction(None) as connection:
+            if not await queries.try_lock_store(connection):
+                break
+            due = dict(await queries.find_due(connection, unused_for=unused_for, after=after, limit=AT_ONCE))
+            if not due:
+                break
+            locked = await queries.lock_files(connection, sha256s=due)
+            used = await queries.find_used(connection, sha256s=locked)
+            unused = [sha256 for sha256 in locked if sha256 not in used and not files.is_unarchived(sha256)]
+            failed = await _delete_files(files, unused)
+            await queries.delete_marks(connection, sha256s=set(locked) - set(failed))
+        after = max(due)
+        errors.extend(failed.values())
+        gone = set(unused) - set(failed)
+        removed += len(gone)
+        size += sum(due[sha256] for sha256 in gone)
+    if removed:
+        logger.info("files_collected", files=removed, bytes=size)
+    return removed, errors
+
+
+async def _delete_files(files: FileStore, sha256s: Sequence[bytes]) -> dict[bytes, BaseException]:
+    """Delete contents, and return those that weren't, with the errors.
+
+    Ends, also when it is cancelled, only when every deletion has: the caller's locks end next.
+    """
+    deleting = asyncio.gather(*(files.delete(sha256) for sha256 in sha256s), return_exceptions=True)
+    cancelled: asyncio.CancelledError | None = None
+    while not deleting.done():
+        try:
+            await asyncio.shield(deleting)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    return {sha256: error for sha256, error in zip(sha256s, deleting.result(), strict=True) if error is not None}

@@ -1,0 +1,245 @@
+"""Rules of rebuilding an index with another embedding model: who may, one at a time, and what is told of it.
+
+A collection's index is its EDITORs' to rebuild, and admins'; the catalog's is admins' alone. What is told of documents
+(how many there are, which ones fail) is told of those the caller may know of.
+"""
+
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.common import Role
+from carrel.wire.rebuilds import (
+    LIST_INDEX_REBUILD_FAILURES,
+    IndexRebuild,
+    IndexRebuildFailure,
+    IndexRebuildStatus,
+    ListIndexRebuildFailuresRequest,
+    StartIndexRebuildRequest,
+)
+from service.audit.service import record
+from service.auth.callers import Caller, acting_for
+from service.domains.documents.collections.queries import read_collection
+from service.domains.documents.collections.service import unknown_collection
+from service.index.ingestion.indexer import Indexer
+from service.index.progress import FAILED_AFTER
+from service.index.rebuilds import queries
+from service.index.rebuilds.comparison import queries as comparison
+from service.index.rebuilds.queries import Rebuild
+from service.index.rebuilds.running import rebuild_organization
+from service.index.service import find_catalog
+from service.index.spaces.queries import SearchedSpace, lock_space, retire_replacement
+from service.platform.errors import DATABASE_ERRORS, Conflict, Forbidden
+from service.platform.identifiers import uuid7
+from service.platform.logs import logger
+from service.runtime import Runtime
+from service.text.embedding import EmbeddingModel
+from service.web.pagination import Cursor, Page
+
+TARGET = "indexRebuild"
+
+
+async def start_rebuild(runtime: Runtime, caller: Caller, *, request: StartIndexRebuildRequest) -> IndexRebuild:
+    """Begin to make an index with another model, and return at once; the same that goes on, or is done: return that.
+
+    Raises BadRequest for an unknown model; NotFound and Forbidden for the collection; Conflict `rebuild_running` while
+    it is rebuilt with a third model, `model_in_use` for the model it has had all along, `no_catalog` before the first
+    upload.
+    """
+    async with runtime.database.transaction(caller.organization_id) as connection:
+        caller = await acting_for(connection, caller, request.user_email)
+        model = runtime.embedders.get(request.embeddings_model).model
+        started = await _start(connection, caller, model=model, request=request)
+    if started.status is IndexRebuildStatus.RUNNING:
+        runtime.background.spawn(_run_now(runtime.indexer, caller.organization_id))
+    # All entries are counted when nobody waits for this any more. It has begun, counted or not.
+    try:
+        async with runtime.database.transaction(caller.organization_id, read_only=True) as connection:
+            return await _to_rebuild(connection, caller, started)
+    except DATABASE_ERRORS as error:
+        logger.warning("index_rebuild_not_counted", kind=type(error).__name__)
+        return _without_counts(caller, started)
+
+
+async def get_rebuild(connection: AsyncConnection, caller: Caller, *, collection_id: UUID | None) -> IndexRebuild:
+    """Return the newest rebuild of an index; Conflict `no_rebuild` when there has been none."""
+    await _check(connection, caller, collection_id)
+    return await _to_rebuild(connection, caller, await _newest(connection, caller, collection_id))
+
+
+async def list_failures(
+    connection: AsyncConnection, caller: Caller, *, request: ListIndexRebuildFailuresRequest
+) -> Page[IndexRebuildFailure]:
+    """Return a page of the documents that a running rebuild could not index, of those the caller may know of."""
+    await _check(connection, caller, request.document_collection_id)
+    cursor = Cursor.read(caller, operation=LIST_INDEX_REBUILD_FAILURES.path, request=request)
+    rebuild = await _newest(connection, caller, request.document_collection_id)
+    if rebuild.replaces_space_id is None:
+        return Page([], None)
+    rows = await comparison.list_failures(
+        connection,
+        caller,
+        old_id=rebuild.replaces_space_id,
+        new_id=rebuild.space_id,
+        after=cursor.after_id,
+        limit=cursor.limit,
+    )
+    return cursor.page(rows, position=lambda row: [str(row.document_id)])
+
+
+async def cancel_rebuild(connection: AsyncConnection, caller: Caller, *, collection_id: UUID | None) -> IndexRebuild:
+    """Give up the rebuild that goes on; Conflict `rebuild_over` when none does (any more)."""
+    space = await _lock(connection, caller, collection_id)
+    rebuild = await _newest(connection, caller, collection_id)
+    if rebuild.status != IndexRebuildStatus.RUNNING:
+        raise Conflict(
+            f"No rebuild of this index is running; the newest is {rebuild.status}. getIndexRebuild shows it.",
+            code="rebuild_over",
+        )
+    await retire_replacement(connection, caller.organization_id, space_id=space.space_id)
+    await queries.finish_rebuild(connection, caller.organization_id, rebuild_id=rebuild.rebuild_id, status="CANCELLED")
+    await _record(connection, caller, "index.rebuild_cancel", rebuild)
+    return await _to_rebuild(connection, caller, await _newest(connection, caller, collection_id))
+
+
+async def _start(
+    connection: AsyncConnection, caller: Caller, *, model: EmbeddingModel, request: StartIndexRebuildRequest
+) -> Rebuild:
+    collection_id, organization_id = request.document_collection_id, caller.organization_id
+    space = await _lock(connection, caller, collection_id)
+    newest = await queries.find_newest_rebuild(connection, organization_id, collection_id=collection_id)
+    if newest is not None and newest.status == IndexRebuildStatus.RUNNING:
+        return await _retry(connection, caller, newest, model=model, force=request.force)
+    if space.model == model.name:
+        if newest is not None and (newest.status, newest.model) == (IndexRebuildStatus.COMPLETED, model.name):
+            return newest
+        raise Conflict("The index is made with this model already.", code="model_in_use")
+    new_id = await queries.insert_replacement(
+        connection, organization_id, replaced=space, model=model.name, dimensions=model.dimensions
+    )
+    await queries.insert_rebuild(
+        connection,
+        caller,
+        rebuild_id=uuid7(),
+        collection_id=collection_id,
+        space_id=new_id,
+        models=(space.model, model.name),
+        forced=request.force,
+    )
+    started = await _newest(connection, caller, collection_id)
+    await _record(connection, caller, "index.rebuild_start", started)
+    return started
+
+
+async def _retry(
+    connection: AsyncConnection, caller: Caller, running: Rebuild, *, model: EmbeddingModel, force: bool
+) -> Rebuild:
+    """Retry failed documents at once, and from now on go without them if the request forces that."""
+    if running.model != model.name:
+        raise Conflict(
+            f"This index is being rebuilt with {running.model}. Wait for that, or cancel it first.",
+            code="rebuild_running",
+        )
+    if force and not running.forced:
+        await queries.force_completion(connection, caller.organization_id, rebuild_id=running.rebuild_id)
+        await _record(connection, caller, "index.rebuild_force", running)
+    if not force:
+        await queries.retry_failed(connection, caller.organization_id, space_id=running.space_id)
+    return await _newest(connection, caller, running.collection_id)
+
+
+async def _check(connection: AsyncConnection, caller: Caller, collection_id: UUID | None) -> None:
+    """Raise unless the caller may rebuild this index: 404 before 403."""
+    if collection_id is None:
+        if not caller.is_admin:
+            raise Forbidden(
+                "Only an admin may rebuild the catalog's index. Name a collection, or use an admin's key.",
+                code="admin_only",
+            )
+        return
+    collection = await read_collection(connection, caller, collection_id=collection_id)
+    if collection is None or (collection.role is None and not caller.is_admin):
+        raise unknown_collection()
+    if collection.role is Role.VIEWER and not caller.is_admin:
+        raise Forbidden(
+            "You may search this collection, not change it. Ask its owner for the EDITOR role.",
+            code="collection_editor_required",
+        )
+
+
+async def _lock(connection: AsyncConnection, caller: Caller, collection_id: UUID | None) -> SearchedSpace:
+    """Lock an index that the caller may rebuild against being written, replaced or deleted; the space searched now."""
+    organization_id = caller.organization_id
+    await _check(connection, caller, collection_id)
+    if collection_id is not None:
+        await queries.lock_collection(connection, organization_id, collection_id=collection_id)
+    while True:
+        space_id = await _space_id(connection, caller, collection_id)
+        space = await lock_space(connection, organization_id, space_id=space_id)
+        # Another space took the catalog's place while this waited: that one, then.
+        if space is not None:
+            return space
+
+
+async def _space_id(connection: AsyncConnection, caller: Caller, collection_id: UUID | None) -> int:
+    if collection_id is not None:
+        collection = await read_collection(connection, caller, collection_id=collection_id)
+        if collection is None:
+            raise unknown_collection()
+        return collection.space_id
+    catalog = await find_catalog(connection, caller.organization_id)
+    if catalog is None:
+        raise Conflict("There is no catalog yet. The first upload makes it.", code="no_catalog")
+    return catalog.space_id
+
+
+async def _newest(connection: AsyncConnection, caller: Caller, collection_id: UUID | None) -> Rebuild:
+    rebuild = await queries.find_newest_rebuild(connection, caller.organization_id, collection_id=collection_id)
+    if rebuild is None:
+        raise Conflict("This index has never been rebuilt. Start it with startIndexRebuild.", code="no_rebuild")
+    return rebuild
+
+
+async def _record(connection: AsyncConnection, caller: Caller, action: str, rebuild: Rebuild) -> None:
+    details = {"model": rebuild.model}
+    if rebuild.collection_id is not None:
+        details["collectionId"] = str(rebuild.collection_id)
+    await record(connection, caller, action=action, target_type=TARGET, target_id=rebuild.rebuild_id, details=details)
+
+
+async def _run_now(indexer: Indexer, organization_id: UUID) -> None:
+    """Run the rebuild's steps now instead of waiting for the next round."""
+    while await rebuild_organization(indexer, organization_id):
+        pass
+
+
+def _without_counts(caller: Caller, rebuild: Rebuild) -> IndexRebuild:
+    return IndexRebuild(
+        index_rebuild_id=rebuild.rebuild_id,
+        document_collection_id=rebuild.collection_id,
+        embeddings_model=rebuild.model,
+        previous_embeddings_model=rebuild.previous_model,
+        status=rebuild.status,
+        forced=rebuild.forced,
+        # How many documents there are that the caller may not know of is told to admins alone.
+        left_count=rebuild.left_count if caller.is_admin else None,
+        started_at=rebuild.started_at,
+        finished_at=rebuild.finished_at,
+    )
+
+
+async def _to_rebuild(connection: AsyncConnection, caller: Caller, rebuild: Rebuild) -> IndexRebuild:
+    shown = _without_counts(caller, rebuild)
+    if rebuild.replaces_space_id is None:
+        return shown
+    counts = await comparison.count_progress(
+        connection, caller, old_id=rebuild.replaces_space_id, new_id=rebuild.space_id, hopeless=FAILED_AFTER
+    )
+    return shown.model_copy(
+        update={
+            "status": IndexRebuildStatus.HELD if counts.held else shown.status,
+            "document_count": counts.documents,
+            "indexed_count": counts.indexed,
+            "failed_count": counts.failed,
+        }
+    )

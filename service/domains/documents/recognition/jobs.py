@@ -1,0 +1,146 @@
+"""The job that reads scanned pages of one document, and pictures in it, and adds what they say to its contents.
+
+A job reads a few pages, each of which is kept at once, so that a kill costs one page; then it queues the rest behind
+the other documents' jobs. So a book keeps nobody waiting, and what was read of it is found before it ends.
+"""
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.domains.documents.recognition import queries
+from service.domains.documents.recognition.merging import merge_texts
+from service.domains.documents.recognition.queries import WaitingPage
+from service.identity.queries import organization_ids
+from service.index.ingestion.turns import Lane
+from service.platform.background import for_each_organization
+from service.platform.errors import ServiceError
+from service.platform.identifiers import NIL
+from service.platform.logs import logger
+from service.runtime import Runtime
+from service.runtime.jobs.models import Task
+from service.text.extraction import pack_blocks
+from service.text.recognition import UnreadablePage
+from service.web.multipart import uploads_folder, write_stream
+
+OCR = "ocr"
+PAGES_AT_ONCE = 20
+SWEEP_SECONDS = 600
+SWEPT_AT_ONCE = 100
+# While the document is being indexed, its contents stay as they are; and for a while, a file store may be away, a disk
+# full, or no process able to read pages.
+LATER, AWAY = timedelta(seconds=5), timedelta(seconds=60)
+
+
+async def read_pages(runtime: Runtime, *, organization_id: UUID, document_id: UUID) -> None:
+    """Read the next pages of a document that wait, add them to its contents, and queue what is left.
+
+    Raises the database's errors while it can't be reached, by which the job is put back.
+    """
+    try:
+        await _read_some(runtime, organization_id, document_id)
+    except (ServiceError, OSError, RuntimeError):
+        logger.warning("recognition_waits", document_id=str(document_id), exc_info=True)
+        pause = AWAY
+    else:
+        pause = None
+    async with runtime.database.transaction(organization_id) as connection:
+        merged = await merge_texts(connection, organization_id, document_id=document_id)
+        rest = await queries.find_waiting_page(connection, organization_id, document_id=document_id)
+        if rest is None and not merged.is_done:
+            pause = pause or LATER
+        # What waits for a document whose indexing has failed is taken up again once that is mended.
+        if rest is not None or not (merged.is_done or merged.has_failed):
+            await enqueue_reading(runtime, connection, organization_id, document_id=document_id, pause=pause)
+    if merged.has_text:
+        runtime.indexer.note_backlog(organization_id, Lane.SMALL, Lane.LARGE)
+
+
+READ_PAGES = Task("read_pages", read_pages, queue=OCR)
+
+
+async def enqueue_reading(
+    runtime: Runtime,
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    document_id: UUID,
+    pause: timedelta | None = None,
+) -> None:
+    """Enqueue the reading of a document's scanned pages, after other jobs of the same document."""
+    await runtime.jobs.enqueue(
+        connection,
+        READ_PAGES,
+        organization_id=organization_id,
+        lock=_lock_of(document_id),
+        pause=pause,
+        document_id=document_id,
+    )
+
+
+async def sweep(runtime: Runtime) -> None:
+    """Enqueue the reading of documents whose pages wait although no job is there for them, in every organization.
+
+    Such as after an outage that used up a job's attempts, or once the indexing of a document works again.
+    """
+
+    async def sweep_one(organization_id: UUID) -> None:
+        after = NIL
+        while True:
+            async with runtime.database.transaction(organization_id) as connection:
+                found = await queries.list_forgotten(
+                    connection, organization_id, lock_prefix=_lock_of(""), after=after, limit=SWEPT_AT_ONCE
+                )
+                for document_id in found:
+                    await enqueue_reading(runtime, connection, organization_id, document_id=document_id)
+            if len(found) < SWEPT_AT_ONCE:
+                return
+            after = found[-1]
+
+    await for_each_organization(await organization_ids(runtime.database), sweep_one)
+
+
+def _lock_of(document_id: UUID | str) -> str:
+    return f"{OCR}-{document_id}"
+
+
+async def _read_some(runtime: Runtime, organization_id: UUID, document_id: UUID) -> None:
+    """Read up to 20 pages; raises ServiceError, OSError or RuntimeError while the file or the workers are away."""
+    left = PAGES_AT_ONCE
+    while left and (page := await _next_page(runtime, organization_id, document_id)) is not None:
+        sha256 = page.sha256
+        pieces = await runtime.files.stream(sha256)
+        async with write_stream(pieces, folder=uploads_folder(runtime.settings), name=sha256.hex()) as file:
+            while left and page is not None and page.sha256 == sha256:
+                await _read_page(runtime, organization_id, document_id, path=file.path, page=page)
+                left -= 1
+                page = await _next_page(runtime, organization_id, document_id)
+
+
+async def _next_page(runtime: Runtime, organization_id: UUID, document_id: UUID) -> WaitingPage | None:
+    async with runtime.database.transaction(organization_id, read_only=True) as connection:
+        return await queries.find_waiting_page(connection, organization_id, document_id=document_id)
+
+
+async def _read_page(
+    runtime: Runtime, organization_id: UUID, document_id: UUID, *, path: Path, page: WaitingPage
+) -> None:
+    blocks, error = None, None
+    try:
+        read = await runtime.page_reader.read(
+            path,
+            media_type=page.media_type,
+            page=page.page,
+            is_numbered=page.is_numbered,
+            address=page.address,
+        )
+        blocks = pack_blocks(replace(block, sheet=page.sheet) for block in read)
+    except UnreadablePage as refusal:
+        error = str(refusal)
+    async with runtime.database.transaction(organization_id) as connection:
+        await queries.save_page(
+            connection, organization_id, document_id=document_id, page=page, blocks=blocks, error=error
+        )

@@ -1,0 +1,284 @@
+"""Rules of sources: who reports one, who sees it, and what of its quarantine is ignored.
+
+A source is its reporter's and the admins'; for everybody else there is none. A report replaces the one before as
+a whole, at its end, and of two that go on the one that was begun last.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID, uuid5
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.common import UserPrincipal
+from carrel.wire.sources import (
+    LIST_SOURCE_ITEMS,
+    LIST_SOURCES,
+    ListSourceItemsRequest,
+    ListSourcesRequest,
+    ReportedItem,
+    ReportSourceItemsRequest,
+    ReportSourceRequest,
+    ReportSourceResponse,
+    Source,
+    SourceItem,
+)
+from service.audit.service import record
+from service.auth.callers import Caller
+from service.domains.documents.sources import queries
+from service.domains.documents.sources.queries import SORTED_CHARACTERS
+from service.platform.errors import Conflict, NotFound
+from service.platform.identifiers import NIL, uuid7
+from service.web.pagination import Cursor, Page
+
+TARGET = "source"
+MOST_SOURCES = 10_000
+MOST_ITEMS = 200_000
+MOST_RECORDED_CHARACTERS = 10_000
+
+
+def unknown_source() -> NotFound:
+    """Return the one error for a source that is unknown or that the caller may not know about."""
+    return NotFound(
+        "There is no such source that you report. Check the id, report it first, or ask an admin.",
+        code="source_not_found",
+    )
+
+
+async def begin_report(
+    connection: AsyncConnection, caller: Caller, *, request: ReportSourceRequest
+) -> ReportSourceResponse:
+    """Begin a report of a source, which is made when it is unknown; none when nothing has changed since the last one.
+
+    A report that goes on is given up. Raises Conflict `too_many_sources`.
+    """
+    source = await _source_of(connection, caller, ledger=request.ledger)
+    await queries.keep_only_report(
+        connection, caller.organization_id, source_id=source.source_id, report_no=source.shown_no
+    )
+    if await _is_unchanged(connection, caller, source, request):
+        await queries.update_source(
+            connection, caller.organization_id, source_id=source.source_id, values={}, reported=True
+        )
+        return ReportSourceResponse(source_id=source.source_id)
+    report_no = source.latest_no + 1
+    values = {
+        "report_no": report_no,
+        "source": request.source,
+        "collection_id": request.document_collection_id,
+        "fingerprint": request.fingerprint,
+    }
+    await queries.insert_report(connection, caller.organization_id, source_id=source.source_id, values=values)
+    await queries.update_source(
+        connection, caller.organization_id, source_id=source.source_id, values={"latest_no": report_no}
+    )
+    return ReportSourceResponse(source_id=source.source_id, report_no=report_no)
+
+
+async def add_items(connection: AsyncConnection, caller: Caller, *, request: ReportSourceItemsRequest) -> None:
+    """Add items to a report that goes on.
+
+    Raises NotFound as every rule here; Conflict `source_report_over`, or `too_many_source_items` for a report of more
+    than `MOST_ITEMS`.
+    """
+    source = await _lock(connection, caller, request.source_id)
+    report = await _report_going_on(connection, caller, source, request.report_no)
+    sent_count = report.sent_count + len(request.items)
+    if sent_count > MOST_ITEMS:
+        raise Conflict(
+            f"A report has at most {MOST_ITEMS:,} items. End it with those that it has.", code="too_many_source_items"
+        )
+    # Of two with the same id in one statement, PostgreSQL would take none.
+    rows = {row["item_id"]: row for row in (_to_row(source.source_id, item) for item in request.items)}
+    await queries.save_items(
+        connection,
+        caller.organization_id,
+        source_id=source.source_id,
+        report_no=request.report_no,
+        items=list(rows.values()),
+        sent_count=sent_count,
+    )
+
+
+async def end_report(connection: AsyncConnection, caller: Caller, *, source_id: UUID, report_no: int) -> Source:
+    """Have a report take the place of the one before; again changes nothing. Conflict `source_report_over`."""
+    source = await _lock(connection, caller, source_id)
+    if report_no != source.shown_no:
+        await _report_going_on(connection, caller, source, report_no)
+        if source.shown_no is not None:
+            await queries.keep_ignored(
+                connection, caller.organization_id, source_id=source_id, old_no=source.shown_no, new_no=report_no
+            )
+        await _show(connection, caller, source_id, report_no, reported=True)
+        await queries.keep_only_report(connection, caller.organization_id, source_id=source_id, report_no=report_no)
+    return _to_source(await queries.read_source(connection, caller, source_id=source_id))
+
+
+async def list_sources(connection: AsyncConnection, caller: Caller, *, request: ListSourcesRequest) -> Page[Source]:
+    """Return a page of the sources that the caller has reported (an admin: of all), in the order of their creation."""
+    cursor = Cursor.read(caller, operation=LIST_SOURCES.path, request=request)
+    rows = await queries.list_sources(
+        connection, caller, ledger=request.ledger, own=request.own, after=cursor.after_id, limit=cursor.limit
+    )
+    page = cursor.page(rows, position=lambda row: [str(row.source_id)])
+    return Page(items=[_to_source(row) for row in page.items], next_page_token=page.next_page_token)
+
+
+async def list_items(
+    connection: AsyncConnection, caller: Caller, *, request: ListSourceItemsRequest
+) -> Page[SourceItem]:
+    """Return a page of what of a source is in quarantine, by name."""
+    cursor = Cursor.read(caller, operation=LIST_SOURCE_ITEMS.path, request=request)
+    if await queries.find_source(connection, caller, source_id=request.source_id) is None:
+        raise unknown_source()
+    after = (cursor.after[0], UUID(cursor.after[1])) if cursor.after else ("", NIL)
+    rows = await queries.list_items(
+        connection, caller, source_id=request.source_id, ignored=request.ignored, after=after, limit=cursor.limit
+    )
+    page = cursor.page(rows, position=lambda row: [row.sort_key, str(row.item_id)])
+    return Page(items=[_to_item(row) for row in page.items], next_page_token=page.next_page_token)
+
+
+async def ignore_items(
+    connection: AsyncConnection, caller: Caller, *, source_id: UUID, names: Sequence[str], undo: bool = False
+) -> list[str]:
+    """Let items count no more until they change, or (`undo`) again; return the names that are not in quarantine."""
+    source = await _lock(connection, caller, source_id)
+    if source.shown_no is None:
+        return list(names)
+    there, changed = await queries.set_ignored(
+        connection,
+        caller.organization_id,
+        source_id=source_id,
+        report_no=source.shown_no,
+        names=names,
+        ignored=not undo,
+    )
+    if changed:
+        await _show(connection, caller, source_id, source.shown_no)
+        action = "source.restore_items" if undo else "source.ignore_items"
+        await _record(connection, caller, action, source, names=[name for name in names if name in changed])
+    return [name for name in names if name not in there]
+
+
+async def remove_source(connection: AsyncConnection, caller: Caller, *, source_id: UUID) -> None:
+    """Remove a source with its quarantine; a report that goes on can't end any more."""
+    source = await _lock(connection, caller, source_id)
+    await _record(connection, caller, "source.remove", source)
+    await queries.delete_source(connection, caller.organization_id, source_id=source_id)
+
+
+async def _source_of(connection: AsyncConnection, caller: Caller, *, ledger: str) -> queries.Source:
+    source = await queries.lock_source_of(connection, caller, ledger=ledger)
+    if source is not None:
+        return source
+    if await queries.count_sources(connection, caller.organization_id) >= MOST_SOURCES:
+        await queries.delete_unreported(connection, caller.organization_id)
+    if await queries.count_sources(connection, caller.organization_id) >= MOST_SOURCES:
+        raise Conflict(
+            f"The organization has {MOST_SOURCES:,} sources already. Remove those that are never loaded again.",
+            code="too_many_sources",
+        )
+    await queries.insert_source(connection, caller, source_id=uuid7(), ledger=ledger)
+    source = await queries.lock_source_of(connection, caller, ledger=ledger)
+    assert source is not None  # noqa: S101 - it is there since that statement, or since another one's
+    return source
+
+
+async def _lock(connection: AsyncConnection, caller: Caller, source_id: UUID) -> queries.Source:
+    source = await queries.lock_source(connection, caller, source_id=source_id)
+    if source is None:
+        raise unknown_source()
+    return source
+
+
+async def _is_unchanged(
+    connection: AsyncConnection, caller: Caller, source: queries.Source, request: ReportSourceRequest
+) -> bool:
+    if source.shown_no is None or request.fingerprint is None:
+        return False
+    shown = await queries.find_report(
+        connection, caller.organization_id, source_id=source.source_id, report_no=source.shown_no
+    )
+    told = (request.source, request.document_collection_id, request.fingerprint)
+    return shown is not None and told == (shown.source, shown.collection_id, shown.fingerprint)
+
+
+async def _report_going_on(
+    connection: AsyncConnection, caller: Caller, source: queries.Source, report_no: int
+) -> queries.Report:
+    report = await queries.find_report(
+        connection, caller.organization_id, source_id=source.source_id, report_no=report_no
+    )
+    if report is None or report_no == source.shown_no:
+        raise Conflict(
+            "This report does not go on: it has ended, or a newer one has begun. Report the source again.",
+            code="source_report_over",
+        )
+    return report
+
+
+async def _show(
+    connection: AsyncConnection, caller: Caller, source_id: UUID, report_no: int, *, reported: bool = False
+) -> None:
+    """Show a report, with its items counted anew."""
+    counting, ignored = await queries.count_items(
+        connection, caller.organization_id, source_id=source_id, report_no=report_no
+    )
+    values = {"shown_no": report_no, "item_count": counting, "ignored_count": ignored}
+    await queries.update_source(
+        connection, caller.organization_id, source_id=source_id, values=values, reported=reported
+    )
+
+
+async def _record(
+    connection: AsyncConnection, caller: Caller, action: str, source: queries.Source, *, names: Sequence[str] = ()
+) -> None:
+    details = {"ledger": source.ledger, **({"itemCount": len(names)} if names else {})}
+    text = "\n".join(names)[:MOST_RECORDED_CHARACTERS]
+    await record(
+        connection, caller, action=action, target_type=TARGET, target_id=source.source_id, details=details, text=text
+    )
+
+
+def _to_row(source_id: UUID, item: ReportedItem) -> dict[str, Any]:
+    name = item.document_external_id or item.place
+    return {
+        # No text of a request holds a NUL, so that no two pairs of name and place are alike.
+        "item_id": uuid5(source_id, f"{name}\0{item.place}"),
+        "sort_key": name[:SORTED_CHARACTERS],
+        "name": name,
+        "place": item.place,
+        "external_id": item.document_external_id,
+        "code": item.code,
+        "message": item.message,
+        "fingerprint": item.fingerprint,
+        "since": item.since,
+        "ignored": item.ignored,
+    }
+
+
+def _to_source(row: queries.ReportedSource) -> Source:
+    return Source(
+        source_id=row.source_id,
+        ledger=row.ledger,
+        source=row.source,
+        document_collection_id=row.collection_id,
+        reported_by=UserPrincipal(id=str(row.principal_id), name=row.principal_name, email=row.principal_email),
+        item_count=row.item_count,
+        ignored_count=row.ignored_count,
+        reported_at=row.reported_at,
+    )
+
+
+def _to_item(row: queries.Item) -> SourceItem:
+    return SourceItem(
+        name=row.name,
+        place=row.place,
+        document_external_id=row.external_id,
+        code=row.code,
+        message=row.message,
+        fingerprint=row.fingerprint,
+        since=row.since,
+        ignored=row.ignored,
+    )

@@ -1,0 +1,1 @@
+"""A stored document and the rights to it, for the catalog and the collections."""

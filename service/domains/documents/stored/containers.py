@@ -1,0 +1,74 @@
+"""A document whose file holds others, as their uploads know it, and the request to bring those into the catalog."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.auth.callers import Caller
+from service.domains.documents.stored.contained.queries import forget_left_out
+from service.domains.documents.stored.queries import AskedDocument, StoredDocument, ask_document
+from service.platform.batches import Batch
+from service.platform.errors import Conflict
+from service.runtime import Runtime
+from service.runtime.jobs.models import TaskName
+
+# Unpacking waits in a queue of its own: an archive may take long, and nobody's reply waits behind it.
+UNPACK_FILES = TaskName("unpack_files", "containers")
+
+
+class ContainerChangedError(Exception):
+    """The container was deleted, or has other contents now, whose files another job brings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """The contents (SHA-256) of a document, out of which a file comes."""
+
+    document_id: UUID
+    sha256: bytes
+
+    def ask(self, batch: Batch, organization_id: UUID, *, lock: bool) -> "AskedContainer":
+        """Ask for the document in a batch; with `lock` it, and who may read it, stay so until the transaction ends."""
+        asked = ask_document(batch, organization_id, document_id=self.document_id, lock=lock)
+        return AskedContainer(asked, self.sha256)
+
+
+@dataclass(frozen=True, slots=True)
+class AskedContainer:
+    """A question in a batch: the document of a container."""
+
+    _asked: AskedDocument
+    _sha256: bytes
+
+    @property
+    def document(self) -> StoredDocument:
+        """The document, once the batch has been run; raises ContainerChangedError."""
+        found = self._asked.document
+        if found is None or found.file.sha256 != self._sha256:
+            raise ContainerChangedError
+        return found
+
+
+def refuse_contained(container_id: UUID) -> Conflict:
+    """Build the error for a change of a file in a container that only the container can have."""
+    return Conflict(
+        f"This document is a file in another one, with documentId {container_id}: its contents and who may read it are "
+        "that one's. Change that one instead.",
+        code="document_in_container",
+    )
+
+
+async def enqueue_unpacking(runtime: Runtime, connection: AsyncConnection, caller: Caller, document_id: UUID) -> None:
+    """Have the files in a document's file brought into the catalog once this transaction is committed, for a caller."""
+    await forget_left_out(connection, caller.organization_id, document_id=document_id)
+    await runtime.jobs.enqueue(
+        connection,
+        UNPACK_FILES,
+        organization_id=caller.organization_id,
+        lock=f"container-{document_id}",
+        document_id=document_id,
+        principal_id=caller.principal_id,
+        credential_id=caller.credential_id,
+        actor_id=caller.acting_through or caller.principal_id,
+    )

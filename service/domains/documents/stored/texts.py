@@ -1,0 +1,76 @@
+"""The text of a document for those who read it in pieces: agents of elsewhere, and their models."""
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import NamedTuple
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.auth.callers import Caller
+from service.domains.documents.stored.queries import StoredText, find_text
+from service.domains.documents.stored.rights import unknown_document
+from service.text.extraction import Block, are_short, iterate_blocks
+
+# As much as most clients give their model at once.
+MOST_CHARACTERS = 100_000
+
+
+class TextPart(NamedTuple):
+    """A part of a document's text, MOST_CHARACTERS at most; headings are marked as in Markdown.
+
+    `next_start` is the number of the first character after the part; None: the text ends with it.
+    """
+
+    text: str
+    next_start: int | None
+
+
+async def read_text(connection: AsyncConnection, caller: Caller, *, document_id: UUID) -> StoredText:
+    """Return a document that the caller may READ, with its packed text; 404 for others, admins too."""
+    stored = await find_text(connection, caller, document_id=document_id)
+    if stored is None:
+        raise unknown_document()
+    return stored
+
+
+async def unpack_text(stored: StoredText, *, start: int) -> TextPart:
+    """Unpack the text of a document from its character `start` on; no transaction has to wait for it.
+
+    Long texts are unpacked one at a time, in a thread of their own: they slow down neither other requests much, nor
+    what else is done in threads.
+    """
+    packed = stored.blocks or b""
+    if are_short(packed):
+        return _unpack_part(packed, start)
+    return await asyncio.get_running_loop().run_in_executor(_executor(), _unpack_part, packed, start)
+
+
+def _unpack_part(packed: bytes, start: int) -> TextPart:
+    """Return a part of a text, and where the next one begins; blocks after it are not unpacked."""
+    part: list[str] = []
+    at, end = 0, start + MOST_CHARACTERS
+    for piece in _pieces(packed):
+        if at + len(piece) > start:
+            part.append(piece[max(start - at, 0) : end - at])
+        at += len(piece)
+        if at > end:
+            return TextPart("".join(part), end)
+    return TextPart("".join(part), None)
+
+
+def _pieces(packed: bytes) -> Iterator[str]:
+    """Give packed blocks as the pieces of one text: rows of a table a line each, all else a paragraph each."""
+    before: Block | None = None
+    for block in iterate_blocks(packed) if packed else ():
+        if before is not None:
+            yield "\n" if block.kind == before.kind == "table_row" else "\n\n"
+        yield f"{'#' * block.level} {block.text}" if block.kind == "heading" else block.text
+        before = block
+
+
+@cache
+def _executor() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=1, thread_name_prefix="text")

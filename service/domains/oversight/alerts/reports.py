@@ -1,0 +1,145 @@
+"""What runs and schedules report, and alerts when a report that was to come doesn't.
+
+A run that has not ended, and a served schedule, is a lease: it is renewed by each report. A process that was killed
+renews nothing, its lease expires, and that is the alert.
+"""
+
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.alerts import (
+    AlertKind,
+    ReportRunRequest,
+    ReportRunResponse,
+    ReportSchedulesRequest,
+    ReportSchedulesResponse,
+    RunOutcome,
+)
+from service.alerting import queries
+from service.alerting.telling import ReportedRun, begin_alert, end_alerts
+from service.auth.callers import Caller
+from service.platform.errors import Conflict
+from service.runtime import Runtime
+
+AGAIN_SECONDS = 60
+LEASE = timedelta(seconds=5 * AGAIN_SECONDS)
+# So late a schedule may start before it is missed.
+GRACE = timedelta(minutes=15)
+MOST_LEASES = 10_000
+# So many that have expired are taken up in one transaction.
+AT_ONCE = 100
+LOST, MISSED = "run_lost", "schedule_missed"
+_CODES: Mapping[RunOutcome, str] = {
+    RunOutcome.FAILED: "run_failed",
+    RunOutcome.INCOMPLETE: "run_incomplete",
+    RunOutcome.QUARANTINE: "run_quarantine",
+}
+
+
+async def report_run(
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: ReportRunRequest
+) -> ReportRunResponse:
+    """Note that a run has not ended yet, or begin and end alerts by how it ended. Conflict `too_many_reports`."""
+    goes_on = request.outcome is RunOutcome.RUNNING
+    await _refuse_too_many(connection, caller, kind=AlertKind.RUN_FAILED, subjects=[request.subject])
+    values = {
+        "name": request.source,
+        "run_id": request.run_id,
+        "flow": request.flow,
+        "flow_run_id": request.flow_run_id,
+        "has_begun": request.has_begun is not False,
+    }
+    lasts = LEASE if goes_on else None
+    has_begun = await queries.save_run(connection, caller, subject=request.subject, values=values, lasts=lasts)
+    # A run that never read anything, nor did one before it, is somebody's mistyped command.
+    if has_begun and not goes_on:
+        await _end_run(runtime, connection, caller, request)
+    return ReportRunResponse(run_id=request.run_id, report_again_seconds=AGAIN_SECONDS if goes_on else None)
+
+
+async def report_schedules(
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: ReportSchedulesRequest
+) -> ReportSchedulesResponse:
+    """Note when schedules are due, and end the alerts of those that are on time. Conflict `too_many_reports`."""
+    subjects = [one.subject for one in request.schedules]
+    await _refuse_too_many(connection, caller, kind=AlertKind.SCHEDULE_MISSED, subjects=subjects)
+    now = await runtime.clock.now(connection)
+    rows = [
+        {"subject": one.subject, "name": one.name, "expires_at": _missed_at(one.due_at)} for one in request.schedules
+    ]
+    forgotten = await queries.delete_other_schedules(connection, caller, subjects=subjects)
+    await queries.save_schedules(connection, caller, rows=rows)
+    on_time = [one.subject for one in request.schedules if _missed_at(one.due_at) > now]
+    await end_alerts(
+        runtime,
+        connection,
+        caller.organization_id,
+        kinds=[AlertKind.SCHEDULE_MISSED],
+        subjects=[_subject(caller.principal_id, one) for one in (*on_time, *forgotten)],
+    )
+    return ReportSchedulesResponse(report_again_seconds=AGAIN_SECONDS)
+
+
+async def _end_run(runtime: Runtime, connection: AsyncConnection, caller: Caller, request: ReportRunRequest) -> None:
+    """Begin the alert of how a run ended, and end those that are over with that."""
+    if request.outcome is RunOutcome.STOPPED:
+        return
+    subject = _subject(caller.principal_id, request.subject)
+    is_quarantine = request.outcome is RunOutcome.QUARANTINE
+    over: Mapping[RunOutcome, list[AlertKind]] = {
+        RunOutcome.COMPLETED: [AlertKind.RUN_FAILED, AlertKind.RUN_QUARANTINE],
+        RunOutcome.QUARANTINE: [AlertKind.RUN_FAILED],
+        RunOutcome.INCOMPLETE: [AlertKind.RUN_QUARANTINE],
+    }
+    kinds = over.get(request.outcome, [])
+    await end_alerts(runtime, connection, caller.organization_id, kinds=kinds, subjects=[subject])
+    if request.outcome is not RunOutcome.COMPLETED:
+        await begin_alert(
+            runtime,
+            connection,
+            caller.organization_id,
+            kind=AlertKind.RUN_QUARANTINE if is_quarantine else AlertKind.RUN_FAILED,
+            subject=subject,
+            name=request.source,
+            code=request.code or _CODES[request.outcome],
+            quarantined_count=request.quarantined_count if is_quarantine else None,
+            run=ReportedRun(request.flow, request.flow_run_id, request.document_count),
+        )
+
+
+def _missed_at(due_at: datetime) -> datetime:
+    """Return when a schedule is missed; the calendar ends with the year 9999."""
+    return due_at + min(GRACE, datetime.max.replace(tzinfo=UTC) - due_at)
+
+
+async def _refuse_too_many(
+    connection: AsyncConnection, caller: Caller, *, kind: AlertKind, subjects: Collection[str]
+) -> None:
+    """Refuse reports beyond the most; of what is known already, one is never refused."""
+    others = await queries.count_other_leases(connection, caller, kind=kind, subjects=subjects)
+    if others + len(subjects) > MOST_LEASES:
+        message = f"The organization has {MOST_LEASES:,} reported runs and schedules already."
+        raise Conflict(message, code="too_many_reports")
+
+
+def _subject(principal_id: object, subject: str) -> str:
+    """Return the name of a caller's subject, so that nobody ends the alerts of another caller."""
+    return f"{principal_id}/{subject}"
+
+
+async def begin_expired(runtime: Runtime, connection: AsyncConnection, organization_id: UUID) -> None:
+    """Begin the alerts of runs and schedules that were to be reported by now, and were not."""
+    for lease in await queries.take_expired(connection, organization_id, limit=AT_ONCE):
+        await begin_alert(
+            runtime,
+            connection,
+            organization_id,
+            kind=lease.kind,
+            subject=_subject(lease.principal_id, lease.subject),
+            name=lease.name,
+            code=LOST if lease.kind is AlertKind.RUN_FAILED else MISSED,
+            run=None if lease.flow is None else ReportedRun(lease.flow, lease.flow_run_id),
+        )

@@ -1,0 +1,270 @@
+"""Rules about who is told of alerts, for admins; and what admins see of alerts and deliveries."""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.alerts import (
+    ADMIN_ALERT_RULES_LIST,
+    ADMIN_ALERT_RULES_LIST_DELIVERIES,
+    ADMIN_ALERTS_LIST,
+    AdminAlertRulesCreateRequest,
+    AdminAlertRulesCreateResponse,
+    AdminAlertRulesListDeliveriesRequest,
+    AdminAlertRulesListRequest,
+    AdminAlertRulesListResponse,
+    AdminAlertRulesUpdateRequest,
+    AdminAlertsListRequest,
+    Alert,
+    AlertDelivery,
+    AlertKind,
+    AlertRule,
+    DeliveryAttempt,
+)
+from carrel.wire.common import UserPrincipal
+from service.alerting import queries as alert_queries
+from service.alerting.queries import StoredAlert
+from service.alerting.sending import queries
+from service.alerting.sending.queries import ListedDelivery, Recipient, Rule
+from service.alerting.sending.task import TEST
+from service.alerting.sending.webhooks import check_url, new_secret
+from service.alerting.telling import send
+from service.audit.service import record
+from service.auth.callers import Caller
+from service.identity.principals import find_people
+from service.identity.queries import lock_organization
+from service.platform.errors import BadRequest, Conflict, FieldError, NotFound
+from service.platform.identifiers import uuid7
+from service.platform.networks import AllowedHosts
+from service.platform.sealing import seal
+from service.runtime import Runtime
+from service.web.pagination import Cursor, Page
+
+TARGET = "alertRule"
+MOST_RULES = 100
+
+
+async def create_rule(
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: AdminAlertRulesCreateRequest
+) -> AdminAlertRulesCreateResponse:
+    """Make a rule; only this response has a webhook's secret.
+
+    Raises BadRequest `webhook_not_allowed`, `mail_not_set_up` and `unknown_principal`, Conflict `too_many_alert_rules`.
+    """
+    organization_id = caller.organization_id
+    await lock_organization(connection, organization_id)
+    if await queries.count_rules(connection, organization_id) >= MOST_RULES:
+        message = f"The organization has {MOST_RULES} alert rules already. Delete those that nobody needs."
+        raise Conflict(message, code="too_many_alert_rules")
+    rule_id, secret = uuid7(), None
+    values: dict[str, Any] = {"alert_rule_id": rule_id, "kinds": _in_order(request.kinds), "recipient_ids": []}
+    if request.webhook_url is not None:
+        check_url(request.webhook_url, AllowedHosts.of(runtime.settings.webhook_allowed_hosts))
+        secret = new_secret()
+        sealed = seal(runtime.keys.webhook_key(organization_id), row_id=rule_id, secret=secret)
+        values |= {"webhook_url": request.webhook_url, "sealed_secret": sealed}
+    else:
+        values["recipient_ids"] = await _recipient_ids(runtime, connection, caller, request.emails or ())
+    await queries.insert_rule(connection, organization_id, values=values)
+    rule = await _require_rule(connection, caller, rule_id)
+    await _record(connection, caller, "create", rule)
+    shown = await _to_rule(connection, caller, rule)
+    return AdminAlertRulesCreateResponse(
+        **dict(shown), webhook_secret=None if secret is None else secret.get_secret_value()
+    )
+
+
+async def list_rules(
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: AdminAlertRulesListRequest
+) -> AdminAlertRulesListResponse:
+    """Return a page of the rules, oldest first."""
+    cursor = Cursor.read(caller, operation=ADMIN_ALERT_RULES_LIST.path, request=request)
+    rows = await queries.list_rules(connection, caller.organization_id, after=cursor.after_id, limit=cursor.limit)
+    page = cursor.page(rows, position=lambda row: [str(row.alert_rule_id)])
+    people = await _people_of(connection, caller, page.items)
+    return AdminAlertRulesListResponse(
+        alert_rules=[_describe(row, people) for row in page.items],
+        next_page_token=page.next_page_token,
+        mail_enabled=runtime.settings.smtp_url is not None,
+    )
+
+
+async def update_rule(
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: AdminAlertRulesUpdateRequest
+) -> AlertRule:
+    """Change a rule. Raises NotFound, and BadRequest as `create_rule`, or `not_a_mail_rule`."""
+    rule = await _require_rule(connection, caller, request.alert_rule_id, lock=True)
+    values: dict[str, Any] = {}
+    if request.kinds is not None:
+        values["kinds"] = _in_order(request.kinds)
+    if request.enabled is not None:
+        values["enabled"] = request.enabled
+    if request.emails is not None:
+        if rule.webhook_url is not None:
+            message = "This rule posts to a web address. Make another one for mail."
+            raise BadRequest(message, code="not_a_mail_rule", details=[FieldError("emails", message)])
+        values["recipient_ids"] = await _recipient_ids(runtime, connection, caller, request.emails)
+    if values:
+        await queries.update_rule(connection, caller.organization_id, rule_id=rule.alert_rule_id, values=values)
+        rule = await _require_rule(connection, caller, rule.alert_rule_id)
+        await _record(connection, caller, "update", rule)
+    return await _to_rule(connection, caller, rule)
+
+
+async def delete_rule(connection: AsyncConnection, caller: Caller, *, rule_id: UUID) -> None:
+    """Delete a rule with its secret and its deliveries. NotFound."""
+    rule = await _require_rule(connection, caller, rule_id, lock=True)
+    await _record(connection, caller, "delete", rule)
+    await queries.delete_rule(connection, caller.organization_id, rule_id=rule_id)
+
+
+async def test_rule(runtime: Runtime, connection: AsyncConnection, caller: Caller, *, rule_id: UUID) -> list[UUID]:
+    """Have a test message sent by a rule; return the ids of its deliveries. NotFound."""
+    rule = await _require_rule(connection, caller, rule_id, lock=True)
+    await _record(connection, caller, "test", rule)
+    return await send(runtime, connection, caller.organization_id, [rule], what=TEST, about={})
+
+
+async def list_deliveries(
+    connection: AsyncConnection, caller: Caller, *, request: AdminAlertRulesListDeliveriesRequest
+) -> Page[AlertDelivery]:
+    """Return a page of deliveries, newest first. NotFound for those of an unknown rule."""
+    cursor = Cursor.read(caller, operation=ADMIN_ALERT_RULES_LIST_DELIVERIES.path, request=request)
+    if request.alert_rule_id is not None:
+        await _require_rule(connection, caller, request.alert_rule_id)
+    before = cursor.after_id if cursor.after else None
+    rows = await queries.list_deliveries(
+        connection, caller.organization_id, rule_id=request.alert_rule_id, before=before, limit=cursor.limit
+    )
+    page = cursor.page(rows, position=lambda row: [str(row.delivery_id)])
+    return Page(items=[_to_delivery(row) for row in page.items], next_page_token=page.next_page_token)
+
+
+async def list_alerts(connection: AsyncConnection, caller: Caller, *, request: AdminAlertsListRequest) -> Page[Alert]:
+    """Return a page of alerts, newest first."""
+    cursor = Cursor.read(caller, operation=ADMIN_ALERTS_LIST.path, request=request)
+    before = cursor.after_id if cursor.after else None
+    rows = await alert_queries.list_alerts(
+        connection, caller.organization_id, is_open=request.only_open, before=before, limit=cursor.limit
+    )
+    page = cursor.page(rows, position=lambda row: [str(row.alert_id)])
+    return Page(items=[_to_alert(row) for row in page.items], next_page_token=page.next_page_token)
+
+
+async def end_alert(connection: AsyncConnection, caller: Caller, *, alert_id: UUID) -> Alert:
+    """End an alert, of which nobody is told; ending it again changes nothing. NotFound `alert_not_found`."""
+    ended = await alert_queries.end_alert(connection, caller.organization_id, alert_id=alert_id)
+    alert = await alert_queries.find_alert(connection, caller.organization_id, alert_id=alert_id)
+    if alert is None:
+        raise NotFound("There is no such alert in this organization.", code="alert_not_found")
+    if ended:
+        details = {"kind": alert.kind, "code": alert.code}
+        await record(connection, caller, action="alert.end", target_type="alert", target_id=alert_id, details=details)
+    return _to_alert(alert)
+
+
+def _to_alert(row: StoredAlert) -> Alert:
+    return Alert(
+        alert_id=row.alert_id,
+        kind=row.kind,
+        name=row.name,
+        code=row.code,
+        quarantined_count=row.quarantined_count,
+        flow=row.flow,
+        document_count=row.document_count,
+        flow_run_id=row.flow_run_id,
+        sync_id=row.sync_id,
+        began_at=row.began_at,
+        ended_at=row.ended_at,
+    )
+
+
+def _in_order(kinds: Collection[AlertKind]) -> list[str]:
+    return [str(kind) for kind in AlertKind if kind in kinds]
+
+
+async def _require_rule(connection: AsyncConnection, caller: Caller, rule_id: UUID, *, lock: bool = False) -> Rule:
+    rule = await queries.find_rule(connection, caller.organization_id, rule_id=rule_id, lock=lock)
+    if rule is None:
+        raise NotFound("There is no such alert rule in this organization.", code="alert_rule_not_found")
+    return rule
+
+
+async def _recipient_ids(
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, emails: Collection[str]
+) -> list[UUID]:
+    """Return the ids of people of the organization, so that nobody else is ever sent mail."""
+    if runtime.settings.smtp_url is None:
+        message = "The service has no mail server: an operator sets CARREL_SMTP_URL and CARREL_MAIL_FROM."
+        raise BadRequest(message, code="mail_not_set_up", details=[FieldError("emails", message)])
+    ids = await find_people(connection, caller.organization_id, emails=emails, field="emails")
+    people = await queries.list_recipients(connection, caller.organization_id, ids=ids)
+    if len(people) < len(ids):
+        message = "Mail goes to people, and one of these addresses is a service account's."
+        raise BadRequest(message, code="unknown_principal", details=[FieldError("emails", message)])
+    return [one.principal_id for one in people]
+
+
+async def _people_of(connection: AsyncConnection, caller: Caller, rules: Sequence[Rule]) -> dict[UUID, Recipient]:
+    ids = {one for rule in rules for one in rule.recipient_ids}
+    if not ids:
+        return {}
+    found = await queries.list_recipients(connection, caller.organization_id, ids=ids)
+    return {one.principal_id: one for one in found}
+
+
+async def _to_rule(connection: AsyncConnection, caller: Caller, rule: Rule) -> AlertRule:
+    return _describe(rule, await _people_of(connection, caller, [rule]))
+
+
+def _describe(rule: Rule, people: dict[UUID, Recipient]) -> AlertRule:
+    recipients = [people[one] for one in rule.recipient_ids if one in people]
+    return AlertRule(
+        alert_rule_id=rule.alert_rule_id,
+        kinds=[AlertKind(kind) for kind in rule.kinds],
+        webhook_url=rule.webhook_url,
+        recipients=[_principal(one.principal_id, one.name, one.email) for one in recipients],
+        enabled=rule.enabled,
+        created_at=rule.created_at,
+    )
+
+
+def _to_delivery(row: ListedDelivery) -> AlertDelivery:
+    has_recipient = row.principal_id is not None and row.email is not None
+    return AlertDelivery(
+        delivery_id=row.delivery_id,
+        alert_rule_id=row.alert_rule_id,
+        alert_id=row.alert_id,
+        type=row.type,
+        recipient=_principal(row.principal_id, row.name or "", row.email or "") if has_recipient else None,
+        status=row.status,
+        attempt_count=row.attempt_count,
+        attempts=[DeliveryAttempt.model_validate(one) for one in row.attempts],
+        created_at=row.created_at,
+        next_attempt_at=row.due_at,
+    )
+
+
+def _principal(principal_id: UUID | None, name: str, email: str) -> UserPrincipal:
+    return UserPrincipal(id=str(principal_id), name=name, email=email)
+
+
+async def _record(connection: AsyncConnection, caller: Caller, what: str, rule: Rule) -> None:
+    """Add an audit entry: of a webhook the host alone, since its path may be a secret."""
+    host = None if rule.webhook_url is None else urlsplit(rule.webhook_url).hostname
+    details = {
+        "kinds": rule.kinds,
+        "enabled": rule.enabled,
+        **({"recipientIds": [str(one) for one in rule.recipient_ids]} if host is None else {"host": host}),
+    }
+    await record(
+        connection,
+        caller,
+        action=f"alertRule.{what}",
+        target_type=TARGET,
+        target_id=rule.alert_rule_id,
+        details=details,
+    )

@@ -1,0 +1,97 @@
+"""Erasing texts that people wrote: queries, comments and conversations, by age (a setting) or of one person at once.
+
+The entries of the audit and search log stay, with their ids and times; only their texts are deleted.
+"""
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.fields import normal_email
+from service.audit import queries
+from service.audit.service import Change, record_unattended
+from service.domains.agents.conversations.queries import delete_conversations_before, delete_conversations_of
+from service.domains.search.own.queries import delete_saved
+from service.identity.queries import find_principals, organization_ids
+from service.platform.background import for_each_organization
+from service.platform.database import Database
+from service.platform.errors import NotFound
+from service.platform.identifiers import first_uuid7_at
+from service.runtime import Runtime
+
+EVERY_SECONDS = 3600
+# So many texts in one transaction: however much has gathered, no statement runs into its time limit.
+AT_ONCE = 10_000
+CONVERSATIONS_AT_ONCE = 500
+
+
+async def erase_old(runtime: Runtime, *, days: int) -> None:
+    """Erase the texts that are older than so many days."""
+    await runtime.disk.wait_for_room(even_low=True)
+    await erase_before(runtime.database, moment=datetime.now(UTC) - timedelta(days=days))
+
+
+async def erase_before(database: Database, *, moment: datetime) -> int:
+    """Erase every text written before `moment`, in every organization; return the number of texts.
+
+    Conversations are erased as a whole, when no message came since `moment`.
+    """
+    erased = 0
+
+    async def erase(organization_id: UUID) -> None:
+        nonlocal erased
+        while count := await _erase_some(database, organization_id, moment):
+            erased += count
+
+    await for_each_organization(await organization_ids(database), erase)
+    return erased
+
+
+async def erase_person(database: Database, *, email: str) -> int:
+    """Erase the texts of the person of an address, in every organization that knows it; return their number.
+
+    `python -m service texts erase --email …` calls this. A person's texts are the queries, comments and messages that
+    they sent themselves, and those that a key sent for them; conversations are erased with all replies, and saved
+    searches with their filters. Each organization's erasure is an entry of its audit log.
+
+    Raises:
+        NotFound: no organization knows the address.
+    """
+    known = erased = 0
+    for organization_id in await organization_ids(database):
+        async with database.transaction(organization_id) as connection:
+            count = await erase_person_in(connection, organization_id, email=email)
+        if count is not None:
+            known += 1
+            erased += count
+    if not known:
+        raise NotFound("Nobody here has this address. Check its spelling.", code="unknown_user")
+    return erased
+
+
+async def erase_person_in(connection: AsyncConnection, organization_id: UUID, *, email: str) -> int | None:
+    """Erase a person's texts in one organization, and return their number; None for an unknown address."""
+    people = await find_principals(connection, organization_id, emails=[normal_email(email)], ids=())
+    if not people:
+        return None
+    [person] = people
+    count = await queries.delete_texts_of(connection, organization_id, principal_id=person.principal_id)
+    count += await delete_conversations_of(connection, organization_id, principal_id=person.principal_id)
+    count += await delete_saved(connection, organization_id, principal_id=person.principal_id)
+    if count:
+        change = Change(
+            action="texts.erase", target_type=person.kind, target_id=person.principal_id, details={"texts": count}
+        )
+        await record_unattended(connection, organization_id, change=change)
+    return count
+
+
+async def _erase_some(database: Database, organization_id: UUID, moment: datetime) -> int:
+    async with database.transaction(organization_id) as connection:
+        texts = await queries.delete_texts_before(
+            connection, organization_id, before=first_uuid7_at(moment), limit=AT_ONCE
+        )
+        return texts + await delete_conversations_before(
+            connection, organization_id, before=moment, limit=CONVERSATIONS_AT_ONCE
+        )

@@ -1,0 +1,178 @@
+"""SQL of owners: what belongs to somebody, what somebody alone may read, and how somebody can still sign in."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import Select, Table, and_, exists, func, literal, or_, select, union, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.access import ResourceCount
+from carrel.wire.common import ResourceType
+from service.domains.documents.docstore.queries import StoredSync
+from service.identity.queries import PrincipalSummary
+from service.permissions.queries import Reader, owned_classes, readable_classes
+from service.platform.sql import columns_of, count_of, find_rows, get_row, in_array
+from service.schema.catalog import documents
+from service.schema.docstore import docstore_syncs
+from service.schema.identity import group_members, principals
+from service.schema.oauth import oauth_consents, oauth_token_families
+from service.schema.permissions import class_readers, resources
+from service.schema.signin import browser_sessions
+
+
+@dataclass(frozen=True, slots=True)
+class HeldAccess:
+    """How many browsers and applications act for a person."""
+
+    browser_session_count: int
+    application_count: int
+    application_token_count: int
+
+
+async def set_document_owner(
+    connection: AsyncConnection, organization_id: UUID, *, document_ids: Collection[UUID], owner_id: UUID
+) -> None:
+    """Replace the owner that the catalog shows of documents, whose resources are locked."""
+    statement = update(documents).where(
+        documents.c.organization_id == organization_id, in_array(documents.c.document_id, document_ids)
+    )
+    await connection.execute(statement.values(owner_id=owner_id))
+
+
+async def lock_syncs(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    owner_id: UUID | None = None,
+    sync_ids: Collection[UUID] | None = None,
+) -> list[StoredSync]:
+    """Lock the syncs of an owner, or of these ids, in the order of their ids."""
+    statement = (
+        select(*columns_of(docstore_syncs, StoredSync))
+        .where(docstore_syncs.c.organization_id == organization_id)
+        .order_by(docstore_syncs.c.sync_id)
+        .with_for_update()
+    )
+    if owner_id is not None:
+        statement = statement.where(docstore_syncs.c.principal_id == owner_id)
+    if sync_ids is not None:
+        statement = statement.where(in_array(docstore_syncs.c.sync_id, sync_ids))
+    return await find_rows(connection, statement, StoredSync)
+
+
+async def count_owned(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    owner_id: UUID,
+    resource_types: Collection[str] | None = None,
+) -> list[ResourceCount]:
+    """Count what a principal owns, of these types if any are given, by type; files in containers do not count."""
+    owned = (
+        select(resources.c.resource_type, func.count().label("count"))
+        .where(
+            resources.c.organization_id == organization_id,
+            resources.c.access_class.in_(owned_classes(organization_id, owner_id)),
+            resources.c.container_id.is_(None),
+        )
+        .group_by(resources.c.resource_type)
+    )
+    syncs = (
+        select(literal(ResourceType.DOCSTORE_SYNC.value).label("resource_type"), func.count().label("count"))
+        .where(docstore_syncs.c.organization_id == organization_id, docstore_syncs.c.principal_id == owner_id)
+        .having(func.count() > 0)
+    )
+    every = owned.union_all(syncs).subquery("every")
+    statement = select(every.c.resource_type, every.c.count).order_by(every.c.resource_type)
+    if resource_types is not None:
+        statement = statement.where(in_array(every.c.resource_type, resource_types))
+    return await find_rows(connection, statement, ResourceCount)
+
+
+async def count_read_alone(
+    connection: AsyncConnection, organization_id: UUID, *, person: Reader, person_id: UUID
+) -> list[ResourceCount]:
+    """Count the resources that a person may read and no other active user or service account, ordered by type."""
+    own = readable_classes(person).cte("own")
+    others = (
+        select(principals.c.principal_id)
+        .where(
+            principals.c.organization_id == organization_id,
+            principals.c.kind.in_(("user", "serviceAccount")),
+            principals.c.active,
+            principals.c.principal_id != person_id,
+        )
+        .cte("others")
+    )
+    # Groups with somebody else in them, however deep; UNION ends cycles.
+    peopled = (
+        select(group_members.c.group_id)
+        .join(others, others.c.principal_id == group_members.c.member_id)
+        .where(group_members.c.organization_id == organization_id)
+        .distinct()
+        .cte("peopled", recursive=True)
+    )
+    peopled = peopled.union(
+        select(group_members.c.group_id)
+        .join(peopled, peopled.c.group_id == group_members.c.member_id)
+        .where(group_members.c.organization_id == organization_id)
+    )
+    other_user = exists().where(
+        principals.c.organization_id == organization_id,
+        principals.c.kind == "user",
+        principals.c.active,
+        principals.c.principal_id != person_id,
+    )
+    shared = select(class_readers.c.access_class).where(
+        class_readers.c.organization_id == organization_id,
+        class_readers.c.access_class.in_(select(own.c.access_class)),
+        or_(
+            class_readers.c.principal_id.in_(
+                union(select(others.c.principal_id), select(peopled.c.group_id)).scalar_subquery()
+            ),
+            and_(class_readers.c.principal_id == organization_id, other_user),
+        ),
+    )
+    alone = select(own.c.access_class).except_(shared)
+    statement = (
+        select(resources.c.resource_type, func.count().label("count"))
+        .where(resources.c.organization_id == organization_id, resources.c.access_class.in_(alone))
+        .group_by(resources.c.resource_type)
+        .order_by(resources.c.resource_type)
+    )
+    return await find_rows(connection, statement, ResourceCount)
+
+
+async def list_groups_of(
+    connection: AsyncConnection, organization_id: UUID, *, member_id: UUID
+) -> list[PrincipalSummary]:
+    """List the groups that a principal is directly in, by name."""
+    statement = (
+        select(*columns_of(principals, PrincipalSummary))
+        .join(group_members, group_members.c.group_id == principals.c.principal_id)
+        .where(group_members.c.organization_id == organization_id, group_members.c.member_id == member_id)
+        .order_by(principals.c.name, principals.c.principal_id)
+    )
+    return await find_rows(connection, statement, PrincipalSummary)
+
+
+async def read_held_access(
+    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, now: datetime
+) -> HeldAccess:
+    """Count the sessions, consents and token families of a person that work."""
+    sessions = _rows_of(browser_sessions, organization_id, principal_id).where(browser_sessions.c.expires_at > now)
+    families = _rows_of(oauth_token_families, organization_id, principal_id).where(
+        oauth_token_families.c.revoked_at.is_(None)
+    )
+    statement = select(
+        count_of(sessions.subquery()).label("browser_session_count"),
+        count_of(_rows_of(oauth_consents, organization_id, principal_id).subquery()).label("application_count"),
+        count_of(families.subquery()).label("application_token_count"),
+    )
+    return await get_row(connection, statement, HeldAccess)
+
+
+def _rows_of(table: Table, organization_id: UUID, principal_id: UUID) -> Select[*tuple[object, ...]]:
+    return select(table).where(table.c.organization_id == organization_id, table.c.principal_id == principal_id)

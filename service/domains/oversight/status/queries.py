@@ -1,0 +1,208 @@
+"""SQL of an organization's state: one statement, each figure from an index or from tables that are small."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import (
+    ColumnElement,
+    DateTime,
+    Subquery,
+    Text,
+    Uuid,
+    and_,
+    cast,
+    column,
+    func,
+    select,
+    table,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.common import ResourceType
+from carrel.wire.oversight import SourceQuarantine
+from service.alerting.sending.task import ALERTS
+from service.domains.documents.recognition.jobs import OCR
+from service.index.progress import FAILED_AFTER
+from service.index.queries import is_pending
+from service.platform.sql import columns_of, find_rows, get_row
+from service.schema.alerts import alerts
+from service.schema.catalog import document_versions, scanned_pages
+from service.schema.collections import collections
+from service.schema.conversations import conversations, turns
+from service.schema.docstore import docstore_syncs
+from service.schema.indexing import TOTAL_TERM, space_documents, spaces, term_deltas, term_statistics
+from service.schema.permissions import resources
+from service.schema.rebuilds import index_rebuilds
+from service.schema.sources import source_reports, sources
+
+LATELY = timedelta(hours=24)
+# A conversation is noted as changed when a message comes, and the reply may end so much later.
+REPLYING = timedelta(hours=1)
+MOST_SOURCES = 20
+NO_DOCUMENTS = (ResourceType.DOCUMENT_COLLECTION.value, ResourceType.AGENT.value)
+
+_jobs = table("procrastinate_jobs", column("status", Text), column("args", JSONB), column("queue_name", Text))
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The database's figures of `AdminStatusGetResponse`; `embedding_model` is None before any upload."""
+
+    documents: int
+    collections: int
+    chunks: int
+    indexing: int
+    unindexed: int
+    indexing_since: datetime | None
+    jobs_waiting: int
+    jobs_running: int
+    jobs_since: datetime | None
+    replies_failed: int
+    pages_waiting: int
+    syncs_running: int
+    syncs_failed: int
+    quarantined: int
+    quarantined_sources: int
+    open_alerts: int
+    rebuilds: int
+    embedding_model: str | None
+
+
+async def read_state(connection: AsyncConnection, organization_id: UUID) -> State:
+    """Read the state of an organization."""
+    pending, jobs = _pending(organization_id), _select_jobs(organization_id)
+    is_document = resources.c.resource_type.not_in(NO_DOCUMENTS)
+    has_failed, waits = pending.c.attempts >= FAILED_AFTER, jobs.c.status == "todo"
+    of_rebuilds = index_rebuilds.c.organization_id == organization_id
+    figures = {
+        "documents": _number(resources, resources.c.organization_id == organization_id, is_document),
+        "collections": _number(collections, collections.c.organization_id == organization_id),
+        "chunks": _chunks(organization_id),
+        "indexing": _number(pending, ~has_failed),
+        "unindexed": _number(pending, has_failed),
+        "indexing_since": _oldest(pending, ~has_failed),
+        "jobs_waiting": _number(jobs, waits),
+        "jobs_running": _number(jobs, jobs.c.status == "doing"),
+        "jobs_since": _oldest(jobs, waits),
+        "replies_failed": _failed_replies(organization_id),
+        "pages_waiting": _pages(organization_id),
+        "syncs_running": _syncs(organization_id, "PENDING", "RUNNING"),
+        "syncs_failed": _syncs(organization_id, "FAILED"),
+        "quarantined": _select_quarantine(organization_id, func.coalesce(func.sum(sources.c.item_count), 0)),
+        "quarantined_sources": _select_quarantine(organization_id, func.count()),
+        "open_alerts": _number(alerts, alerts.c.organization_id == organization_id, alerts.c.ended_at.is_(None)),
+        "rebuilds": _number(index_rebuilds, of_rebuilds, index_rebuilds.c.status == "RUNNING"),
+        "embedding_model": _catalog(organization_id, spaces.c.model),
+    }
+    statement = select(*(figure.label(name) for name, figure in figures.items()))
+    return await get_row(connection, statement, State)
+
+
+async def list_quarantined(connection: AsyncConnection, organization_id: UUID) -> list[SourceQuarantine]:
+    """List the sources with the most items in quarantine."""
+    shown = and_(source_reports.c.source_id == sources.c.source_id, source_reports.c.report_no == sources.c.shown_no)
+    statement = (
+        select(*columns_of(sources, SourceQuarantine, source_reports.c.source))
+        .join(source_reports, shown)
+        .where(sources.c.organization_id == organization_id, sources.c.item_count > 0)
+        .order_by(sources.c.item_count.desc(), sources.c.source_id)
+        .limit(MOST_SOURCES)
+    )
+    return await find_rows(connection, statement, SourceQuarantine)
+
+
+def _select_quarantine(organization_id: UUID, figure: ColumnElement[int]) -> ColumnElement[int]:
+    has_items = and_(sources.c.organization_id == organization_id, sources.c.item_count > 0)
+    return select(figure).where(has_items).scalar_subquery()
+
+
+def _number(source: Any, *conditions: ColumnElement[bool]) -> ColumnElement[int]:
+    return select(func.count()).select_from(source).where(*conditions).scalar_subquery()
+
+
+def _oldest(source: Subquery, condition: ColumnElement[bool]) -> ColumnElement[Any]:
+    return select(func.min(source.c.since)).where(condition).scalar_subquery()
+
+
+def _catalog(organization_id: UUID, what: ColumnElement[Any]) -> ColumnElement[Any]:
+    return select(what).where(spaces.c.organization_id == organization_id, spaces.c.is_catalog).scalar_subquery()
+
+
+def _pending(organization_id: UUID) -> Subquery:
+    """Select the catalog's entries whose desired version isn't indexed: their attempts, and `since` when they wait."""
+    wanted = and_(
+        document_versions.c.document_id == space_documents.c.document_id,
+        document_versions.c.version == space_documents.c.version,
+    )
+    since = func.greatest(space_documents.c.added_at, document_versions.c.created_at)
+    return (
+        select(space_documents.c.attempts, since.label("since"))
+        .outerjoin(document_versions, wanted)
+        .where(
+            space_documents.c.organization_id == organization_id,
+            space_documents.c.space_id == _catalog(organization_id, spaces.c.space_id),
+            is_pending(),
+        )
+        .subquery("pending")
+    )
+
+
+def _chunks(organization_id: UUID) -> ColumnElement[Any]:
+    """Select the number of the catalog's chunks from its term statistics, without reading the chunks."""
+    sums = (
+        select(func.coalesce(func.sum(number), 0))
+        .where(
+            counted.c.organization_id == organization_id,
+            counted.c.space_id == _catalog(organization_id, spaces.c.space_id),
+            counted.c.term == TOTAL_TERM,
+        )
+        .scalar_subquery()
+        for counted, number in ((term_statistics, term_statistics.c.frequency), (term_deltas, term_deltas.c.delta))
+    )
+    return next(sums) + next(sums)
+
+
+def _select_jobs(organization_id: UUID) -> Subquery:
+    """Select the organization's jobs in the queue, each with the time at which its reply or run was requested."""
+    asked_at = func.coalesce(turns.c.created_at, docstore_syncs.c.progress_at, docstore_syncs.c.updated_at)
+    own = and_(turns.c.organization_id == organization_id, turns.c.turn_id == _id_in("turn_id"))
+    sync = and_(docstore_syncs.c.organization_id == organization_id, docstore_syncs.c.sync_id == _id_in("sync_id"))
+    return (
+        select(cast(_jobs.c.status, Text).label("status"), cast(asked_at, DateTime(timezone=True)).label("since"))
+        .select_from(_jobs.outerjoin(turns, own).outerjoin(docstore_syncs, sync))
+        # Deliveries of alerts wait on purpose, and are listed by themselves; text recognition is told by its pages.
+        .where(_jobs.c.args["organization_id"].astext == str(organization_id), _jobs.c.queue_name.not_in([ALERTS, OCR]))
+        .subquery("jobs")
+    )
+
+
+def _id_in(name: str) -> ColumnElement[UUID]:
+    return cast(_jobs.c.args[name].astext, Uuid)
+
+
+def _failed_replies(organization_id: UUID) -> ColumnElement[int]:
+    # By the conversations that went on lately, which an index finds.
+    recent = and_(
+        conversations.c.organization_id == organization_id,
+        conversations.c.updated_at > func.now() - LATELY - REPLYING,
+    )
+    return _number(
+        turns.join(conversations, conversations.c.conversation_id == turns.c.conversation_id),
+        recent,
+        turns.c.organization_id == organization_id,
+        turns.c.status == "FAILED",
+        turns.c.finished_at > func.now() - LATELY,
+    )
+
+
+def _pages(organization_id: UUID) -> ColumnElement[int]:
+    is_waiting = scanned_pages.c.state == "WAITING"
+    return _number(scanned_pages, scanned_pages.c.organization_id == organization_id, is_waiting)
+
+
+def _syncs(organization_id: UUID, *statuses: str) -> ColumnElement[int]:
+    own = docstore_syncs.c.organization_id == organization_id
+    return _number(docstore_syncs, own, docstore_syncs.c.status.in_(statuses))

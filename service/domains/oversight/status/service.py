@@ -1,0 +1,86 @@
+"""The state of an organization, for the page Health."""
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.oversight import (
+    AdminStatusGetResponse,
+    IndexingState,
+    JobsState,
+    QuarantineState,
+    SyncsState,
+)
+from carrel.wire.reranking import RerankingState
+from carrel.wire.servers import ArchiveState, PrimaryState
+from service.auth.callers import Caller
+from service.domains.oversight.status import queries
+from service.index.ingestion.backlog.queries import measure_backlog
+from service.platform.sharing import Figure, Share
+from service.platform.version import VERSION
+from service.runtime import Runtime
+from service.web.connections import Connections
+
+BUILT_IN = "built-in"
+
+
+async def get_status(
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, connections: Connections | None
+) -> AdminStatusGetResponse:
+    """Return the organization's state at this moment; for admins."""
+    row = await queries.read_state(connection, caller.organization_id)
+    backlog = await measure_backlog(connection, caller.organization_id)
+    settings, indexer = runtime.settings, runtime.indexer
+    return AdminStatusGetResponse(
+        version=VERSION,
+        document_count=row.documents,
+        collection_count=row.collections,
+        chunk_count=row.chunks,
+        indexing=IndexingState(
+            done=row.documents - row.indexing - row.unindexed,
+            running=row.indexing,
+            failed=row.unindexed,
+            oldest_waiting_at=row.indexing_since,
+            waiting_documents=backlog.documents,
+            waiting_chunks=indexer.deps.pace.chunks_in(backlog),
+            chunks_per_second=round(indexer.pace_of(caller.organization_id), 1) if backlog.documents else 0.0,
+            uploads_refused_seconds=indexer.refused_seconds(caller.organization_id),
+        ),
+        jobs=JobsState(
+            waiting=row.jobs_waiting,
+            running=row.jobs_running,
+            failed=row.replies_failed,
+            oldest_waiting_at=row.jobs_since,
+        ),
+        syncs=SyncsState(running=row.syncs_running, failed=row.syncs_failed),
+        quarantine=QuarantineState(
+            item_count=row.quarantined,
+            source_count=row.quarantined_sources,
+            sources=await queries.list_quarantined(connection, caller.organization_id) if row.quarantined else [],
+        ),
+        open_alert_count=row.open_alerts,
+        pages_waiting=row.pages_waiting,
+        rebuilds_running=row.rebuilds,
+        embedding_model=row.embedding_model or runtime.embedders.default.model.name,
+        language_model=settings.model_names[0] if settings.model_url else BUILT_IN,
+        text_retention_days=settings.text_retention_days,
+        storage=[file_system.describe() for file_system in runtime.disk.file_systems],
+        connections=connections.describe() if connections else None,
+        standbys=[standby.describe() for standby in runtime.standbys.all] or None,
+        primary=_describe_primary(runtime.share),
+        archive=None if settings.archive_url is None else _describe_archive(runtime.share),
+        reranking=None if runtime.reranker is None else _describe_reranking(runtime.share),
+    )
+
+
+def _describe_primary(share: Share) -> PrimaryState | None:
+    unconfirmed_at, older_refused_at = share.latest(Figure.UNCONFIRMED_AT), share.latest(Figure.OLDER_PRIMARY_AT)
+    if unconfirmed_at is None and older_refused_at is None:
+        return None
+    return PrimaryState(unconfirmed_at=unconfirmed_at, older_refused_at=older_refused_at)
+
+
+def _describe_archive(share: Share) -> ArchiveState:
+    return ArchiveState(archived_at=share.latest(Figure.ARCHIVED_AT), backed_up_at=share.latest(Figure.BACKED_UP_AT))
+
+
+def _describe_reranking(share: Share) -> RerankingState:
+    return RerankingState(answered_at=share.latest(Figure.RERANKED_AT), failed_at=share.latest(Figure.NOT_RERANKED_AT))

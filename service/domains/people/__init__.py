@@ -1,0 +1,1 @@
+"""People, groups, organizations and programs, and how each is managed."""

@@ -1,0 +1,298 @@
+"""Groups and their members. Groups may contain groups, and a cycle of groups is allowed and harmless."""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.admin import (
+    ADMIN_GROUPS_LIST,
+    ADMIN_GROUPS_LIST_MEMBERS,
+    AdminGroupsListMembersRequest,
+    AdminGroupsListMembersResponse,
+    AdminGroupsListRequest,
+    AdminGroupsListResponse,
+    Group,
+    GroupUpsert,
+    NamedGroup,
+)
+from carrel.wire.common import PrincipalReference
+from carrel.wire.people import (
+    ADMIN_GROUPS_LIST_MEMBERSHIPS,
+    AdminGroupsListMembershipsRequest,
+    AdminGroupsListMembershipsResponse,
+    GroupMembership,
+)
+from service.audit.service import Change, record_all
+from service.auth.callers import Caller
+from service.domains.people.directory import queries as listing
+from service.identity import queries
+from service.identity.memberships import queries as direct
+from service.identity.memberships.queries import Membership
+from service.identity.principals import resolve, to_named_principal
+from service.identity.queries import Principal
+from service.permissions.readers import find_referenced_principal
+from service.platform.errors import BadRequest, Conflict, FieldError, NotFound
+from service.platform.identifiers import uuid7
+from service.web.pagination import Cursor
+
+
+async def upsert_groups(connection: AsyncConnection, caller: Caller, *, groups: Sequence[GroupUpsert]) -> list[Group]:
+    """Create or change groups, all or none, and return them in the order of the request; for admins.
+
+    A group is found by its id, else by its external id, else by its name among the groups without an external id;
+    otherwise it is created. A list of members replaces the group's members. Raises NotFound for an unknown id,
+    BadRequest `duplicate_group` or `unknown_principal`, Conflict `external_id_taken` or `name_ambiguous`.
+    """
+    await queries.lock_organization(connection, caller.organization_id)
+    found = await queries.find_groups(
+        connection,
+        caller.organization_id,
+        ids=[group.id for group in groups if group.id is not None],
+        external_ids=[group.external_id for group in groups if group.external_id is not None],
+        names=[group.name for group in groups if group.id is None and group.external_id is None],
+    )
+    before = _targets(groups, found)
+    after = [_merge(target, group) for target, group in zip(before, groups, strict=True)]
+    _refuse_duplicates(after, groups=groups)
+    _refuse_taken(after, found=found)
+    pairs = list(zip(before, after, strict=True))
+    changed = [(old, new) for old, new in pairs if old != new]
+    await queries.put_principals(connection, caller.organization_id, rows=[new for _, new in changed])
+    await record_all(connection, caller, changes=[_change(old, new) for old, new in changed])
+    await _replace_members(connection, caller, ids=[row.principal_id for row in after], groups=groups)
+    return await _with_counts(connection, caller, rows=after)
+
+
+async def list_groups(
+    connection: AsyncConnection, caller: Caller, *, request: AdminGroupsListRequest
+) -> AdminGroupsListResponse:
+    """List a page of the organization's groups; for admins."""
+    cursor = Cursor.read(caller, operation=ADMIN_GROUPS_LIST.path, request=request)
+    rows = await queries.list_groups(
+        connection,
+        caller.organization_id,
+        query=request.query,
+        ids=request.ids,
+        after=cursor.after_id,
+        limit=cursor.limit,
+    )
+    page = cursor.page(rows, position=lambda row: [str(row.principal_id)])
+    groups = await _with_counts(connection, caller, rows=page.items)
+    return AdminGroupsListResponse(groups=groups, next_page_token=page.next_page_token)
+
+
+async def list_members(
+    connection: AsyncConnection, caller: Caller, *, request: AdminGroupsListMembersRequest
+) -> AdminGroupsListMembersResponse:
+    """List a page of a group's direct members, in the order of their ids; for admins. NotFound for an unknown group."""
+    cursor = Cursor.read(caller, operation=ADMIN_GROUPS_LIST_MEMBERS.path, request=request)
+    await get_group(connection, caller, request.group_id)
+    rows = await queries.list_members(
+        connection, caller.organization_id, group_id=request.group_id, after=cursor.after_id, limit=cursor.limit
+    )
+    page = cursor.page(rows, position=lambda row: [str(row.principal_id)])
+    members = [to_named_principal(row) for row in page.items]
+    return AdminGroupsListMembersResponse(members=members, next_page_token=page.next_page_token)
+
+
+async def get_group(connection: AsyncConnection, caller: Caller, group_id: UUID) -> Principal:
+    """Return a group. NotFound for an unknown one."""
+    found = await queries.find_groups(connection, caller.organization_id, ids=[group_id])
+    if not found:
+        raise _unknown_group("groupId")
+    return found[0]
+
+
+async def list_memberships(
+    connection: AsyncConnection, caller: Caller, *, request: AdminGroupsListMembershipsRequest
+) -> AdminGroupsListMembershipsResponse:
+    """List a page of the groups that a principal is in, directly or through others; for admins.
+
+    Raises BadRequest `unknown_principal`.
+    """
+    cursor = Cursor.read(caller, operation=ADMIN_GROUPS_LIST_MEMBERSHIPS.path, request=request)
+    organization_id = caller.organization_id
+    member = await find_referenced_principal(connection, organization_id, request.member, field="member")
+    rows = await listing.list_memberships(
+        connection, organization_id, member_id=member.principal_id, after=cursor.after_id, limit=cursor.limit
+    )
+    page = cursor.page(rows, position=lambda row: [str(row.principal_id)])
+    inner = {group_id for row in page.items for group_id in row.through}
+    named = {one.principal_id: one for one in await queries.find_groups(connection, organization_id, ids=inner)}
+    memberships = [
+        GroupMembership(
+            id=row.principal_id,
+            name=row.name,
+            external_id=row.external_id,
+            member_count=row.member_count,
+            direct=row.direct,
+            through=[NamedGroup(id=one, name=named[one].name) for one in sorted(row.through) if one in named],
+        )
+        for row in page.items
+    ]
+    return AdminGroupsListMembershipsResponse(memberships=memberships, next_page_token=page.next_page_token)
+
+
+async def add_members(
+    connection: AsyncConnection, caller: Caller, *, group_id: UUID, members: Sequence[PrincipalReference]
+) -> int:
+    """Add members to a group, and return its number of members; for admins. Present members are left as they are."""
+    await _lock_group(connection, caller, group_id)
+    memberships = await _memberships(connection, caller, group_id=group_id, members=members)
+    added = await direct.add_members(connection, caller.organization_id, memberships=memberships)
+    await record_all(connection, caller, changes=_member_changes(added=added, removed=[]))
+    return await _member_count(connection, caller, group_id)
+
+
+async def remove_members(
+    connection: AsyncConnection, caller: Caller, *, group_id: UUID, members: Sequence[PrincipalReference]
+) -> int:
+    """Remove members from a group, and return its number of members; for admins. It takes effect at commit."""
+    await _lock_group(connection, caller, group_id)
+    memberships = await _memberships(connection, caller, group_id=group_id, members=members)
+    removed = await direct.remove_members(
+        connection, caller.organization_id, group_id=group_id, member_ids=[one.member_id for one in memberships]
+    )
+    changes = _member_changes(added=[], removed=[(group_id, member_id) for member_id in removed])
+    await record_all(connection, caller, changes=changes)
+    return await _member_count(connection, caller, group_id)
+
+
+async def leave_all_groups(connection: AsyncConnection, caller: Caller, *, member_id: UUID) -> None:
+    """Remove a principal from every group that lists it directly. The caller has locked the organization."""
+    groups = await direct.leave_groups(connection, caller.organization_id, member_id=member_id)
+    removed = [(group_id, member_id) for group_id in groups]
+    await record_all(connection, caller, changes=_member_changes(added=[], removed=removed))
+
+
+def _targets(groups: Sequence[GroupUpsert], found: Collection[Principal]) -> list[Principal | None]:
+    """Return the existing group that each group of the request means; None for a group to create."""
+    by_id = {row.principal_id: row for row in found}
+    by_external_id = {row.external_id: row for row in found if row.external_id is not None}
+    by_name: dict[str, list[Principal]] = {}
+    for row in found:
+        if row.external_id is None:
+            by_name.setdefault(row.name, []).append(row)
+    targets: list[Principal | None] = []
+    for place, group in enumerate(groups):
+        if group.id is not None:
+            if group.id not in by_id:
+                raise _unknown_group(f"groups.{place}.id")
+            target = by_id[group.id]
+        elif group.external_id is not None:
+            target = by_external_id.get(group.external_id)
+        else:
+            target = _only(by_name.get(group.name, ()), field=f"groups.{place}.name")
+        targets.append(target)
+    return targets
+
+
+def _only(named: Sequence[Principal], *, field: str) -> Principal | None:
+    if len(named) > 1:
+        detail = FieldError(field, "several groups have this name")
+        raise Conflict("Say by its id which group is meant.", code="name_ambiguous", details=[detail])
+    return next(iter(named), None)
+
+
+def _merge(before: Principal | None, group: GroupUpsert) -> Principal:
+    base = before or Principal(principal_id=uuid7(), kind="group", name=group.name)
+    return replace(base, name=group.name, external_id=group.external_id or base.external_id)
+
+
+def _refuse_duplicates(rows: Sequence[Principal], *, groups: Sequence[GroupUpsert]) -> None:
+    """Raise BadRequest if two groups of the request are the same: by id, by external id, or by name for a new group."""
+    targets = Counter[str](str(row.principal_id) for row in rows)
+    external_ids = Counter[str | None](row.external_id for row in rows)
+    names = Counter[str](group.name for group in groups if group.id is None and group.external_id is None)
+    for place, (row, group) in enumerate(zip(rows, groups, strict=True)):
+        by_name = group.id is None and group.external_id is None
+        twice = targets[str(row.principal_id)] > 1 or (by_name and names[group.name] > 1)
+        if twice or (row.external_id is not None and external_ids[row.external_id] > 1):
+            detail = FieldError(f"groups.{place}", "given more than once")
+            raise BadRequest("A group is given twice. Send each group once.", code="duplicate_group", details=[detail])
+
+
+def _refuse_taken(rows: Sequence[Principal], *, found: Collection[Principal]) -> None:
+    owners: dict[str | None, UUID] = {row.external_id: row.principal_id for row in found if row.external_id}
+    for place, row in enumerate(rows):
+        if owners.get(row.external_id, row.principal_id) != row.principal_id:
+            detail = FieldError(f"groups.{place}.externalId", "another group's")
+            message = "An external id is another group's. Use that group, or another external id."
+            raise Conflict(message, code="external_id_taken", details=[detail])
+
+
+def _change(before: Principal | None, after: Principal) -> Change:
+    action = "group.create" if before is None else "group.update"
+    return Change(action=action, target_type="group", target_id=after.principal_id)
+
+
+async def _replace_members(
+    connection: AsyncConnection, caller: Caller, *, ids: Sequence[UUID], groups: Sequence[GroupUpsert]
+) -> None:
+    given = [
+        (group_id, f"groups.{place}.members.{number}", member)
+        for place, (group_id, group) in enumerate(zip(ids, groups, strict=True))
+        for number, member in enumerate(group.members or ())
+    ]
+    references = [(field, member) for _, field, member in given]
+    named = await resolve(connection, caller.organization_id, references=references)
+    memberships = [
+        Membership(group_id=group_id, member_id=one.principal_id, member_is_group=one.is_group)
+        for (group_id, _, _), one in zip(given, named, strict=True)
+    ]
+    replaced = [group_id for group_id, group in zip(ids, groups, strict=True) if group.members is not None]
+    organization_id = caller.organization_id
+    removed = await direct.keep_only(connection, organization_id, group_ids=replaced, memberships=memberships)
+    added = await direct.add_members(connection, organization_id, memberships=memberships)
+    await record_all(connection, caller, changes=_member_changes(added=added, removed=removed))
+
+
+async def _memberships(
+    connection: AsyncConnection, caller: Caller, *, group_id: UUID, members: Sequence[PrincipalReference]
+) -> list[Membership]:
+    references = [(f"members.{number}", member) for number, member in enumerate(members)]
+    named = await resolve(connection, caller.organization_id, references=references)
+    return [Membership(group_id=group_id, member_id=one.principal_id, member_is_group=one.is_group) for one in named]
+
+
+def _member_changes(*, added: Collection[tuple[UUID, UUID]], removed: Collection[tuple[UUID, UUID]]) -> list[Change]:
+    details: dict[UUID, dict[str, list[str]]] = {}
+    for kind, pairs in (("added", added), ("removed", removed)):
+        for group_id, member_id in pairs:
+            details.setdefault(group_id, {}).setdefault(kind, []).append(str(member_id))
+    return [
+        Change(action="group.members", target_type="group", target_id=group_id, details=members)
+        for group_id, members in details.items()
+    ]
+
+
+async def _lock_group(connection: AsyncConnection, caller: Caller, group_id: UUID) -> None:
+    await queries.lock_organization(connection, caller.organization_id)
+    await get_group(connection, caller, group_id)
+
+
+async def _member_count(connection: AsyncConnection, caller: Caller, group_id: UUID) -> int:
+    counts = await direct.count_members(connection, caller.organization_id, group_ids=[group_id])
+    return counts.get(group_id, 0)
+
+
+async def _with_counts(connection: AsyncConnection, caller: Caller, *, rows: Sequence[Principal]) -> list[Group]:
+    ids = [row.principal_id for row in rows]
+    counts = await direct.count_members(connection, caller.organization_id, group_ids=ids)
+    return [
+        Group(
+            id=row.principal_id,
+            name=row.name,
+            external_id=row.external_id,
+            member_count=counts.get(row.principal_id, 0),
+        )
+        for row in rows
+    ]
+
+
+def _unknown_group(field: str) -> NotFound:
+    message = "There is no such group in this organization."
+    return NotFound(message, code="group_not_found", details=[FieldError(field, message)])

@@ -1,0 +1,156 @@
+"""Organizations: creating one with its first admin, and changing its settings, as only admins may."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.common import SecondFactorPolicy
+from carrel.wire.organization import AdminOrganizationUpdateRequest, Organization
+from service.audit.service import Change, record, record_all, record_unattended
+from service.auth.callers import Caller
+from service.domains.people.directory import queries as listing
+from service.identity import queries
+from service.identity.queries import Principal
+from service.platform.errors import BadRequest, FieldError
+from service.platform.identifiers import uuid7
+from service.platform.secrets import Secret
+
+# As many as a request names.
+MOST_HOSTS = 100
+_CHANGES_OF_HOSTS = {"added_client_document_hosts", "removed_client_document_hosts"}
+
+
+async def create_organization(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    name: str,
+    admin_email: str,
+    password_hash: str | None = None,
+    api_key: Secret | None = None,
+    api_key_name: str = "Bootstrap",
+) -> UUID:
+    """Create an organization with its principal "everyone" and its first admin; return the admin's id.
+
+    The admin's address (lower case) gives the domain. `api_key` becomes the admin's key, and may act for users. The
+    transaction has been set to `organization_id`.
+    """
+    row = {"name": name, "domain": admin_email.rpartition("@")[2]}
+    await queries.insert_organization(connection, organization_id, row=row)
+    admin_id = uuid7()
+    everyone = Principal(principal_id=organization_id, kind="everyone", name="Everyone")
+    admin = Principal(
+        principal_id=admin_id,
+        kind="user",
+        name=admin_email.partition("@")[0],
+        email=admin_email,
+        is_admin=True,
+        password_hash=password_hash,
+    )
+    await queries.put_principals(connection, organization_id, rows=[everyone, admin])
+    if api_key is not None:
+        key = {"owner_id": admin_id, "name": api_key_name, "hint": api_key.hint, "secret_hash": api_key.hash}
+        await queries.insert_api_key(
+            connection, organization_id, row={**key, "api_key_id": uuid7(), "may_act_for_users": True}
+        )
+    change = Change(action="organization.create", target_type="organization", target_id=organization_id)
+    await record_unattended(connection, organization_id, change=change)
+    return admin_id
+
+
+async def get_organization(connection: AsyncConnection, caller: Caller) -> Organization:
+    """Return the caller's organization."""
+    row = await queries.get_organization(connection, caller.organization_id)
+    return Organization(
+        organization_id=row.organization_id,
+        name=row.name,
+        domain=row.domain,
+        service_accounts_enabled=row.service_accounts_enabled,
+        second_factor=SecondFactorPolicy(row.second_factor),
+        client_document_hosts=list(row.client_document_hosts),
+        enable_reranking=row.enable_reranking,
+        enable_query_model=row.enable_query_model,
+    )
+
+
+async def update_organization(
+    connection: AsyncConnection, caller: Caller, *, changes: AdminOrganizationUpdateRequest
+) -> Organization:
+    """Change the settings that the request names, and return the organization; for admins."""
+    given = changes.model_dump(by_alias=False, exclude=_CHANGES_OF_HOSTS)
+    values = {name: value for name, value in given.items() if value is not None}
+    if "domain" in values:
+        values["domain"] = _domain(values["domain"])
+    if (hosts := await _hosts_after(connection, caller, changes)) is not None:
+        values["client_document_hosts"] = hosts
+    if values:
+        await queries.update_organization(connection, caller.organization_id, values=values)
+    if hosts is not None:
+        # After the update, whose lock a document that is fetched just now waits for.
+        await _delete_described_clients(connection, caller, hosts=hosts)
+    if values:
+        await record(
+            connection,
+            caller,
+            action="organization.update",
+            target_type="organization",
+            target_id=caller.organization_id,
+            details=_details(values),
+        )
+    return await get_organization(connection, caller)
+
+
+async def _hosts_after(
+    connection: AsyncConnection, caller: Caller, changes: AdminOrganizationUpdateRequest
+) -> Sequence[str] | None:
+    """Return the hosts of documents after a change, each once; None when it names none.
+
+    Raises BadRequest for too many.
+    """
+    hosts, added = changes.client_document_hosts, changes.added_client_document_hosts
+    removed = changes.removed_client_document_hosts
+    if hosts is None and added is None and removed is None:
+        return None
+    if hosts is None:
+        # Who changes them at the same time waits for this, and then adds to what it has left.
+        await queries.lock_organization(connection, caller.organization_id)
+        hosts = (await queries.get_organization(connection, caller.organization_id)).client_document_hosts
+    after = sorted({*hosts, *(added or ())} - {*(removed or ())})
+    if len(after) > MOST_HOSTS:
+        message = f"There would be {len(after)} hosts; an organization allows {MOST_HOSTS} at most."
+        raise BadRequest(message, details=[FieldError("addedClientDocumentHosts", message)])
+    return after
+
+
+async def _delete_described_clients(connection: AsyncConnection, caller: Caller, *, hosts: Collection[str]) -> None:
+    gone = await listing.list_described_clients(connection, caller.organization_id, other_than=hosts)
+    changes = [
+        Change("oauthClient.delete", "oauthClient", client_id, details={"documentUrl": address})
+        for client_id, address in gone.items()
+    ]
+    await record_all(connection, caller, changes=changes)
+    await listing.delete_clients(connection, caller.organization_id, ids=gone)
+
+
+def _details(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the changed settings for the audit log; of the name, which is free text, only that it changed."""
+    named = {
+        "serviceAccountsEnabled": "service_accounts_enabled",
+        "domain": "domain",
+        "secondFactor": "second_factor",
+        "clientDocumentHosts": "client_document_hosts",
+        "enableReranking": "enable_reranking",
+        "enableQueryModel": "enable_query_model",
+    }
+    details = {name: values[field] for name, field in named.items() if field in values}
+    return details | ({"nameSet": True} if "name" in values else {})
+
+
+def _domain(text: str) -> str:
+    domain = text.strip().lower()
+    if not domain or "@" in domain or any(char.isspace() for char in domain):
+        message = "must be a domain, such as example.com"
+        raise BadRequest(f"domain: {message}", details=[FieldError("domain", message)])
+    return domain

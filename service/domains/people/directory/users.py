@@ -1,0 +1,203 @@
+"""Users, whom admins create and change in bulk. An organization always keeps an active admin."""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.admin import (
+    ADMIN_USERS_LIST,
+    AdminUsersListRequest,
+    AdminUsersListResponse,
+    ListedUser,
+    User,
+    UserFilters,
+    UserUpsert,
+)
+from carrel.wire.common import SecondFactor
+from carrel.wire.fields import normal_email
+from service.audit.service import Change, record_all, record_unattended
+from service.auth.callers import Caller
+from service.domains.people.directory import queries as listing
+from service.identity import queries
+from service.identity.passwords import hash_passwords
+from service.identity.queries import Principal
+from service.identity_server.interface import delete_invitations, end_sign_ins
+from service.platform.database import Database
+from service.platform.errors import BadRequest, Conflict, FieldError
+from service.platform.identifiers import uuid7
+from service.web.pagination import Cursor
+
+
+async def upsert_users(database: Database, caller: Caller, *, users: Sequence[UserUpsert]) -> list[User]:
+    """Create or change users by address, all or none, and return them in the order of the request; for admins.
+
+    Passwords are hashed before the transaction begins, because hashing a thousand takes seconds. Raises BadRequest
+    `duplicate_user`, Conflict `email_taken` (by a service account) and Conflict `last_admin`.
+    """
+    _refuse_duplicates([normal_email(user.email) for user in users])
+    passwords = {normal_email(user.email): user.password for user in users if user.password is not None}
+    hashes = dict(zip(passwords, await hash_passwords(list(passwords.values())), strict=True))
+    async with database.transaction(caller.organization_id) as connection:
+        return await _put_users(connection, caller, users=users, hashes=hashes)
+
+
+async def set_password(connection: AsyncConnection, organization_id: UUID, *, email: str, password_hash: str) -> bool:
+    """Replace the password hash of the user of an address (lower case); False when there is no such user.
+
+    For an operator: no caller's rights are checked.
+    """
+    await queries.lock_organization(connection, organization_id)
+    found = await queries.find_principals(connection, organization_id, emails=[email], ids=())
+    users = [one for one in found if one.kind == "user"]
+    for user in users:
+        changed = replace(user, password_hash=password_hash)
+        await queries.put_principals(connection, organization_id, rows=[changed])
+        await _end_invitations(connection, organization_id, changed=[(user, changed)])
+        await record_unattended(connection, organization_id, change=_change(user, changed))
+    return bool(users)
+
+
+async def list_users(
+    connection: AsyncConnection, caller: Caller, *, request: AdminUsersListRequest
+) -> AdminUsersListResponse:
+    """List a page of the organization's users, inactive ones too; for admins."""
+    cursor = Cursor.read(caller, operation=ADMIN_USERS_LIST.path, request=request)
+    rows = await listing.list_users(
+        connection,
+        caller.organization_id,
+        filters=request,
+        ids=request.ids,
+        after=cursor.after_id,
+        limit=cursor.limit,
+    )
+    page = cursor.page(rows, position=lambda row: [str(row.principal_id)])
+    ids = [row.principal_id for row in page.items]
+    factors = defaultdict[UUID, list[SecondFactor]](list)
+    for one in await listing.list_second_factors(connection, caller.organization_id, principal_ids=ids):
+        factors[one.principal_id].append(_second_factor(one))
+    users = [_listed_user(row, factors[row.principal_id]) for row in page.items]
+    return AdminUsersListResponse(users=users, next_page_token=page.next_page_token)
+
+
+async def count_users(connection: AsyncConnection, caller: Caller, *, filters: UserFilters) -> int:
+    """Count the organization's users, inactive ones too; for admins."""
+    return await listing.count_users(connection, caller.organization_id, filters=filters)
+
+
+async def _put_users(
+    connection: AsyncConnection, caller: Caller, *, users: Sequence[UserUpsert], hashes: Mapping[str, str]
+) -> list[User]:
+    await queries.lock_organization(connection, caller.organization_id)
+    emails = [normal_email(user.email) for user in users]
+    found = await queries.find_principals(connection, caller.organization_id, emails=emails, deleted=True)
+    _refuse_service_accounts(found, emails=emails)
+    existing = {row.email: row for row in found}
+    before = [existing.get(email) for email in emails]
+    after = [
+        _merge(old or _new_user(email), user, password_hash=hashes.get(email))
+        for old, email, user in zip(before, emails, users, strict=True)
+    ]
+    changed = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
+    ended = [old.principal_id for old, new in changed if old is not None and old.active and not new.active]
+    await end_sign_ins(connection, caller.organization_id, principal_ids=ended)
+    await queries.put_principals(connection, caller.organization_id, rows=[new for _, new in changed])
+    await require_active_admin(connection, caller.organization_id)
+    await _end_invitations(connection, caller.organization_id, changed=changed)
+    await record_all(connection, caller, changes=[_change(old, new) for old, new in changed])
+    return [to_user(row) for row in after]
+
+
+async def require_active_admin(connection: AsyncConnection, organization_id: UUID) -> None:
+    """Refuse (409 `last_admin`) a change of users that leaves no active admin."""
+    if not await queries.has_active_admin(connection, organization_id):
+        raise Conflict(
+            "This would leave the organization without an active admin. Make somebody else an admin first.",
+            code="last_admin",
+        )
+
+
+async def _end_invitations(
+    connection: AsyncConnection, organization_id: UUID, *, changed: Collection[tuple[Principal | None, Principal]]
+) -> None:
+    """End the invitations of users who got another password."""
+    ended = [new.principal_id for old, new in changed if old is not None and new.password_hash != old.password_hash]
+    if ended:
+        await delete_invitations(connection, organization_id, principal_ids=ended)
+
+
+def _new_user(email: str) -> Principal:
+    return Principal(principal_id=uuid7(), kind="user", name=email.partition("@")[0], email=email)
+
+
+def _merge(base: Principal, user: UserUpsert, *, password_hash: str | None) -> Principal:
+    return replace(
+        base,
+        name=base.name if user.name is None else user.name,
+        is_admin=base.is_admin if user.is_admin is None else user.is_admin,
+        active=base.active if user.active is None else user.active,
+        password_hash=password_hash or base.password_hash,
+    )
+
+
+def _change(before: Principal | None, after: Principal) -> Change:
+    details = {"isAdmin": after.is_admin, "active": after.active}
+    if before is not None and before.password_hash != after.password_hash:
+        details["passwordChanged"] = True
+    action = "user.create" if before is None else "user.update"
+    return Change(action=action, target_type="user", target_id=after.principal_id, details=details)
+
+
+def to_user(row: Principal) -> User:
+    """Convert a user's row to the user of an answer."""
+    return User(id=row.principal_id, email=row.email or "", name=row.name, is_admin=row.is_admin, active=row.active)
+
+
+def _second_factor(row: listing.SecondFactor) -> SecondFactor:
+    return SecondFactor(
+        kind=row.kind.upper(),
+        name=row.name,
+        synced=row.synced,
+        created_at=row.created_at,
+        last_used_at=row.last_used_at,
+    )
+
+
+def _listed_user(row: listing.ListedUser, factors: list[SecondFactor]) -> ListedUser:
+    return ListedUser(
+        id=row.principal_id,
+        email=row.email,
+        name=row.name,
+        is_admin=row.is_admin,
+        active=row.active,
+        group_count=row.group_count,
+        has_password=row.has_password,
+        has_second_factor=bool(factors),
+        second_factors=factors,
+        last_signed_in_at=row.last_signed_in_at,
+        invited_until=row.invited_until,
+    )
+
+
+def _refuse_duplicates(emails: Sequence[str]) -> None:
+    first: dict[str, int] = {}
+    again = [
+        FieldError(f"users.{place}.email", f"the same address as users.{first[email]}")
+        for place, email in enumerate(emails)
+        if first.setdefault(email, place) != place
+    ]
+    if again:
+        raise BadRequest("An address is given twice. Send each user once.", code="duplicate_user", details=again)
+
+
+def _refuse_service_accounts(found: Collection[Principal], *, emails: Sequence[str]) -> None:
+    taken = {row.email for row in found if row.kind != "user"}
+    details = [
+        FieldError(f"users.{place}.email", "a service account's address")
+        for place, email in enumerate(emails)
+        if email in taken
+    ]
+    if details:
+        raise Conflict("An address belongs to a service account. Choose another.", code="email_taken", details=details)

@@ -1,0 +1,156 @@
+"""SCIM's endpoints, and admin/scimTokens: an extension, for admins only.
+
+The library that knows the protocol is loaded by the first request.
+"""
+
+import asyncio
+import json
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import parse_qsl
+
+from anyio import to_thread
+from fastapi import APIRouter, Request, Response
+
+from carrel.wire import scim_tokens as wire
+from service.domains.people.scim import tokens
+from service.domains.people.scim.tokens import PATH, ScimCaller
+from service.platform.bodies import read_at_most
+from service.platform.errors import (
+    DATABASE_ERRORS,
+    BadRequest,
+    ServiceError,
+    TooLarge,
+    Unauthenticated,
+    answer_for_database,
+)
+from service.platform.logs import logger
+from service.runtime import Runtime
+from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep, SnapshotDep
+from service.web.routing import Router, decode
+
+if TYPE_CHECKING:
+    from scim2_server.requests import ScimRequest
+    from scim2_server.responses import ScimResponse
+
+router = Router()
+scim_router = APIRouter(include_in_schema=False)
+MEDIA_TYPE = "application/scim+json"
+MOST_OPERATIONS = 1000
+LONGEST_FILTER = 10_000
+METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
+
+
+@router.operation(wire.ADMIN_SCIM_TOKENS_CREATE)
+async def create_token(
+    request: wire.AdminScimTokensCreateRequest, connection: ConnectionDep, caller: CallerDep, runtime: RuntimeDep
+) -> wire.AdminScimTokensCreateResponse:
+    """Make a token for an identity provider; its value is shown this once."""
+    return await tokens.create_token(connection, caller, request=request, settings=runtime.settings)
+
+
+@router.operation(wire.ADMIN_SCIM_TOKENS_LIST)
+async def list_tokens(
+    request: wire.AdminScimTokensListRequest, connection: SnapshotDep, caller: CallerDep, runtime: RuntimeDep
+) -> wire.AdminScimTokensListResponse:
+    """List provisioning tokens, without their values, and the address of SCIM."""
+    return await tokens.list_tokens(connection, caller, request=request, settings=runtime.settings)
+
+
+@router.operation(wire.ADMIN_SCIM_TOKENS_REVOKE)
+async def revoke_token(
+    request: wire.AdminScimTokensRevokeRequest, connection: ConnectionDep, caller: CallerDep
+) -> wire.AdminScimTokensRevokeResponse:
+    """Stop a provisioning token at once."""
+    token = await tokens.revoke_token(connection, caller, token_id=request.token_id)
+    return wire.AdminScimTokensRevokeResponse(**dict(token))
+
+
+@scim_router.api_route(PATH, methods=METHODS)
+@scim_router.api_route(f"{PATH}/{{path:path}}", methods=METHODS)
+async def scim(request: Request, runtime: RuntimeDep, path: str = "") -> Response:
+    """Answer an identity provider (RFC 7644); whatever goes wrong, too, in SCIM's form."""
+    serving = await asyncio.to_thread(import_module, "service.domains.people.scim.serving")
+    try:
+        caller = await _authenticate(request, runtime)
+        await runtime.rate_limits.count_request(caller.token_id)
+        asked = await _read(request, runtime, path)
+        return _to_response(await _answer(runtime, caller, asked))
+    except serving.Refused as refused:
+        return _to_response(refused.answer)
+    except ServiceError as error:
+        return _to_response(serving.refusal_of(error))
+    except DATABASE_ERRORS as error:
+        return _to_response(serving.refusal_of(answer_for_database(request, error)))
+
+
+async def _authenticate(request: Request, runtime: Runtime) -> ScimCaller:
+    try:
+        async with runtime.database.transaction(None) as connection:
+            return await tokens.authenticate(connection, request.headers.get("authorization"))
+    except Unauthenticated:
+        await runtime.rate_limits.count_failure(request.client.host if request.client else None)
+        raise
+
+
+async def _read(request: Request, runtime: Runtime, path: str) -> "ScimRequest":
+    from scim2_server.requests import ScimRequest  # noqa: PLC0415 - see above
+
+    limit = runtime.settings.max_json_bytes
+    body = await read_at_most(request.stream(), most_bytes=limit)
+    if body is None:
+        raise TooLarge(f"The body is larger than {limit} bytes. Send fewer members at a time.")
+    if body:
+        _refuse_long(await to_thread.run_sync(decode, body))
+    try:
+        query = dict(parse_qsl(request.scope["query_string"].decode(), keep_blank_values=True, max_num_fields=100))
+    except ValueError as exc:
+        raise BadRequest("The address has too many parameters, or they are not UTF-8.") from exc
+    return ScimRequest(
+        method=request.method,
+        base_url=tokens.base_url(runtime.settings),
+        path=f"/{path}",
+        query=query,
+        headers=request.headers.items(),
+        body=body,
+    )
+
+
+def _refuse_long(decoded: Any) -> None:
+    """Refuse what would keep the library busy for long: a PATCH of too many operations, and too long a filter."""
+    given = cast("dict[str, Any]", decoded) if isinstance(decoded, dict) else {}
+    members = {name.lower(): value for name, value in given.items()}
+    operations, text = members.get("operations"), members.get("filter")
+    if isinstance(operations, list) and len(cast("list[Any]", operations)) > MOST_OPERATIONS:
+        raise TooLarge(f"There are more than {MOST_OPERATIONS} operations. Send fewer, of more members each.")
+    if isinstance(text, str) and len(text) > LONGEST_FILTER:
+        raise TooLarge(f"The filter has more than {LONGEST_FILTER} characters. Ask in smaller ones.")
+
+
+async def _answer(runtime: Runtime, caller: ScimCaller, asked: "ScimRequest") -> "ScimResponse":
+    """Answer in one transaction, which is rolled back when the answer is a refusal."""
+    from service.domains.people.scim.serving import answer  # noqa: PLC0415 - see above
+    from service.domains.people.scim.storage import Storage  # noqa: PLC0415 - likewise
+
+    organization_id = caller.organization_id
+    reads = asked.method == "GET" or asked.path.endswith("/.search")
+    options: dict[str, Any] = {"isolation": "REPEATABLE READ", "read_only": True} if reads else {}
+    try:
+        async with runtime.database.transaction(organization_id, **options) as connection:
+            return await to_thread.run_sync(answer, Storage(connection, caller, writes=not reads), asked)
+    except ServiceError as error:
+        await _record_refusal(runtime, caller, asked, error)
+        raise
+
+
+async def _record_refusal(runtime: Runtime, caller: ScimCaller, asked: "ScimRequest", error: ServiceError) -> None:
+    """Write down that a rule of Carrel's kept an identity provider from a change."""
+    logger.warning("provisioning_refused", code=error.code, method=asked.method)
+    async with runtime.database.transaction(caller.organization_id) as connection:
+        await tokens.record_refusal(connection, caller, code=error.code, method=asked.method, path=asked.path)
+
+
+def _to_response(answer: "ScimResponse") -> Response:
+    content = b"" if answer.body is None else json.dumps(answer.body, ensure_ascii=False).encode()
+    headers = {**answer.headers, "Content-Type": MEDIA_TYPE}
+    return Response(content, status_code=int(answer.status), headers=headers)

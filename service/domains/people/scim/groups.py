@@ -1,0 +1,133 @@
+"""Groups as an identity provider keeps them: name, external id, and the people and groups directly in them.
+
+Service accounts stay in the groups they are in: no provider knows them.
+"""
+
+from collections.abc import Collection
+from typing import Any
+from uuid import UUID
+
+from scim2_models import InvalidValueException, UniquenessException
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.audit.service import Change
+from service.domains.people.directory.removal import queries as removal
+from service.domains.people.scim import queries
+from service.domains.people.scim.models import Group, refuse_long
+from service.domains.people.scim.queries import StoredGroup
+from service.domains.people.scim.tokens import ScimCaller, record_changes
+from service.identity import queries as identity
+from service.identity.memberships import queries as direct
+from service.identity.memberships.queries import Membership
+from service.identity.queries import Principal
+from service.platform.identifiers import uuid7
+
+MOST_NAMED = 20
+
+
+async def create_group(connection: AsyncConnection, caller: ScimCaller, given: Group) -> UUID:
+    """Create a group with its members, and return its id. The caller has locked the organization.
+
+    Raises UniquenessException for a taken external id, or without one for a taken name; InvalidValueException.
+    """
+    refuse_long(given)
+    await _refuse_taken(connection, caller, given, group_id=None)
+    group_id = uuid7()
+    await _put(connection, caller, given, group_id=group_id, action="group.create")
+    await change_members(connection, caller, group_id=group_id, added=members_of(given))
+    return group_id
+
+
+async def change_group(connection: AsyncConnection, caller: ScimCaller, before: StoredGroup, given: Group) -> None:
+    """Make a group what the provider says, its members too. The caller has locked the organization.
+
+    Raises UniquenessException, and InvalidValueException.
+    """
+    refuse_long(given)
+    if (before.name, before.external_id) != (given.display_name, given.external_id):
+        if before.external_id != given.external_id:
+            await _refuse_taken(connection, caller, given, group_id=before.principal_id)
+        await _put(connection, caller, given, group_id=before.principal_id, action="group.update")
+    members = members_of(given)
+    await change_members(connection, caller, group_id=before.principal_id, added=members, kept=members)
+
+
+async def delete_group(connection: AsyncConnection, caller: ScimCaller, group: StoredGroup) -> None:
+    """Delete a group with its memberships and what is granted to it. The caller has locked the organization."""
+    organization_id, group_id = caller.organization_id, group.principal_id
+    members = await removal.list_member_ids(connection, organization_id, group_id=group_id)
+    around = await direct.leave_groups(connection, organization_id, member_id=group_id)
+    details = {
+        "name": group.name,
+        "externalId": group.external_id,
+        "removed": [str(one) for one in members],
+        "resourceCount": await removal.count_granted(connection, organization_id, group_id=group_id),
+    }
+    changes = [Change("group.members", "group", one, {"removed": [str(group_id)]}) for one in sorted(around)]
+    # Recorded with the name that it has until now.
+    await record_changes(connection, caller, changes=[*changes, Change("group.delete", "group", group_id, details)])
+    await removal.delete_group(connection, organization_id, group_id=group_id)
+
+
+async def change_members(
+    connection: AsyncConnection,
+    caller: ScimCaller,
+    *,
+    group_id: UUID,
+    added: Collection[UUID] = (),
+    removed: Collection[UUID] = (),
+    kept: Collection[UUID] | None = None,
+) -> None:
+    """Add members to a group and remove others, in few statements however many; those not in `kept` go, if it is given.
+
+    Who is in it already, or isn't, is passed over. Raises InvalidValueException for ids to add that nobody has.
+    """
+    organization_id = caller.organization_id
+    kinds = await queries.find_kinds(connection, organization_id, principal_ids=added)
+    if unknown := sorted(str(one) for one in set(added) - kinds.keys()):
+        named = ", ".join(unknown[:MOST_NAMED])
+        raise InvalidValueException(detail=f"{len(unknown)} members are unknown here. Create them first: {named}")
+    memberships = [Membership(group_id, one, kind == "group") for one, kind in kinds.items()]
+    came = await direct.add_members(connection, organization_id, memberships=memberships)
+    gone: list[UUID] = []
+    if removed:
+        gone += await queries.remove_members(connection, organization_id, group_id=group_id, member_ids=removed)
+    if kept is not None:
+        gone += await queries.remove_others(connection, organization_id, group_id=group_id, kept=kept)
+    details: dict[str, Any] = {
+        "added": sorted(str(member_id) for _, member_id in came),
+        "removed": sorted(map(str, gone)),
+    }
+    if came or gone:
+        changed = {name: ids for name, ids in details.items() if ids}
+        await record_changes(connection, caller, changes=[Change("group.members", "group", group_id, changed)])
+
+
+def members_of(given: Group) -> set[UUID]:
+    """Return the ids of the members of a group as it is given."""
+    return {to_id(member.value) for member in given.members or ()}
+
+
+def to_id(value: str | None) -> UUID:
+    """Return a member's id. InvalidValueException for a value that is none."""
+    try:
+        return UUID(value or "")
+    except ValueError:
+        raise InvalidValueException(detail="The value of a member is the id of a User or a Group here.") from None
+
+
+async def _put(connection: AsyncConnection, caller: ScimCaller, given: Group, *, group_id: UUID, action: str) -> None:
+    row = Principal(group_id, "group", given.display_name or "", external_id=given.external_id)
+    await identity.put_principals(connection, caller.organization_id, rows=[row])
+    await record_changes(connection, caller, changes=[Change(action, "group", group_id)])
+
+
+async def _refuse_taken(
+    connection: AsyncConnection, caller: ScimCaller, given: Group, *, group_id: UUID | None
+) -> None:
+    found = await queries.find_groups_by(
+        connection, caller.organization_id, name=given.display_name or "", external_id=given.external_id
+    )
+    if set(found) - {group_id}:
+        message = "A group with this externalId, or of this name without one, is there. Find it by a filter."
+        raise UniquenessException(detail=message)

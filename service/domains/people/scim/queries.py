@@ -1,0 +1,268 @@
+"""SQL of provisioning: people and groups as an identity provider sees them, found by its filters.
+
+People whom the provider has deleted, and service accounts, are not there for it.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, Select, Text, and_, cast, delete, exists, func, literal, or_, select, update
+from sqlalchemy.dialects.postgresql import aggregate_order_by
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.domains.people.scim.filters import Attributes, Condition, Match
+from service.platform.sql import columns_of, find_row, find_rows, in_array
+from service.schema.identity import group_members, principals
+
+
+@dataclass(frozen=True, slots=True)
+class StoredUser:
+    """A person, with what decides whether the provider sees them."""
+
+    principal_id: UUID
+    name: str
+    email: str
+    external_id: str | None
+    active: bool
+    is_admin: bool
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class StoredGroup:
+    """A group; `member_mark` changes with its members."""
+
+    principal_id: UUID
+    name: str
+    external_id: str | None
+    created_at: datetime
+    member_mark: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMember:
+    """A person or group directly in a group."""
+
+    group_id: UUID
+    principal_id: UUID
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A search as a filter, an order and a page ask for it; `descending` turns the order around."""
+
+    condition: Condition | None
+    sort_by: str | None
+    descending: bool
+    offset: int
+    limit: int
+
+
+_IS_SEEN = or_(principals.c.active, principals.c.released_at.is_(None))
+_USER = columns_of(principals, StoredUser)
+
+_COMMON: Mapping[str, ColumnElement[Any]] = {
+    "id": principals.c.principal_id,
+    "displayname": cast(func.lower(principals.c.name), Text),
+    "externalid": principals.c.external_id,
+    "meta.created": principals.c.created_at,
+}
+# What a filter may ask of people, and an order go by; addresses are kept in lower case.
+USER_ATTRIBUTES = Attributes({**_COMMON, "username": principals.c.email, "active": principals.c.active})
+
+
+async def find_user(connection: AsyncConnection, organization_id: UUID, *, user_id: UUID) -> StoredUser | None:
+    """Find a person by their id."""
+    return await find_row(connection, _users(organization_id).where(principals.c.principal_id == user_id), StoredUser)
+
+
+async def find_user_by(
+    connection: AsyncConnection, organization_id: UUID, *, email: str, external_id: str | None
+) -> list[StoredUser]:
+    """Find the people who have this address (lower case) or this external id."""
+    taken = principals.c.email == email
+    if external_id is not None:
+        taken = or_(taken, principals.c.external_id == external_id)
+    return await find_rows(connection, _users(organization_id).where(taken), StoredUser)
+
+
+async def search_users(
+    connection: AsyncConnection, organization_id: UUID, *, search: Search
+) -> tuple[int, list[StoredUser]]:
+    """Count the people that a search finds, and return its page of them."""
+    statement = _narrow(_users(organization_id), search, USER_ATTRIBUTES)
+    total, page = await _page(connection, statement, search)
+    return total, await find_rows(connection, page, StoredUser)
+
+
+async def change_user(
+    connection: AsyncConnection, organization_id: UUID, *, user_id: UUID, values: Mapping[str, object]
+) -> None:
+    """Change a person's row."""
+    statement = update(principals).where(
+        principals.c.organization_id == organization_id,
+        principals.c.kind == "user",
+        principals.c.principal_id == user_id,
+    )
+    await connection.execute(statement.values(values))
+
+
+async def release_user(connection: AsyncConnection, organization_id: UUID, *, user_id: UUID) -> None:
+    """Deactivate a person, who is no admin any more and has no password, and take them out of the provider's sight."""
+    values = {
+        "active": False,
+        "is_admin": False,
+        "password_hash": None,
+        "external_id": None,
+        "released_at": func.now(),
+    }
+    await change_user(connection, organization_id, user_id=user_id, values=values)
+
+
+async def find_group(connection: AsyncConnection, organization_id: UUID, *, group_id: UUID) -> StoredGroup | None:
+    """Find a group by its id."""
+    statement = _groups(organization_id).where(principals.c.principal_id == group_id)
+    return await find_row(connection, statement, StoredGroup)
+
+
+async def find_groups_by(
+    connection: AsyncConnection, organization_id: UUID, *, name: str, external_id: str | None
+) -> list[UUID]:
+    """Find the groups that have this external id; those of this name and without an external id, if it is None."""
+    same = (
+        and_(principals.c.name == name, principals.c.external_id.is_(None))
+        if external_id is None
+        else principals.c.external_id == external_id
+    )
+    statement = select(principals.c.principal_id).where(
+        principals.c.organization_id == organization_id, principals.c.kind == "group", same
+    )
+    return list((await connection.execute(statement)).scalars())
+
+
+async def search_groups(
+    connection: AsyncConnection, organization_id: UUID, *, search: Search
+) -> tuple[int, list[StoredGroup]]:
+    """Count the groups that a search finds, and return its page of them."""
+    statement = _narrow(_groups(organization_id), search, _group_attributes(organization_id))
+    total, page = await _page(connection, statement, search)
+    return total, await find_rows(connection, page, StoredGroup)
+
+
+async def list_members(
+    connection: AsyncConnection, organization_id: UUID, *, group_ids: Collection[UUID]
+) -> list[StoredMember]:
+    """List the people and groups directly in groups, in the order of their ids."""
+    statement = (
+        select(*columns_of(principals, StoredMember, group_members.c.group_id))
+        .join(group_members, group_members.c.member_id == principals.c.principal_id)
+        .where(
+            group_members.c.organization_id == organization_id,
+            in_array(group_members.c.group_id, group_ids),
+            _is_member_kind(),
+            _IS_SEEN,
+        )
+        .order_by(group_members.c.group_id, group_members.c.member_id)
+    )
+    return await find_rows(connection, statement, StoredMember)
+
+
+async def find_kinds(
+    connection: AsyncConnection, organization_id: UUID, *, principal_ids: Collection[UUID]
+) -> dict[UUID, str]:
+    """Find which of these ids are people's or groups', and of which kind."""
+    statement = select(principals.c.principal_id, principals.c.kind).where(
+        principals.c.organization_id == organization_id,
+        in_array(principals.c.principal_id, principal_ids),
+        _is_member_kind(),
+        _IS_SEEN,
+    )
+    return {row.principal_id: row.kind for row in await connection.execute(statement)}
+
+
+async def remove_members(
+    connection: AsyncConnection, organization_id: UUID, *, group_id: UUID, member_ids: Collection[UUID]
+) -> list[UUID]:
+    """Remove these people and groups from a group; return who was removed."""
+    return await _remove(connection, organization_id, group_id, in_array(group_members.c.member_id, member_ids))
+
+
+async def remove_others(
+    connection: AsyncConnection, organization_id: UUID, *, group_id: UUID, kept: Collection[UUID]
+) -> list[UUID]:
+    """Remove the people and groups from a group whose ids are not `kept`; return who was removed."""
+    return await _remove(connection, organization_id, group_id, ~in_array(group_members.c.member_id, kept))
+
+
+async def _remove(
+    connection: AsyncConnection, organization_id: UUID, group_id: UUID, which: ColumnElement[bool]
+) -> list[UUID]:
+    others = select(principals.c.principal_id).where(
+        principals.c.organization_id == organization_id,
+        principals.c.principal_id == group_members.c.member_id,
+        _is_member_kind(),
+    )
+    statement = (
+        delete(group_members)
+        .where(
+            group_members.c.organization_id == organization_id,
+            group_members.c.group_id == group_id,
+            which,
+            exists(others),
+        )
+        .returning(group_members.c.member_id)
+    )
+    return list((await connection.execute(statement)).scalars())
+
+
+def _users(organization_id: UUID) -> Select[Any]:
+    return select(*_USER).where(principals.c.organization_id == organization_id, principals.c.kind == "user", _IS_SEEN)
+
+
+def _groups(organization_id: UUID) -> Select[Any]:
+    member = cast(group_members.c.member_id, Text)
+    members = func.string_agg(member, aggregate_order_by(literal(","), group_members.c.member_id))
+    mark = select(func.md5(func.coalesce(members, ""))).where(
+        group_members.c.organization_id == organization_id, group_members.c.group_id == principals.c.principal_id
+    )
+    columns = columns_of(principals, StoredGroup, mark.scalar_subquery().label("member_mark"))
+    return select(*columns).where(principals.c.organization_id == organization_id, principals.c.kind == "group")
+
+
+def _group_attributes(organization_id: UUID) -> Attributes:
+    has_member = partial(_has_member, organization_id)
+    return Attributes(_COMMON, many={"members": has_member, "members.value": has_member})
+
+
+def _has_member(organization_id: UUID, matches: Match) -> ColumnElement[bool]:
+    member = select(group_members.c.member_id).where(
+        group_members.c.organization_id == organization_id,
+        group_members.c.group_id == principals.c.principal_id,
+        matches(group_members.c.member_id),
+    )
+    return exists(member)
+
+
+def _narrow(statement: Select[Any], search: Search, attributes: Attributes) -> Select[Any]:
+    if search.condition is not None:
+        statement = statement.where(search.condition(attributes))
+    order: Sequence[ColumnElement[Any]] = (principals.c.principal_id,)
+    if search.sort_by is not None:
+        by = attributes.column(search.sort_by)
+        order = (by.desc().nulls_last() if search.descending else by.asc().nulls_last(), *order)
+    return statement.order_by(*order)
+
+
+async def _page(connection: AsyncConnection, statement: Select[Any], search: Search) -> tuple[int, Select[Any]]:
+    counted = statement.with_only_columns(func.count(), maintain_column_froms=True).order_by(None)
+    total = (await connection.execute(counted)).scalar_one()
+    return total, statement.offset(search.offset).limit(search.limit)
+
+
+def _is_member_kind() -> ColumnElement[bool]:
+    return principals.c.kind.in_(["user", "group"])

@@ -1,0 +1,156 @@
+"""Answering a SCIM request by the library, which knows the protocol, over Carrel's people and groups."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, cast
+from uuid import UUID
+
+from scim2_models import PatchOp, Resource, ResourceType, SCIMException
+from scim2_models.path import AttrPath, CompareOperator, Comparison, ValuePath
+from scim2_server.conditions import Conditions
+from scim2_server.handler import ScimHandler
+from scim2_server.requests import ScimRequest
+from scim2_server.responses import ScimResponse
+from scim2_server.service import ScimService
+
+from service.domains.people.scim.groups import to_id
+from service.domains.people.scim.models import describe_provider
+from service.domains.people.scim.storage import Storage
+from service.platform.errors import BadRequest, ServiceError
+
+# So many operations may go through all members of a group, one after the other.
+MOST_COMPLEX = 10
+# What SCIM has words of its own for (RFC 7644, section 3.12).
+_TYPES = {"last_admin": "mutability", "invalid_request": "invalidSyntax"}
+
+
+class Refused(Exception):  # noqa: N818 - it carries an answer
+    """An answer that refuses, so that the transaction it was made in is rolled back."""
+
+    def __init__(self, answer: ScimResponse) -> None:
+        super().__init__()
+        self.answer = answer
+
+
+class Handler(ScimHandler):
+    """The library's handler, but that members who come into a group or leave it are changed in bulk.
+
+    The library would compare each of them with all others of the group. `shows_members` is whether the answer to a
+    PATCH may have the group's members.
+    """
+
+    def __init__(self, service: ScimService, storage: Storage, *, shows_members: bool) -> None:
+        super().__init__(service, storage)
+        self._groups = storage
+        self._shows_members = shows_members
+
+    def patch_resource(
+        self, resource_type: ResourceType, resource_id: str, patch_op: "PatchOp[Any]", conditions: Conditions
+    ) -> Resource[Any]:
+        """Apply a PATCH. Raises BadRequest for too many operations on members that can't be done in bulk."""
+        changes = _split(patch_op) if resource_type.name == "Group" else None
+        if changes is None:
+            return super().patch_resource(resource_type, resource_id, patch_op, conditions)
+        self.service.check_preconditions(self._groups.get_bare_group(resource_id), "PATCH", conditions)
+        if changes.others:
+            others = patch_op.model_copy(update={"operations": changes.others})
+            super().patch_resource(resource_type, resource_id, others, Conditions())
+        self._groups.change_members(resource_id, added=changes.added, removed=changes.removed)
+        if self._shows_members:
+            return self._groups.get(resource_type, resource_id)
+        return self._groups.get_bare_group(resource_id)
+
+
+def answer(storage: Storage, request: ScimRequest) -> ScimResponse:
+    """Answer a request; to be called in a thread. Raises Refused for what is refused."""
+    try:
+        return Handler(_service(), storage, shows_members=bool(request.query)).handle(request)
+    except SCIMException as error:
+        raise Refused(_service().error_response(error)) from error
+
+
+def refusal_of(error: ServiceError) -> ScimResponse:
+    """Return an error of the service in SCIM's form."""
+    body: dict[str, Any] = {
+        "schemas": ["urn:ietf:params:scim:api:messages:2.0:Error"],
+        "status": str(error.status),
+        "detail": error.message,
+    }
+    if error.code in _TYPES:
+        body["scimType"] = _TYPES[error.code]
+    return ScimResponse(status=cast("Any", error.status), body=body, headers=error.headers)
+
+
+@cache
+def _service() -> ScimService:
+    return ScimService(describe_provider())
+
+
+@dataclass
+class _Changes:
+    """What a PATCH does to a group: who comes, who goes, and the operations that leave the members alone."""
+
+    added: set[UUID] = field(default_factory=set[UUID])
+    removed: set[UUID] = field(default_factory=set[UUID])
+    others: list[Any] = field(default_factory=list[Any])
+
+
+def _split(patch: "PatchOp[Any]") -> _Changes | None:
+    """Return what a PATCH does to a group; None if it changes members otherwise than by their ids.
+
+    Raises BadRequest if it does so with too many operations: each of them goes through all members.
+    """
+    changes, operations = _Changes(), patch.operations or ()
+    for operation in operations:
+        if not _is_about_members(operation):
+            changes.others.append(operation)
+            continue
+        values = _changed_members(operation)
+        if not values:
+            if len(operations) > MOST_COMPLEX:
+                raise BadRequest(
+                    f"More than {MOST_COMPLEX} operations add and remove members by their ids alone. Send fewer."
+                )
+            return None
+        ids = {to_id(value) for value in values}
+        is_added = operation.op == operation.Op.add
+        coming, going = (changes.added, changes.removed) if is_added else (changes.removed, changes.added)
+        coming |= ids
+        going -= ids
+    return changes
+
+
+def _is_about_members(operation: Any) -> bool:
+    if operation.path is None:
+        names = cast("dict[str, Any]", operation.value) if isinstance(operation.value, dict) else {"members": None}
+        return any("members" in name.lower() for name in names)
+    node = operation.path.ast
+    attribute = node.attr_path if isinstance(node, ValuePath) else node
+    return not isinstance(attribute, AttrPath) or attribute.attr.lower() == "members"
+
+
+def _changed_members(operation: Any) -> Sequence[str] | None:
+    """Return the ids of the members that an operation adds or removes by their ids; None if it does something else."""
+    node = None if operation.path is None else operation.path.ast
+    if operation.op == operation.Op.replace_:
+        return None
+    if isinstance(node, AttrPath) and node.sub_attr is None:
+        return _values(operation.value)
+    if isinstance(node, ValuePath) and operation.op == operation.Op.remove and operation.value is None:
+        return _pick_member(node)
+    return None
+
+
+def _values(given: Any) -> Sequence[str] | None:
+    members = cast("list[Any]", given if isinstance(given, list) else [given])
+    values = [cast("dict[str, Any]", one).get("value") for one in members if isinstance(one, dict)]
+    return [str(value) for value in values] if values and len(values) == len(members) and all(values) else None
+
+
+def _pick_member(node: ValuePath) -> Sequence[str] | None:
+    wanted = node.val_filter
+    if node.sub_attr is not None or not isinstance(wanted, Comparison):
+        return None
+    is_id = wanted.op is CompareOperator.eq and wanted.attr_path == AttrPath("value")
+    return [str(wanted.value)] if is_id else None

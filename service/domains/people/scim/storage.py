@@ -1,0 +1,268 @@
+"""Where the SCIM library finds people and groups, and changes them: for one request, in one transaction.
+
+The library works in a thread, where a group of thousands holds up no other request; each question here is asked on the
+event loop. A request that writes locks the organization before it asks anything, so that what it reads stays so.
+"""
+
+import hashlib
+import json
+from collections.abc import Awaitable, Callable
+from itertools import accumulate
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from uuid import UUID
+
+from anyio import from_thread
+from scim2_models import (
+    Meta,
+    NotFoundException,
+    PreconditionFailedException,
+    Reference,
+    Resource,
+    ResourceType,
+    ResponseParameters,
+    SearchRequest,
+)
+from scim2_models.path import FilterNode
+from scim2_server.storage import ScimStorage, SearchPage
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.domains.people.scim import groups, queries, users
+from service.domains.people.scim.filters import to_condition
+from service.domains.people.scim.models import MOST_MEMBERS, MOST_RESULTS, Group, Member, User
+from service.domains.people.scim.queries import Search, StoredGroup, StoredMember, StoredUser
+from service.domains.people.scim.tokens import ScimCaller
+from service.identity.memberships import queries as direct
+from service.identity.queries import lock_organization
+
+KINDS = {"user": "User", "group": "Group"}
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
+
+
+class Storage(ScimStorage):
+    """The people and groups of the organization of one token."""
+
+    def __init__(self, connection: AsyncConnection, caller: ScimCaller, *, writes: bool) -> None:
+        self._connection = connection
+        self._caller = caller
+        self._is_to_lock = writes
+
+    def get(
+        self,
+        resource_type: ResourceType,
+        resource_id: str,
+        *,
+        response_parameters: ResponseParameters[Any] | None = None,
+    ) -> Resource[Any]:
+        """Return a person or a group; a group without its members, if the answer leaves them out."""
+        if resource_type.name == "User":
+            return _to_user(self._user(resource_id))
+        group = self._group(resource_id)
+        return self._with_members([group], response_parameters)[0]
+
+    def search(
+        self, resource_types: list[ResourceType], search_request: SearchRequest[Any], *, position: Any = None
+    ) -> SearchPage:
+        """Return a page of what a filter finds, and the number of all; of both kinds, people come first.
+
+        A page of groups with their members ends before there are too many of these, and the next begins there.
+        """
+        del position  # there are no cursors
+        total, found = 0, list[Resource[Any]]()
+        start = search_request.start_index_0 or 0
+        count = MOST_RESULTS if search_request.count is None else search_request.count
+        for kind in sorted(one.name or "" for one in resource_types)[::-1]:
+            search = _to_search(search_request, offset=max(start - total, 0), limit=count - len(found))
+            if kind == "User":
+                number, people = self._ask(queries.search_users, search=search)
+                found += map(_to_user, people)
+            else:
+                number, rows = self._ask(queries.search_groups, search=search)
+                found += self._with_members(self._cut(rows, search_request), search_request)
+            total += number
+        return SearchPage(total, found)
+
+    def create(self, resource_type: ResourceType, resource: Resource[Any]) -> Resource[Any]:
+        """Create a person or a group."""
+        if isinstance(resource, User):
+            created = self._change(users.create_user, resource)
+        else:
+            created = self._change(groups.create_group, cast("Group", resource))
+        return self.get(resource_type, str(created))
+
+    def update(
+        self, resource_type: ResourceType, resource: Resource[Any], *, expected_version: str | None = None
+    ) -> Resource[Any]:
+        """Make a person or a group what is given."""
+        resource_id = resource.id or ""
+        if isinstance(resource, User):
+            user = self._user(resource_id)
+            _require_version(user_version(user), expected_version)
+            self._change(users.change_user, user, resource)
+        else:
+            group = self._group(resource_id)
+            _require_version(group_version(group), expected_version)
+            self._change(groups.change_group, group, cast("Group", resource))
+        return self.get(resource_type, resource_id)
+
+    def delete(self, resource_type: ResourceType, resource_id: str, *, expected_version: str | None = None) -> None:
+        """Delete a group; end all access of a person, who is not shown any more."""
+        if resource_type.name == "User":
+            user = self._user(resource_id)
+            _require_version(user_version(user), expected_version)
+            self._change(users.delete_user, user)
+        else:
+            group = self._group(resource_id)
+            _require_version(group_version(group), expected_version)
+            self._change(groups.delete_group, group)
+
+    def change_members(self, resource_id: str, *, added: set[UUID], removed: set[UUID]) -> None:
+        """Add members to a group and remove others."""
+        if added or removed:
+            group_id = self._group(resource_id).principal_id
+            self._change(groups.change_members, group_id=group_id, added=added, removed=removed)
+
+    def get_bare_group(self, resource_id: str) -> Resource[Any]:
+        """Return a group with its version and without its members, which are not read."""
+        return _to_group(self._group(resource_id), members=None)
+
+    def _user(self, resource_id: str) -> StoredUser:
+        user_id = _parse_id(resource_id)
+        found = None if user_id is None else self._ask(queries.find_user, user_id=user_id)
+        if found is None:
+            raise NotFoundException(detail="There is no such User here.")
+        return found
+
+    def _group(self, resource_id: str) -> StoredGroup:
+        group_id = _parse_id(resource_id)
+        found = None if group_id is None else self._ask(queries.find_group, group_id=group_id)
+        if found is None:
+            raise NotFoundException(detail="There is no such Group here.")
+        return found
+
+    def _with_members(self, rows: list[StoredGroup], parameters: ResponseParameters[Any] | None) -> list[Resource[Any]]:
+        if not _wants_members(parameters):
+            return [_to_group(row, members=None) for row in rows]
+        members: dict[UUID, list[StoredMember]] = {row.principal_id: [] for row in rows}
+        for member in self._ask(queries.list_members, group_ids=list(members)):
+            members[member.group_id].append(member)
+        return [_to_group(row, members=members[row.principal_id]) for row in rows]
+
+    def _cut(self, rows: list[StoredGroup], parameters: ResponseParameters[Any]) -> list[StoredGroup]:
+        """Return as many of the first groups, one at least, as have few enough members together to show these."""
+        if not _wants_members(parameters):
+            return rows
+        counts = self._ask(direct.count_members, group_ids=[row.principal_id for row in rows])
+        totals = accumulate(counts.get(row.principal_id, 0) for row in rows)
+        return [
+            row
+            for place, (row, total) in enumerate(zip(rows, totals, strict=True))
+            if not place or total <= MOST_MEMBERS
+        ]
+
+    def _ask(
+        self,
+        query: Callable[Concatenate[AsyncConnection, UUID, Given], Awaitable[Found]],
+        *args: Given.args,
+        **kwargs: Given.kwargs,
+    ) -> Found:
+        """Run a query on the event loop, and wait for it here."""
+
+        async def run() -> Found:
+            await self._lock()
+            return await query(self._connection, self._caller.organization_id, *args, **kwargs)
+
+        return from_thread.run(run)
+
+    def _change(
+        self,
+        rule: Callable[Concatenate[AsyncConnection, ScimCaller, Given], Awaitable[Found]],
+        *args: Given.args,
+        **kwargs: Given.kwargs,
+    ) -> Found:
+        async def run() -> Found:
+            await self._lock()
+            return await rule(self._connection, self._caller, *args, **kwargs)
+
+        return from_thread.run(run)
+
+    async def _lock(self) -> None:
+        if self._is_to_lock:
+            self._is_to_lock = False
+            await lock_organization(self._connection, self._caller.organization_id)
+
+
+def user_version(user: StoredUser) -> str:
+    """Return the version of a person as the provider sees them."""
+    return _version(user.name, user.email, user.external_id, user.active)
+
+
+def group_version(group: StoredGroup) -> str:
+    """Return the version of a group with its members."""
+    return _version(group.name, group.external_id, group.member_mark)
+
+
+def _version(*parts: object) -> str:
+    return f'W/"{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]}"'
+
+
+def _require_version(version: str, expected: str | None) -> None:
+    if expected not in {None, version}:
+        raise PreconditionFailedException
+
+
+def _to_user(row: StoredUser) -> Resource[Any]:
+    return User(
+        id=str(row.principal_id),
+        external_id=row.external_id,
+        user_name=row.email,
+        # A name that stands for none is none, so that it can be removed.
+        display_name=None if row.name == users.default_name(row.email) else row.name,
+        active=row.active,
+        meta=Meta(resource_type="User", created=row.created_at, version=user_version(row)),
+    )
+
+
+def _to_group(row: StoredGroup, *, members: list[StoredMember] | None) -> Resource[Any]:
+    # Read from the database, so they are not validated again: a group may have many.
+    shown = [
+        Member.model_construct(value=str(one.principal_id), type=KINDS[one.kind], ref=_reference(one))
+        for one in members or ()
+    ]
+    return Group(
+        id=str(row.principal_id),
+        external_id=row.external_id,
+        display_name=row.name,
+        members=shown or None,
+        meta=Meta(resource_type="Group", created=row.created_at, version=group_version(row)),
+    )
+
+
+def _reference(member: StoredMember) -> Reference[Any]:
+    return Reference[Any](f"{KINDS[member.kind]}s/{member.principal_id}")
+
+
+def _to_search(request: SearchRequest[Any], *, offset: int, limit: int) -> Search:
+    node: FilterNode | None = None if request.filter is None else request.filter.ast
+    return Search(
+        condition=None if node is None else to_condition(node),
+        sort_by=None if request.sort_by is None else str(request.sort_by),
+        descending=request.sort_order is SearchRequest.SortOrder.descending,
+        offset=offset,
+        limit=max(limit, 0),
+    )
+
+
+def _wants_members(parameters: ResponseParameters[Any] | None) -> bool:
+    if parameters is None:
+        return True
+    if parameters.attributes:
+        return any("members" in str(one).lower() for one in parameters.attributes)
+    return not any(str(one).lower().endswith("members") for one in parameters.excluded_attributes or ())
+
+
+def _parse_id(resource_id: str) -> UUID | None:
+    try:
+        return UUID(resource_id)
+    except ValueError:
+        return None

@@ -1,0 +1,125 @@
+"""Provisioning tokens, which an admin creates for an identity provider; and who calls with one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.scim_tokens import (
+    ADMIN_SCIM_TOKENS_LIST,
+    AdminScimTokensCreateRequest,
+    AdminScimTokensCreateResponse,
+    AdminScimTokensListRequest,
+    AdminScimTokensListResponse,
+    ScimToken,
+)
+from service.audit.service import Change, record, record_by_credential
+from service.auth.callers import Caller
+from service.domains.people.scim.credentials import queries
+from service.identity.credentials import refuse_past
+from service.platform import secrets
+from service.platform.errors import NotFound, Unauthenticated
+from service.platform.identifiers import uuid7
+from service.platform.settings import Settings
+from service.web.pagination import Cursor
+
+PATH = "/scim/v2"
+
+
+@dataclass(frozen=True, slots=True)
+class ScimCaller:
+    """An identity provider, known by its token: nobody of the organization, and no admin."""
+
+    organization_id: UUID
+    token_id: UUID
+    name: str
+
+
+def base_url(settings: Settings) -> str:
+    """Return the address of SCIM, as an identity provider is given it."""
+    return f"{settings.issuer}{PATH}"
+
+
+async def create_token(
+    connection: AsyncConnection, caller: Caller, *, request: AdminScimTokensCreateRequest, settings: Settings
+) -> AdminScimTokensCreateResponse:
+    """Create a token; for admins. Only this response has its value. Raises BadRequest `expiry_past`."""
+    refuse_past(request.expires_at)
+    secret = secrets.mint(secrets.SCIM_TOKEN)
+    token_id = uuid7()
+    row = {
+        "token_id": token_id,
+        "name": request.name,
+        "hint": secret.hint,
+        "secret_hash": secret.hash,
+        "expires_at": request.expires_at,
+    }
+    await queries.insert_token(connection, caller.organization_id, row=row)
+    await record(connection, caller, action="scimToken.create", target_type="scimToken", target_id=token_id)
+    token = await _get(connection, caller, token_id)
+    value = secret.value.get_secret_value()
+    return AdminScimTokensCreateResponse(**dict(token), token=value, base_url=base_url(settings))
+
+
+async def list_tokens(
+    connection: AsyncConnection, caller: Caller, *, request: AdminScimTokensListRequest, settings: Settings
+) -> AdminScimTokensListResponse:
+    """List a page of the organization's tokens, without their values; for admins."""
+    cursor = Cursor.read(caller, operation=ADMIN_SCIM_TOKENS_LIST.path, request=request)
+    rows = await queries.list_tokens(
+        connection, caller.organization_id, ids=request.ids, after=cursor.after_id, limit=cursor.limit
+    )
+    page = cursor.page(rows, position=lambda row: [str(row.token_id)])
+    return AdminScimTokensListResponse(
+        tokens=list(page.items), base_url=base_url(settings), next_page_token=page.next_page_token
+    )
+
+
+async def revoke_token(connection: AsyncConnection, caller: Caller, *, token_id: UUID) -> ScimToken:
+    """Revoke a token, from the next request on; for admins. Revoking again changes nothing. NotFound if unknown."""
+    stopped = await queries.revoke_token(connection, caller.organization_id, token_id=token_id)
+    token = await _get(connection, caller, token_id)
+    if stopped:
+        await record(connection, caller, action="scimToken.revoke", target_type="scimToken", target_id=token_id)
+    return token
+
+
+async def authenticate(connection: AsyncConnection, authorization: str | None) -> ScimCaller:
+    """Return who calls with this `Authorization` header, whose organization the transaction then is in.
+
+    Raises Unauthenticated for anything but a provisioning token that works.
+    """
+    scheme, _, value = (authorization or "").strip().partition(" ")
+    value = value.strip()
+    if scheme.lower() != "bearer" or not value.startswith(secrets.SCIM_TOKEN):
+        raise Unauthenticated("Send a provisioning token: `Authorization: Bearer svc_sc_…`. An admin creates one.")
+    found = await queries.enter_by_token(connection, secret_hash=secrets.hash_secret(value))
+    if found is None:
+        raise Unauthenticated("There is no such provisioning token. Copy it again, or ask an admin for a new one.")
+    if found.status != "active":
+        raise Unauthenticated(f"This provisioning token is {found.status}. Ask an admin for a new one.")
+    if found.unused_for_a_minute:
+        await queries.touch_token(connection, found.organization_id, token_id=found.token_id)
+    return ScimCaller(found.organization_id, found.token_id, found.name)
+
+
+async def record_changes(connection: AsyncConnection, caller: ScimCaller, *, changes: Sequence[Change]) -> None:
+    """Add an audit entry for each change of an identity provider, which names its token."""
+    token = {"scimTokenId": str(caller.token_id), "scimTokenName": caller.name}
+    named = [Change(one.action, one.target_type, one.target_id, {**one.details, **token}) for one in changes]
+    await record_by_credential(connection, caller.organization_id, credential_id=caller.token_id, changes=named)
+
+
+async def record_refusal(connection: AsyncConnection, caller: ScimCaller, *, code: str, method: str, path: str) -> None:
+    """Add an audit entry for a change that an identity provider asked for and that a rule refused."""
+    target = path.rpartition("/")[2]
+    details = {"code": code, "method": method, "path": path[:200]}
+    await record_changes(connection, caller, changes=[Change("scim.refuse", "scim", target[:100], details)])
+
+
+async def _get(connection: AsyncConnection, caller: Caller, token_id: UUID) -> ScimToken:
+    token = await queries.get_token(connection, caller.organization_id, token_id=token_id)
+    if token is None:
+        raise NotFound("There is no such token in this organization.", code="token_not_found")
+    return token

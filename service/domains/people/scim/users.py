@@ -1,0 +1,148 @@
+"""People as an identity provider keeps them: by address, name, external id, and whether they are active.
+
+No right comes from there: nobody is an admin by it, neither when they come, nor when they come back or get another
+address or external id.
+"""
+
+from dataclasses import asdict, replace
+from typing import Any, cast
+from uuid import UUID
+
+from pydantic import TypeAdapter, ValidationError
+from scim2_models import InvalidValueException, UniquenessException
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.fields import EmailAddress, normal_email
+from service.audit.service import Change
+from service.domains.people.directory.users import require_active_admin
+from service.domains.people.scim import queries
+from service.domains.people.scim.models import User, refuse_long
+from service.domains.people.scim.queries import StoredUser
+from service.domains.people.scim.tokens import ScimCaller, record_changes
+from service.identity import queries as identity
+from service.identity.memberships.queries import leave_groups
+from service.identity.queries import Principal
+from service.identity_server.interface import end_access, end_sign_ins
+from service.platform.identifiers import uuid7
+
+_ADDRESS = TypeAdapter[str](EmailAddress)
+
+
+async def create_user(connection: AsyncConnection, caller: ScimCaller, given: User) -> UUID:
+    """Create a person, or take one back whom the provider had deleted; return their id.
+
+    The caller has locked the organization. Raises UniquenessException for an address or external id that is taken.
+    """
+    refuse_long(given)
+    organization_id, email = caller.organization_id, _address_of(given)
+    found = await identity.find_principals(connection, organization_id, emails=[email], deleted=True)
+    seen = await queries.find_user_by(connection, organization_id, email=email, external_id=given.external_id)
+    before = next(iter(found), None)
+    if seen or (before is not None and before.kind != "user"):
+        raise _taken(email)
+    person = Principal(
+        principal_id=uuid7() if before is None else before.principal_id,
+        kind="user",
+        name=_name_of(given) or default_name(email),
+        email=email,
+        external_id=given.external_id,
+        active=given.active is not False,
+        password_hash=None if before is None else before.password_hash,
+    )
+    await identity.put_principals(connection, organization_id, rows=[person])
+    await queries.change_user(connection, organization_id, user_id=person.principal_id, values={"released_at": None})
+    action = "user.create" if before is None else "user.update"
+    details = {"isAdmin": False, "active": person.active}
+    await record_changes(connection, caller, changes=[Change(action, "user", person.principal_id, details)])
+    return person.principal_id
+
+
+async def change_user(connection: AsyncConnection, caller: ScimCaller, before: StoredUser, given: User) -> None:
+    """Make a person what the provider says; who becomes inactive is signed out everywhere.
+
+    The caller has locked the organization. Raises UniquenessException, and Conflict `last_admin`.
+    """
+    refuse_long(given)
+    organization_id, user_id = caller.organization_id, before.principal_id
+    active = given.active is not False if "active" in given.model_fields_set else before.active
+    email = _address_of(given)
+    # Else who has a token could give an admin's account to somebody else.
+    stays = email == before.email and before.external_id in {None, given.external_id}
+    is_admin = before.is_admin and stays and (before.active or not active)
+    after = replace(
+        before,
+        email=email,
+        name=_name_of(given) or default_name(email),
+        external_id=given.external_id,
+        active=active,
+        is_admin=is_admin,
+    )
+    if after == before:
+        return
+    await _refuse_taken(connection, caller, user_id=user_id, email=email, external_id=given.external_id)
+    if not active:
+        await end_sign_ins(connection, organization_id, principal_ids=[user_id])
+    await queries.change_user(connection, organization_id, user_id=user_id, values=asdict(after))
+    await require_active_admin(connection, organization_id)
+    details = {"isAdmin": is_admin, "active": active}
+    await record_changes(connection, caller, changes=[Change("user.update", "user", user_id, details)])
+
+
+async def delete_user(connection: AsyncConnection, caller: ScimCaller, person: StoredUser) -> None:
+    """End all access of a person for good, and show them to the provider no more. What they own stays theirs.
+
+    The caller has locked the organization. Raises Conflict `last_admin`.
+    """
+    organization_id, user_id = caller.organization_id, person.principal_id
+    keys = (await end_access(connection, organization_id, principal_id=user_id)).api_key_ids
+    await queries.release_user(connection, organization_id, user_id=user_id)
+    await require_active_admin(connection, organization_id)
+    groups = await leave_groups(connection, organization_id, member_id=user_id)
+    details = {"apiKeyCount": len(keys), "groupIds": [str(one) for one in sorted(groups)]}
+    changes = [
+        Change("user.offboard", "user", user_id, details),
+        *(Change("apiKey.revoke", "apiKey", key) for key in keys),
+        *(Change("group.members", "group", one, {"removed": [str(user_id)]}) for one in sorted(groups)),
+    ]
+    await record_changes(connection, caller, changes=changes)
+
+
+def default_name(email: str) -> str:
+    """Return the name of a person who was given none."""
+    return email.partition("@")[0]
+
+
+def _address_of(given: User) -> str:
+    try:
+        return normal_email(_ADDRESS.validate_python(given.user_name))
+    except ValidationError:
+        message = "userName must be an email address: Carrel knows people by it. Map userName to the person's address."
+        raise InvalidValueException(detail=message) from None
+
+
+def _name_of(given: User) -> str | None:
+    """Return the name that is given: the one to display, else the formatted one, else the parts of it."""
+    if given.display_name:
+        return given.display_name
+    name: Any = given.unknown_attributes.get("name")
+    if not isinstance(name, dict):
+        return None
+    given_parts = cast("dict[object, object]", name)
+    parts = {str(key).lower(): str(value).strip() for key, value in given_parts.items() if value}
+    full = parts.get("formatted") or " ".join(filter(None, (parts.get("givenname"), parts.get("familyname"))))
+    return full[:1000] or None
+
+
+async def _refuse_taken(
+    connection: AsyncConnection, caller: ScimCaller, *, user_id: UUID, email: str, external_id: str | None
+) -> None:
+    organization_id = caller.organization_id
+    same = await identity.find_principals(connection, organization_id, emails=[email], deleted=True)
+    seen = await queries.find_user_by(connection, organization_id, email=email, external_id=external_id)
+    if {one.principal_id for one in (*same, *seen)} - {user_id}:
+        raise _taken(email)
+
+
+def _taken(email: str) -> UniquenessException:
+    message = f"{email}, or its externalId, is another account's here. Find it by a filter, and change that one."
+    return UniquenessException(detail=message)

@@ -1,0 +1,228 @@
+"""What a service-account token could do as things are now: asked for a planned one, or for one there is.
+
+It is asked as the real requests ask: of the one table of requirements, and of the one builder of visibility with the
+caller that such a token would be. So a preview can't differ from what the token gets.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.api_keys import CredentialStatus
+from carrel.wire.common import Role
+from carrel.wire.scopes import Scope
+from carrel.wire.service_accounts import (
+    AdminServiceAccountTokensPreviewReachRequest,
+    AdminServiceAccountTokensPreviewReachResponse,
+    ReachedAgent,
+    ReachedCollection,
+    ServiceAccountToken,
+)
+from service.auth.authorization import callable_by
+from service.auth.callers import Caller, load_service_account_caller
+from service.domains.people.service_accounts import queries
+from service.domains.people.service_accounts.accounts import unknown_account
+from service.domains.people.service_accounts.tokens import get_token
+from service.permissions.agents import (
+    AgentWithoutSearch,
+    count_documents_through_agents,
+    list_agents_without_search,
+)
+from service.platform.database import Database
+
+MOST_NAMED = 1000
+MOST_IN_WARNING = 3
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What a caller could do; a part that none of its scopes opens is empty.
+
+    `through_groups`: the documents it could READ only as a member of groups, of which `groups` names some. `fruitless`:
+    the collections it could search without finding anything. `collections` and `agents` are the first `MOST_NAMED`.
+    `through_agents`: the documents whose words agents would give it; `without_search`: some of the agents it could
+    message, but search none of the collections of.
+    """
+
+    documents: int = 0
+    editable_documents: int = 0
+    through_groups: int = 0
+    groups: Sequence[str] = ()
+    collections: Sequence[queries.ReachedCollection] = ()
+    fruitless: int = 0
+    agents: Sequence[queries.ReachedAgent] = ()
+    through_agents: int = 0
+    without_search: Sequence[AgentWithoutSearch] = ()
+
+
+async def preview_reach(
+    database: Database, caller: Caller, *, request: AdminServiceAccountTokensPreviewReachRequest
+) -> AdminServiceAccountTokensPreviewReachResponse:
+    """Return what a planned or existing token could do, read at one moment; for admins.
+
+    It works even while service accounts are disabled. Raises NotFound for an unknown account or token. A token that was
+    revoked or has expired can do nothing.
+    """
+    async with database.transaction(caller.organization_id, isolation="REPEATABLE READ", read_only=True) as connection:
+        token = None
+        if request.token_id is not None:
+            token = await get_token(connection, caller, token_id=request.token_id)
+            if token.status is not CredentialStatus.ACTIVE:
+                return _response(endpoints=[], reach=Reach(), warnings=[_describe_stopped(token)])
+        bearer = await _bearer(connection, caller, of=token or request)
+        reach = await _reach(connection, bearer)
+    return _response(endpoints=callable_by(bearer), reach=reach, warnings=list(_warnings(bearer, reach)))
+
+
+async def _bearer(
+    connection: AsyncConnection,
+    caller: Caller,
+    *,
+    of: AdminServiceAccountTokensPreviewReachRequest | ServiceAccountToken,
+) -> Caller:
+    account_id, scopes = of.service_account_id, of.scopes or ()
+    bearer = account_id and await load_service_account_caller(connection, caller, account_id=account_id, scopes=scopes)
+    if not bearer:
+        raise unknown_account()
+    return bearer
+
+
+async def _reach(connection: AsyncConnection, bearer: Caller) -> Reach:
+    scopes = bearer.scopes or frozenset[str]()
+    reach = Reach()
+    if Scope.CATALOG_READ in scopes:
+        reach = await _readable(connection, bearer)
+    if Scope.CATALOG_WRITE in scopes:
+        editable = await queries.count_documents(connection, bearer, at_least=Role.EDITOR)
+        reach = replace(reach, editable_documents=editable)
+    if scopes & {Scope.CATALOG_READ, Scope.CATALOG_WRITE}:
+        least = Role.VIEWER if Scope.CATALOG_READ in scopes else Role.EDITOR
+        found = await queries.list_reached_collections(connection, bearer, at_least=least, limit=MOST_NAMED)
+        reach = replace(reach, collections=found)
+    if Scope.AGENT_MESSAGE in scopes:
+        reach = await _with_agents(connection, bearer, reach=reach)
+    return reach
+
+
+async def _with_agents(connection: AsyncConnection, bearer: Caller, *, reach: Reach) -> Reach:
+    return replace(
+        reach,
+        agents=await queries.list_reached_agents(connection, bearer, limit=MOST_NAMED),
+        through_agents=await count_documents_through_agents(connection, bearer),
+        without_search=await list_agents_without_search(connection, bearer, limit=MOST_IN_WARNING + 1),
+    )
+
+
+async def _readable(connection: AsyncConnection, bearer: Caller) -> Reach:
+    alone = replace(bearer, principals=(bearer.principal_id,))
+    documents = await queries.count_documents(connection, bearer)
+    through_groups = documents - await queries.count_documents(connection, alone)
+    groups = await queries.list_granted_groups(connection, bearer, limit=MOST_IN_WARNING + 1) if through_groups else ()
+    fruitless = await queries.count_fruitless_collections(connection, bearer)
+    return Reach(documents=documents, through_groups=through_groups, groups=groups, fruitless=fruitless)
+
+
+def _response(
+    *, endpoints: list[str], reach: Reach, warnings: list[str]
+) -> AdminServiceAccountTokensPreviewReachResponse:
+    return AdminServiceAccountTokensPreviewReachResponse(
+        endpoints=endpoints,
+        document_count=reach.documents,
+        editable_document_count=reach.editable_documents,
+        collections=[
+            ReachedCollection(document_collection_id=row.collection_id, collection_name=row.name, role=row.role)
+            for row in reach.collections
+        ],
+        collection_count=_count(reach.collections, lambda row: row.total),
+        agents=[
+            ReachedAgent(agent_id=row.agent_id, agent_name=row.name, api_access_enabled=row.api_access_enabled)
+            for row in reach.agents
+        ],
+        agent_count=_count(reach.agents, lambda row: row.total),
+        agent_document_count=reach.through_agents,
+        warnings=warnings,
+    )
+
+
+def _count(rows: Sequence[Row], count: Callable[[Row], int]) -> int:
+    return count(rows[0]) if rows else 0
+
+
+def _describe_stopped(token: ServiceAccountToken) -> str:
+    how = "was revoked" if token.status is CredentialStatus.REVOKED else "has expired"
+    return f"This token {how}: every request with it is refused (401)."
+
+
+def _warnings(bearer: Caller, reach: Reach) -> Iterator[str]:
+    scopes = bearer.scopes or frozenset[str]()
+    if not bearer.service_accounts_enabled:
+        yield (
+            "Service accounts are not enabled for this organization: until an admin enables them, every request with "
+            "such a token is refused (403)."
+        )
+    if not scopes:
+        yield "Without scopes a token can call nothing."
+    if Scope.CATALOG_READ in scopes:
+        yield from _reading_warnings(reach)
+    if (
+        Scope.CATALOG_WRITE in scopes
+        and not reach.editable_documents
+        and not _count(reach.collections, lambda row: row.editable)
+    ):
+        yield (
+            "There is no document or collection yet that it may change. It can add documents and collections of its "
+            "own; for others it needs the role EDITOR."
+        )
+    if Scope.AGENT_MESSAGE in scopes:
+        yield from _messaging_warnings(reach)
+        if reach.through_agents and Scope.CATALOG_READ not in scopes:
+            yield (
+                f"Replies of agents quote documents ({reach.through_agents} as things are now), though the token lacks "
+                "the scope catalog:read."
+            )
+
+
+def _messaging_warnings(reach: Reach) -> Iterator[str]:
+    deployed, closed = _count(reach.agents, lambda row: row.total), _count(reach.agents, lambda row: row.closed)
+    if not deployed:
+        yield "No agent is deployed to the service account, so there is none that it could message."
+    if closed:
+        yield (
+            f"{closed} of {deployed} agents that are deployed to the service account have their API access off: a "
+            "message to one is refused (403). Turn it on with admin/agents/update."
+        )
+    if reach.without_search:
+        named = _list_names([row.name for row in reach.without_search])
+        yield (
+            f"{reach.without_search[0].total} of {deployed} agents ({named}) it may message, but search none of their "
+            "collections: every question is answered with nothing. Grant the service account the role VIEWER in their "
+            "collections, and in the documents there that it shall read."
+        )
+
+
+def _reading_warnings(reach: Reach) -> Iterator[str]:
+    if not reach.documents:
+        yield (
+            "It can read no document: none is granted to the service account or to a group it is in. What is open to "
+            "everyone in the organization is open to its users only."
+        )
+    elif reach.fruitless:
+        yield (
+            f"In {reach.fruitless} of the collections it would find nothing, because it may read no document in them. "
+            "A role in a collection does not open the documents there."
+        )
+    if reach.through_groups:
+        yield (
+            f"{reach.through_groups} of {reach.documents} documents it reads only as a member of groups "
+            f"({_list_names(reach.groups)}): what these are granted later, it reads too."
+        )
+
+
+def _list_names(names: Sequence[str]) -> str:
+    """Join the first names of a list, and say if there are more."""
+    more = ", …" if len(names) > MOST_IN_WARNING else ""
+    return ", ".join(repr(name) for name in names[:MOST_IN_WARNING]) + more

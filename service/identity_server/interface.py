@@ -1,0 +1,44 @@
+"""All that the rest of the service uses of the identity server; an import contract keeps it so.
+
+The caller of a request is no business of these: `service.auth` reads it from the tokens and sessions in the database.
+"""
+
+from service.identity_server.leaving.service import end_access, end_sign_ins
+from service.identity_server.oauth import (
+    account,
+    account_factors,
+    authorize,
+    confirming,
+    consents,
+    invitation,
+    upstream,
+)
+from service.identity_server.oauth import admin_endpoints as clients
+from service.identity_server.oauth import endpoints as oauth
+from service.identity_server.oauth import purging as token_purging
+from service.identity_server.providers import endpoints as providers
+from service.identity_server.providers import logout
+from service.identity_server.providers.service import confirm_domain
+from service.identity_server.sessions import endpoints as sessions
+from service.identity_server.signin.factors.resetting import reset_for_operator, reset_second_factor
+from service.identity_server.signin.invitations import invite_user
+from service.identity_server.signin.providers.queries import Claim, list_claims
+from service.identity_server.signin.queries import delete_invitations
+
+ADMIN_ENDPOINTS = (sessions, providers, clients)
+PAGES = (oauth, authorize, upstream, logout, consents, account, account_factors, confirming, invitation)
+
+__all__ = [
+    "ADMIN_ENDPOINTS",
+    "PAGES",
+    "Claim",
+    "confirm_domain",
+    "delete_invitations",
+    "end_access",
+    "end_sign_ins",
+    "invite_user",
+    "list_claims",
+    "reset_for_operator",
+    "reset_second_factor",
+    "token_purging",
+]

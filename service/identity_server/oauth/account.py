@@ -1,0 +1,186 @@
+"""GET and POST /account/sign-in: signing in without an application on the way, to see what applications were allowed.
+
+Where there is one organization, it is that one. Where there are several, a person names theirs; whether there is one of
+that name shows in nothing, neither in the answer nor in the time it takes.
+"""
+
+from uuid import UUID
+
+from fastapi import APIRouter, Request, Response
+from pydantic import SecretStr
+
+from service.identity.queries import Organization, list_organizations
+from service.identity_server.oauth.requests import first_of, form_of, query_of
+from service.identity_server.oauth.second_factor import ACTIONS, Step
+from service.identity_server.signin.attempts import Attempt
+from service.identity_server.signin.browsers import Browser
+from service.identity_server.signin.factors.pending import GONE, find_pending
+from service.identity_server.signin.passkeys import PasskeySignIn
+from service.identity_server.signin.passwords import sign_in
+from service.identity_server.signin.providers.queries import any_domain
+from service.identity_server.signin.providers.ways import list_ways, way_of_settings
+from service.identity_server.signin.refusals import Refused
+from service.identity_server.signin.sessions import find_session, find_signed_in
+from service.platform.errors import NotFound
+from service.runtime import Runtime
+from service.web.dependencies import RuntimeDep
+from service.web.pages import page
+from service.web.pages.routing import PageRoute, cookieless, depth_of
+
+PATH = "/account/sign-in"
+PURPOSE = "accountSignIn"
+STALE = "This page was out of date. Please try again."
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+@router.get(PATH)
+async def show_sign_in(request: Request, runtime: RuntimeDep) -> Response:
+    """Ask who it is, unless somebody is signed in."""
+    browser = Browser.of(request, runtime)
+    async with runtime.database.transaction(None) as connection:
+        now = await runtime.clock.now(connection)
+        if await find_session(connection, browser, now=now):
+            return _lead_on(request)
+        pending = await find_pending(connection, browser, now=now)
+    if pending is not None:
+        return await _second_step(request, runtime, browser).show(pending)
+    return await _page(request, runtime, browser)
+
+
+@router.post(PATH)
+async def take_sign_in(request: Request, runtime: RuntimeDep) -> Response:
+    """Sign in, and go on to what was allowed."""
+    form, browser = first_of(await form_of(request)), Browser.of(request, runtime)
+    called, email = form.get("organization"), form.get("email", "")
+    if not browser.known:
+        return cookieless(request, again=_action(request))
+    if form.get("action") in ACTIONS:
+        taken = await _second_step(request, runtime, browser).take(form)
+        return taken or await _show_ended(request, runtime, browser)
+    if not browser.is_own_form(runtime, form.get("csrf", ""), purpose=PURPOSE):
+        return await _page(request, runtime, browser, Refused(STALE, 403))
+    if form.get("action") == "passkeySignIn":
+        return await _take_passkey(request, runtime, browser, form.get("credential", ""))
+    found = await find_organization(runtime, called)
+    attempt = Attempt(
+        organization_id=found or await _any_organization(runtime),
+        # Nobody has such an address, so it is counted and refused like any other that is unknown.
+        email=email if found else f"{email}\n{called}\nunknown",
+        password=SecretStr(form.get("password", "")),
+        address=request.client.host if request.client else "unknown",
+    )
+    outcome = await sign_in(runtime, browser, attempt)
+    if isinstance(outcome, Refused):
+        return await _page(request, runtime, browser, outcome, called=called, email=email)
+    response = _lead_on(request)
+    outcome.keep(response)
+    return response
+
+
+async def _take_passkey(request: Request, runtime: Runtime, browser: Browser, answer: str) -> Response:
+    outcome = await PasskeySignIn(runtime, browser, _action(request)).take(request, answer, organization_id=None)
+    if isinstance(outcome, Refused):
+        return await _page(request, runtime, browser, outcome)
+    response = _lead_on(request)
+    outcome.keep(response)
+    return response
+
+
+async def _show_ended(request: Request, runtime: Runtime, browser: Browser) -> Response:
+    """Lead on a person whom another tab has signed in; else say that the sign-in has ended."""
+    if await find_signed_in(runtime, browser):
+        return _lead_on(request)
+    return await _page(request, runtime, browser, Refused(GONE, 403))
+
+
+def _second_step(request: Request, runtime: Runtime, browser: Browser) -> Step:
+    return Step(request, runtime, browser, action=_action(request), done=_next_address(request))
+
+
+async def find_organization(runtime: Runtime, name: str | None) -> UUID | None:
+    """Find the organization of this name, or the only one there is; None when there is no single match."""
+    organizations = await _organizations(runtime)
+    if len(organizations) > 1:
+        wanted = (name or "").strip().casefold()
+        organizations = [one for one in organizations if one.name.casefold() == wanted]
+    return organizations[0].organization_id if len(organizations) == 1 else None
+
+
+async def _organizations(runtime: Runtime) -> list[Organization]:
+    async with runtime.database.transaction(None, read_only=True) as connection:
+        return await list_organizations(connection)
+
+
+async def _any_organization(runtime: Runtime) -> UUID:
+    organizations = await _organizations(runtime)
+    if not organizations:
+        raise NotFound("There is no organization here yet. Ask those who run the service.", code="no_organization")
+    return organizations[0].organization_id
+
+
+async def _page(
+    request: Request,
+    runtime: Runtime,
+    browser: Browser,
+    refused: Refused | None = None,
+    *,
+    called: str | None = None,
+    email: str = "",
+) -> Response:
+    organizations = await _organizations(runtime)
+    only = organizations[0] if len(organizations) == 1 else None
+    session_id = _confirmed_session(request)
+    address = "upstream" if session_id is None else f"upstream?confirm={session_id}"
+    way = way_of_settings(runtime.settings, address="upstream")
+    async with runtime.database.transaction(only and only.organization_id, read_only=True) as connection:
+        asked = await PasskeySignIn(runtime, browser, _action(request)).ask(connection)
+        ways = only and await list_ways(connection, only.organization_id, runtime.settings, address=address)
+        has_providers = only is None and await any_domain(connection)
+    response = page(
+        "sign_in.html",
+        depth=depth_of(request),
+        status=refused.status if refused else 200,
+        # Forms lead on to providers, at addresses by https; or on this machine, if the service is there.
+        leads_to=[runtime.settings.issuer] if has_providers or way else (),
+        headers=refused.headers if refused else None,
+        organization=None if only is None else only.name,
+        client=None,
+        asked=asked,
+        action=_action(request),
+        csrf=browser.form_token(runtime, PURPOSE),
+        notice=refused.notice if refused else None,
+        email=email,
+        asks_organization=only is None,
+        called=called or "",
+        confirms=session_id,
+        upstream=None if way is None else way.name,
+        has_providers=has_providers,
+        ways=ways or [],
+    )
+    response.background = refused.afterwards if refused else None
+    if not browser.known:
+        browser.keep(response)
+    return response
+
+
+def _confirmed_session(request: Request) -> UUID | None:
+    """Return the session that is to be confirmed next, if that is why somebody signs in."""
+    try:
+        return UUID(first_of(query_of(request)).get("confirm", ""))
+    except ValueError:
+        return None
+
+
+def _action(request: Request) -> str:
+    session_id = _confirmed_session(request)
+    return "sign-in" if session_id is None else f"sign-in?confirm={session_id}"
+
+
+def _next_address(request: Request) -> str:
+    session_id = _confirmed_session(request)
+    return "consents" if session_id is None else f"confirm?session={session_id}"
+
+
+def _lead_on(request: Request) -> Response:
+    return Response(status_code=303, headers={"Location": _next_address(request)})

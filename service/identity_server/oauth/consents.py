@@ -1,0 +1,127 @@
+"""GET and POST /account/consents: what a person allowed which application, and taking it back."""
+
+from uuid import UUID
+
+from fastapi import APIRouter, Request, Response
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.audit.service import Change, record_for
+from service.identity_server.oauth.consented.queries import list_consents
+from service.identity_server.oauth.consented.service import withdraw_for
+from service.identity_server.oauth.leaving import find_session_there, sign_out_address
+from service.identity_server.oauth.meanings import meanings_to
+from service.identity_server.oauth.requests import first_of, form_of
+from service.identity_server.signin.browsers import Browser
+from service.identity_server.signin.sessions import SignedIn, end_session, find_session
+from service.platform.errors import BadRequest
+from service.runtime import Runtime
+from service.web.dependencies import RuntimeDep
+from service.web.pages import page
+from service.web.pages.routing import PageRoute, depth_of
+
+PATH = "/account/consents"
+TAKEN_BACK = "It was taken back: that application can do nothing in your name unless you allow it again."
+STALE = "This page was out of date. Please try again."
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+@router.get(PATH)
+async def show_consents(request: Request, runtime: RuntimeDep) -> Response:
+    """Show what the person who is signed in allowed."""
+    browser = Browser.of(request, runtime)
+    async with runtime.database.transaction(None) as connection:
+        person = await find_session(connection, browser, now=await runtime.clock.now(connection))
+        if person is None:
+            return _to_sign_in()
+        done = TAKEN_BACK if "takenBack" in request.query_params else None
+        return await _consents_page(request, runtime, connection, person=person, browser=browser, done=done)
+
+
+@router.post(PATH)
+async def change_consents(request: Request, runtime: RuntimeDep) -> Response:
+    """Take back what a client was allowed, or sign out."""
+    form = first_of(await form_of(request))
+    browser = Browser.of(request, runtime)
+    left = None
+    async with runtime.database.transaction(None) as connection:
+        person = await find_session(connection, browser, now=await runtime.clock.now(connection))
+        if person is None:
+            return _to_sign_in()
+        if not browser.is_own_form(runtime, form.get("csrf", ""), purpose=_purpose(person)):
+            return await _consents_page(request, runtime, connection, person=person, browser=browser, notice=STALE)
+        if form.get("action") == "signOut":
+            left = await find_session_there(connection, browser, person)
+            await end_session(connection, browser, organization_id=person.organization_id)
+        elif form.get("action") == "withdraw":
+            await withdraw(runtime, connection, person=person, client_id=_client_id(form.get("client_id", "")))
+        else:
+            raise BadRequest("This form has no such button. Go back and try again.")
+    there = await sign_out_address(runtime, person, left) if left else None
+    back = "consents?takenBack=" if form.get("action") == "withdraw" else "consents"
+    return Response(status_code=303, headers={"Location": there or back})
+
+
+async def withdraw(runtime: Runtime, connection: AsyncConnection, *, person: SignedIn, client_id: UUID) -> None:
+    """Withdraw a person's consent to a client."""
+    organization_id, principal_id = person.organization_id, person.principal_id
+    now = await runtime.clock.now(connection)
+    if await withdraw_for(connection, organization_id, client_id=client_id, principal_id=principal_id, now=now):
+        change = Change("consent.withdraw", "oauthClient", client_id)
+        await record_for(connection, organization_id, actor_id=principal_id, change=change)
+
+
+async def _consents_page(
+    request: Request,
+    runtime: Runtime,
+    connection: AsyncConnection,
+    *,
+    person: SignedIn,
+    browser: Browser,
+    notice: str | None = None,
+    done: str | None = None,
+) -> Response:
+    left = await find_session_there(connection, browser, person)
+    rows = await list_consents(connection, person.organization_id, principal_id=person.principal_id)
+    scopes = sorted({(scope, row.audience) for row in rows for scope in row.scopes})
+    meanings = dict(zip(scopes, await meanings_to(connection, person, scopes=scopes), strict=True))
+    return page(
+        "consents.html",
+        depth=depth_of(request),
+        status=403 if notice else 200,
+        leads_to=[] if left is None else [left.issuer, runtime.settings.issuer],
+        organization=person.organization_name,
+        person=person.name,
+        email=person.email,
+        consents=[
+            {
+                "client_id": row.client_id,
+                "name": row.application_name,
+                "granted_at": row.granted_at,
+                "last_used_at": row.last_used_at,
+                "is_narrowed": row.collection_ids is not None,
+                "collections": row.collection_names or [],
+                "meanings": [meanings[scope, row.audience] for scope in sorted(row.scopes)],
+            }
+            for row in sorted(rows, key=lambda row: (row.application_name, row.client_id))
+        ],
+        csrf=browser.form_token(runtime, _purpose(person)),
+        notice=notice,
+        done=done,
+        workbench=runtime.settings.workbench_url,
+    )
+
+
+def _to_sign_in() -> Response:
+    return Response(status_code=303, headers={"Location": "sign-in"})
+
+
+def _purpose(person: SignedIn) -> str:
+    return f"consents\n{person.principal_id}"
+
+
+def _client_id(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError as exc:
+        raise BadRequest("There is no such application.") from exc

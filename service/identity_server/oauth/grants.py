@@ -1,0 +1,209 @@
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUntypedBaseClass=false, reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
+# Authlib has no types, and its base classes take some parameters by other names than ours.
+"""Authlib's grants, as the service gives them: S256 for everyone, each code and refresh token used once.
+
+Authlib decides what a request must look like and which error says what is wrong with it (RFC 6749, 7009, 7636); here is
+what it leaves to us.
+"""
+
+import hashlib
+import hmac
+import re
+from typing import Any, Protocol, cast
+from uuid import UUID
+
+from authlib.oauth2 import OAuth2Error
+from authlib.oauth2.rfc6749.errors import (
+    AccessDeniedError,
+    InvalidGrantError,
+    InvalidRequestError,
+    UnsupportedResponseTypeError,
+)
+from authlib.oauth2.rfc6749.grants import AuthorizationCodeGrant, RefreshTokenGrant
+from authlib.oauth2.rfc7009 import RevocationEndpoint
+from authlib.oauth2.rfc7636 import CodeChallenge
+
+from service.identity_server.oauth.models import Client, Code, Request, Token
+from service.identity_server.oauth.requests import Parameters
+from service.identity_server.oauth.store import Store
+from service.platform import base64url, secrets
+
+CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
+VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}", re.ASCII)
+# What an authorization request may say once each, beside what proves the client (RFC 6749, section 3.1; RFC 7636).
+ONCE = ("response_type", "response_mode", "scope", "state", "prompt", "code_challenge", "code_challenge_method")
+
+
+# How a client proves itself at the endpoints; a public one has nothing to prove itself by.
+CLIENT_AUTHENTICATION = ["client_secret_basic", "client_secret_post", "none"]
+
+
+class InvalidTargetError(OAuth2Error):
+    """The request asks for tokens that are for something else than the client's (RFC 8707, section 2)."""
+
+    error = "invalid_target"
+
+
+class Server(Protocol):
+    """What the grants ask of the server they belong to."""
+
+    store: Store
+
+    def require_resource(self, request: Request, client: Client) -> None:
+        """Raise InvalidTargetError unless each `resource` of a request names what the client's tokens are for."""
+        ...
+
+    def callback(self, redirect_uri: str, parameters: Parameters, request: Request) -> str:
+        """Return the address of a client to redirect a person to."""
+        ...
+
+
+class S256Required(CodeChallenge):
+    """PKCE for every client: Authlib's own `required` concerns public clients only."""
+
+    SUPPORTED_CODE_CHALLENGE_METHOD = ["S256"]  # noqa: RUF012 - Authlib's
+
+    def validate_code_challenge(self, grant: "CodeGrant", _result: object) -> None:
+        """Refuse an authorization request without an S256 challenge (RFC 7636, section 4.4.1)."""
+        form = grant.request.form
+        if "code_challenge" not in form or "code_challenge_method" not in form:
+            raise InvalidRequestError("Send code_challenge and code_challenge_method: PKCE is required.")
+        if form["code_challenge_method"] != "S256":
+            raise InvalidRequestError("The code_challenge_method must be S256.")
+        if not CHALLENGE.fullmatch(form["code_challenge"]):
+            raise InvalidRequestError("The code_challenge must be the base64url of a SHA-256, without padding.")
+
+    def validate_code_verifier(self, grant: "CodeGrant", _result: object) -> None:
+        """Compare the verifier's SHA-256 with the challenge (RFC 7636, sections 4.1 and 4.6)."""
+        verifier = grant.request.form.get("code_verifier", "")
+        if not VERIFIER.fullmatch(verifier):
+            raise InvalidRequestError("Send the code_verifier: 43 to 128 letters, digits, or any of -._~")
+        challenge = base64url.encode(hashlib.sha256(verifier.encode()).digest())
+        code = cast("Code", grant.request.authorization_code)
+        if not hmac.compare_digest(challenge, code.code_challenge):
+            raise InvalidGrantError("The code_verifier is another one's.")
+
+
+class CodeGrant(AuthorizationCodeGrant):
+    """RFC 6749, section 4.1."""
+
+    TOKEN_ENDPOINT_AUTH_METHODS = CLIENT_AUTHENTICATION
+    request: Request
+    server: Server
+
+    @classmethod
+    def check_authorization_endpoint(cls, _: Request) -> bool:
+        """Accept every authorization request: `judge_parameters` checks response_type once the client is known."""
+        return True
+
+    @staticmethod
+    def validate_no_multiple_request_parameter(request: Request) -> None:
+        """Refuse a request with two clients or two redirect URIs; other repetitions are checked later."""
+        if any(len(request.values.get(name, ())) > 1 for name in ("client_id", "redirect_uri")):
+            raise InvalidRequestError("Send client_id and redirect_uri once each.")
+
+    @staticmethod
+    def validate_authorization_redirect_uri(request: Request, client: Client) -> str:
+        """Return the request's redirect URI, or raise when it is none of the client's."""
+        redirect_uri = request.form.get("redirect_uri")
+        if redirect_uri is None or not client.check_redirect_uri(redirect_uri):
+            raise InvalidRequestError("The redirect_uri is missing, or none of the client's.")
+        return redirect_uri
+
+    def create_authorization_response(self, redirect_uri: str, grant_user: UUID | None) -> Any:
+        """Redirect with a new code, or with `access_denied`; the query of the redirect URI stays as it is."""
+        if grant_user is None:
+            raise AccessDeniedError(redirect_uri=redirect_uri)
+        code = secrets.mint(secrets.AUTHORIZATION_CODE).value.get_secret_value()
+        self.server.store.keep_code(
+            code,
+            client=self.request.client,
+            principal_id=grant_user,
+            request=self.request,
+        )
+        return 302, "", [("Location", self.server.callback(redirect_uri, [("code", code)], self.request))]
+
+    def query_authorization_code(self, code: str, client: Client) -> Code | None:
+        """Return the stored code if the client may use it, else None."""
+        return self.server.store.code(code, client)
+
+    def delete_authorization_code(self, authorization_code: Code) -> None:
+        """Keep the code (Authlib would delete it): a code that is used again must be known."""
+
+    def authenticate_user(self, authorization_code: Code) -> UUID | None:
+        """Return the person who allowed the code, or None if they are no longer active."""
+        principal_id = authorization_code.principal_id
+        return principal_id if self.server.store.is_active(self.request.client, principal_id) else None
+
+
+class RefreshGrant(RefreshTokenGrant):
+    """RFC 6749, section 6, with rotation (RFC 9700, section 4.14.2)."""
+
+    TOKEN_ENDPOINT_AUTH_METHODS = CLIENT_AUTHENTICATION
+    INCLUDE_NEW_REFRESH_TOKEN = True
+    request: Request
+    server: Server
+
+    def authenticate_refresh_token(self, refresh_token: str) -> Token | None:
+        """Return the stored refresh token if the client may use it, else None."""
+        return self.server.store.refresh_token(refresh_token, self.request.client)
+
+    def authenticate_user(self, refresh_token: Token) -> UUID:
+        """Return the person whom the token acts for, who was found active when the token was read."""
+        return refresh_token.principal_id
+
+    def revoke_old_credential(self, refresh_token: Token) -> None:
+        """Do nothing: `AuthorizationServer.save_token` has used the old token up already."""
+
+
+class Revocation(RevocationEndpoint):
+    """RFC 7009. The request's hint isn't needed: a token's prefix says its kind."""
+
+    CLIENT_AUTH_METHODS = CLIENT_AUTHENTICATION
+    server: Server
+
+    def authenticate_token(self, request: Request, client: Client) -> Token | None:
+        """Return the token to revoke, None when it is unknown; raise when it was given to another client."""
+        if "token" not in request.form:
+            raise InvalidRequestError("Send the token to revoke.")
+        token = self.server.store.any_token(request.form["token"], client)
+        if token is not None and not token.check_client(client):
+            raise InvalidGrantError("This token was given to another client.")
+        return token
+
+    def revoke_token(self, token: Token, request: Request) -> None:
+        """Revoke a token; with a refresh token, its whole family."""
+        self.server.store.revoke(token, request.client)
+
+
+def judge_parameters(grant: CodeGrant) -> None:
+    """Register the check of the remaining parameters of an authorization request, for when its client is proven."""
+
+    def judge(grant: CodeGrant, _redirect_uri: str) -> None:
+        form, values = grant.request.form, grant.request.values
+        if any(len(values.get(name, ())) > 1 for name in ONCE):
+            raise repeated_parameter()
+        if "response_type" not in form:
+            raise InvalidRequestError("Send response_type=code.")
+        if form["response_type"] != "code":
+            raise UnsupportedResponseTypeError("", "The only response_type is code.")
+        if form.get("response_mode", "query") != "query":
+            raise InvalidRequestError("The only response_mode is query.")
+        grant.server.require_resource(grant.request, grant.request.client)
+
+    grant.register_hook("before_validate_authorization_request_payload", judge)
+
+
+def malformed(request: Request) -> OAuth2Error | None:
+    """Return the error of a token request that names no grant type or repeats a parameter; None when it is fine."""
+    if any(len(values) > 1 for name, values in request.values.items() if name != "resource"):
+        return repeated_parameter()
+    if "grant_type" not in request.form:
+        return InvalidRequestError("Send grant_type: authorization_code or refresh_token.")
+    return None
+
+
+def repeated_parameter() -> InvalidRequestError:
+    """Build the error for a request that has a parameter twice."""
+    return InvalidRequestError("Send each parameter once.")

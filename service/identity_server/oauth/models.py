@@ -1,0 +1,172 @@
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUntypedBaseClass=false, reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
+# Authlib has no types, and its base classes take some parameters by other names than ours.
+"""What Authlib asks clients, codes and tokens, answered from their rows."""
+
+import hmac
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Literal
+
+from authlib.oauth2.rfc6749 import AuthorizationCodeMixin, ClientMixin, OAuth2Payload, OAuth2Request, TokenMixin
+
+from carrel.wire.oauth_clients import OAuthAudience
+from service.auth.audiences import hash_client_secret
+from service.auth.scopes import covers, intersect_scopes, parse_scopes
+from service.identity_server.oauth.records import StoredClient, StoredCode, StoredRefreshToken, StoredToken
+from service.identity_server.oauth.requests import Parameters, all_of, first_of
+from service.platform.addresses import without_local_port
+from service.platform.senders import Sender
+
+
+class _Payload(OAuth2Payload):
+    def __init__(self, parameters: Parameters) -> None:
+        self._data = first_of(parameters)
+        self._datalist = all_of(parameters)
+
+    @property
+    def data(self) -> dict[str, str]:
+        return self._data
+
+    @property
+    def datalist(self) -> Mapping[str, list[str]]:
+        return self._datalist
+
+
+class Request(OAuth2Request):
+    """A request to an endpoint, as Authlib reads it; `granted` are the scopes that a person allows.
+
+    `confirmed_at` is when that person has last proven who they are.
+    """
+
+    client: Any
+    headers: Mapping[str, str]
+
+    def __init__(
+        self, method: Literal["GET", "POST"], *, parameters: Parameters, headers: Mapping[str, str] | None = None
+    ) -> None:
+        # Authlib refuses http; whether TLS ends here or at a proxy is not to be seen, and it uses the address for
+        # nothing else.
+        super().__init__(method, "https://localhost", headers=headers or {})
+        self.payload = self._values = _Payload(parameters)
+        self.granted: tuple[str, ...] = ()
+        self.confirmed_at: datetime | None = None
+
+    @property
+    def form(self) -> dict[str, str]:
+        """The form's parameters, each once."""
+        return self._values.data
+
+    args = form
+
+    @property
+    def values(self) -> Mapping[str, list[str]]:
+        """Every value of each parameter."""
+        return self._values.datalist
+
+
+class Client(ClientMixin):
+    """An approved client, as its row has it."""
+
+    def __init__(self, row: StoredClient) -> None:
+        self.client_id = row.client_id
+        self.organization_id = row.organization_id
+        self.organization_name = row.organization_name
+        self.name = row.name
+        self.scopes = row.scopes
+        self.audience = OAuthAudience(row.audience)
+        self.is_public = row.is_public
+        self._redirect_uris = row.redirect_uris
+        self._secret_hash = row.secret_hash
+
+    def get_client_id(self) -> str:
+        """Return the client's id as text."""
+        return str(self.client_id)
+
+    def get_default_redirect_uri(self) -> None:
+        """Return None: every request names its redirect URI (seed, "v1")."""
+
+    def get_allowed_scope(self, scope: str | None) -> str | None:
+        """Return the requested scopes, all of the client's if none are requested, None if one isn't the client's.
+
+        Clients for /mcp don't know what they are registered for: they ask for what a server's description names. They
+        get what of that is theirs (RFC 6749, section 3.3), and None if nothing is.
+        """
+        asked = parse_scopes(scope or "")
+        if asked is None:
+            return None
+        if self.audience is OAuthAudience.MCP and asked:
+            return " ".join(intersect_scopes(asked, to=self.scopes)) or None
+        return " ".join(asked or self.scopes) if all(covers(self.scopes, one) for one in asked) else None
+
+    def check_redirect_uri(self, redirect_uri: str) -> bool:
+        """Return whether a redirect URI is a registered one, character by character (RFC 9700, section 2.1).
+
+        Of a public client, which runs on people's own machines, the port may be any there (RFC 8252, section 7.3).
+        """
+        if redirect_uri in self._redirect_uris:
+            return True
+        local = without_local_port(redirect_uri) if self.is_public else None
+        return local is not None and local in {without_local_port(one) for one in self._redirect_uris}
+
+    def check_client_secret(self, client_secret: str) -> bool:
+        """Return whether a secret is the client's, compared in constant time; a public client sends none."""
+        if self.is_public:
+            return not client_secret
+        return hmac.compare_digest(self._secret_hash, hash_client_secret(client_secret, self.audience))
+
+    def check_endpoint_auth_method(self, *_: str) -> bool:
+        """Return True: `check_client_secret` has judged what the client has proven itself by."""
+        return True
+
+    def check_response_type(self, _: str) -> bool:
+        """Return True: the grant refuses every response type but `code`."""
+        return True
+
+    def check_grant_type(self, _: str) -> bool:
+        """Return True: every client may use both grants."""
+        return True
+
+
+class Code(AuthorizationCodeMixin):
+    """An authorization code that can be used."""
+
+    code_challenge_method = "S256"
+
+    def __init__(self, row: StoredCode, client: Client) -> None:
+        self.code_id = row.code_id
+        self.principal_id = row.principal_id
+        self.scopes = row.scopes
+        self.code_challenge = row.code_challenge
+        self.sender = Sender(row.address, row.device)
+        self.confirmed_at = row.confirmed_at
+        self._redirect_uri = row.redirect_uri
+        self._left = intersect_scopes(self.scopes, to=client.scopes)
+
+    def get_redirect_uri(self) -> str:
+        """Return the redirect URI that the code was sent to, which the token request must repeat."""
+        return self._redirect_uri
+
+    def get_scope(self) -> str:
+        """Return the scopes that the code gives: those the person allowed and the client is still registered for."""
+        return " ".join(self._left)
+
+
+class Token(TokenMixin):
+    """A refresh token that can be used, or a token that is to be revoked."""
+
+    def __init__(self, row: StoredToken, client: Client) -> None:
+        self.token_id = row.token_id
+        self.family_id = row.family_id
+        self.principal_id = row.principal_id
+        self.is_refresh_token = isinstance(row, StoredRefreshToken)
+        self._client_id = row.client_id
+        self._left = intersect_scopes(row.scopes, to=client.scopes)
+
+    def check_client(self, client: Client) -> bool:
+        """Return whether the token was given to this client."""
+        return self._client_id == client.client_id
+
+    def get_scope(self) -> str:
+        """Return the scopes that the token gives: those the person allowed and the client is still registered for."""
+        return " ".join(self._left)

@@ -1,0 +1,350 @@
+"""SQL of OAuth clients, consents, codes and tokens. Times come from the caller's clock."""
+
+from collections.abc import Collection, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, Select, and_, case, delete, func, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.oauth_clients import OAuthClient
+from service.identity_server.oauth.records import (
+    StoredClient,
+    StoredCode,
+    StoredRefreshToken,
+    StoredToken,
+)
+from service.platform.sql import columns_of, find_row, find_rows, in_array, optional_in, param, set_organization
+from service.schema.identity import organizations, principals
+from service.schema.oauth import (
+    oauth_access_tokens,
+    oauth_clients,
+    oauth_codes,
+    oauth_consents,
+    oauth_refresh_tokens,
+    oauth_token_families,
+)
+
+_CLIENT_OF_ID = (
+    select(
+        *columns_of(oauth_clients, StoredClient, organizations.c.name.label("organization_name")),
+        set_organization(oauth_clients.c.organization_id),
+    )
+    .join(organizations, organizations.c.organization_id == oauth_clients.c.organization_id)
+    .where(oauth_clients.c.client_id == param(oauth_clients.c.client_id))
+)
+
+
+async def enter_by_client(connection: AsyncConnection, *, client_id: UUID) -> StoredClient | None:
+    """Find a client by its id, whatever its status, and set the transaction to the client's organization."""
+    return await find_row(connection, _CLIENT_OF_ID, StoredClient, {"param_client_id": client_id})
+
+
+async def lock_client(connection: AsyncConnection, organization_id: UUID, *, client_id: UUID) -> bool:
+    """Lock a client against deletion until the transaction ends; False when it was deleted.
+
+    A deletion waits for every request that has the client locked, instead of failing it half-way.
+    """
+    statement = select(oauth_clients.c.client_id).where(
+        oauth_clients.c.organization_id == organization_id, oauth_clients.c.client_id == client_id
+    )
+    statement = statement.with_for_update(read=True, key_share=True)
+    return (await connection.execute(statement)).one_or_none() is not None
+
+
+async def insert_client(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
+    """Add a client."""
+    await connection.execute(insert(oauth_clients).values({**row, "organization_id": organization_id}))
+
+
+async def update_client(
+    connection: AsyncConnection, organization_id: UUID, *, client_id: UUID, values: Mapping[str, object]
+) -> bool:
+    """Change columns of a client; False when there is no such client."""
+    statement = (
+        update(oauth_clients)
+        .where(oauth_clients.c.organization_id == organization_id, oauth_clients.c.client_id == client_id)
+        .values(values)
+        .returning(oauth_clients.c.client_id)
+    )
+    return (await connection.execute(statement)).one_or_none() is not None
+
+
+async def delete_client(connection: AsyncConnection, organization_id: UUID, *, client_id: UUID) -> bool:
+    """Delete a client with its consents, codes and tokens; False when there is no such client."""
+    statement = (
+        delete(oauth_clients)
+        .where(oauth_clients.c.organization_id == organization_id, oauth_clients.c.client_id == client_id)
+        .returning(oauth_clients.c.client_id)
+    )
+    return (await connection.execute(statement)).one_or_none() is not None
+
+
+async def get_client(connection: AsyncConnection, organization_id: UUID, *, client_id: UUID) -> OAuthClient | None:
+    """Get a client, with the address of the person who requested it; None when unknown."""
+    statement = _clients(organization_id).where(oauth_clients.c.client_id == client_id)
+    return await find_row(connection, statement, OAuthClient)
+
+
+async def list_clients(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    status: str | None,
+    ids: Collection[UUID] | None,
+    after: UUID,
+    limit: int,
+) -> list[OAuthClient]:
+    """List clients by id, of this status and of these ids if given."""
+    own_id = oauth_clients.c.client_id
+    statement = _clients(organization_id).where(own_id > after, optional_in(own_id, ids))
+    if status is not None:
+        statement = statement.where(oauth_clients.c.status == status)
+    return await find_rows(connection, statement.order_by(oauth_clients.c.client_id).limit(limit), OAuthClient)
+
+
+def _clients(organization_id: UUID) -> Select[*tuple[Any, ...]]:
+    asked_by = case((oauth_clients.c.document_url.is_(None), principals.c.email), else_="")
+    return (
+        select(*columns_of(oauth_clients, OAuthClient, asked_by.label("requested_by")))
+        .join(principals, principals.c.principal_id == oauth_clients.c.requested_by)
+        .where(oauth_clients.c.organization_id == organization_id)
+    )
+
+
+async def count_pending_clients(connection: AsyncConnection, organization_id: UUID, *, requested_by: UUID) -> int:
+    """Count the clients that a person has requested and that wait for an admin."""
+    statement = select(func.count()).where(
+        oauth_clients.c.organization_id == organization_id,
+        oauth_clients.c.requested_by == requested_by,
+        oauth_clients.c.status == "pending",
+    )
+    return (await connection.execute(statement)).scalar_one()
+
+
+async def insert_code(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
+    """Add an authorization code."""
+    await connection.execute(insert(oauth_codes).values({**row, "organization_id": organization_id}))
+
+
+async def lock_code(
+    connection: AsyncConnection, organization_id: UUID, *, secret_hash: bytes, client_id: UUID
+) -> StoredCode | None:
+    """Find the client's code by its hash, and lock it until the transaction ends; None for another client's code."""
+    statement = select(*columns_of(oauth_codes, StoredCode)).where(
+        oauth_codes.c.organization_id == organization_id,
+        oauth_codes.c.secret_hash == secret_hash,
+        oauth_codes.c.client_id == client_id,
+    )
+    return await find_row(connection, statement.with_for_update(), StoredCode)
+
+
+async def find_client_name(
+    connection: AsyncConnection, organization_id: UUID, *, family_id: UUID, principal_id: UUID
+) -> str | None:
+    """Find the name of the client that a person's tokens of a family act through; None when there is none any more."""
+    of_client = oauth_token_families.c.client_id == oauth_clients.c.client_id
+    whose = _living_family(organization_id, family_id, principal_id)
+    return (await connection.execute(select(oauth_clients.c.name).where(of_client, whose))).scalar_one_or_none()
+
+
+async def confirm_family(
+    connection: AsyncConnection, organization_id: UUID, *, family_id: UUID, principal_id: UUID, now: datetime
+) -> None:
+    """Note that the person of a family of tokens has proven again who they are."""
+    statement = update(oauth_token_families).where(_living_family(organization_id, family_id, principal_id))
+    await connection.execute(statement.values(confirmed_at=now))
+
+
+def _living_family(organization_id: UUID, family_id: UUID, principal_id: UUID) -> ColumnElement[bool]:
+    return and_(
+        oauth_token_families.c.organization_id == organization_id,
+        oauth_token_families.c.family_id == family_id,
+        oauth_token_families.c.principal_id == principal_id,
+        oauth_token_families.c.revoked_at.is_(None),
+    )
+
+
+async def use_code(
+    connection: AsyncConnection, organization_id: UUID, *, code_id: UUID, family_id: UUID, now: datetime
+) -> bool:
+    """Mark a code as used for a new family of tokens; False when it was used before."""
+    statement = (
+        update(oauth_codes)
+        .where(
+            oauth_codes.c.organization_id == organization_id,
+            oauth_codes.c.code_id == code_id,
+            oauth_codes.c.used_at.is_(None),
+        )
+        .values(used_at=now, family_id=family_id)
+        .returning(oauth_codes.c.code_id)
+    )
+    return (await connection.execute(statement)).one_or_none() is not None
+
+
+async def insert_family(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
+    """Add a family of tokens: the tokens that follow from one code."""
+    await connection.execute(insert(oauth_token_families).values({**row, "organization_id": organization_id}))
+
+
+async def insert_tokens(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    access: Mapping[str, object],
+    refresh: Mapping[str, object],
+) -> None:
+    """Add an access token and the refresh token that goes with it."""
+    await connection.execute(insert(oauth_access_tokens).values({**access, "organization_id": organization_id}))
+    await connection.execute(insert(oauth_refresh_tokens).values({**refresh, "organization_id": organization_id}))
+
+
+async def lock_refresh_token(
+    connection: AsyncConnection, organization_id: UUID, *, secret_hash: bytes
+) -> StoredRefreshToken | None:
+    """Find a refresh token by its hash, and lock it with its family until the transaction ends.
+
+    Of two requests with one token the second waits, and sees what the first has done.
+    """
+    statement = (
+        select(
+            *columns_of(
+                oauth_refresh_tokens,
+                StoredRefreshToken,
+                oauth_token_families.c.client_id,
+                oauth_token_families.c.principal_id,
+                oauth_token_families.c.scopes,
+                oauth_token_families.c.revoked_at,
+            )
+        )
+        .join(oauth_token_families, oauth_token_families.c.family_id == oauth_refresh_tokens.c.family_id)
+        .where(
+            oauth_refresh_tokens.c.organization_id == organization_id,
+            oauth_refresh_tokens.c.secret_hash == secret_hash,
+        )
+    )
+    return await find_row(connection, statement.with_for_update(), StoredRefreshToken)
+
+
+async def use_refresh_token(
+    connection: AsyncConnection, organization_id: UUID, *, token_id: UUID, now: datetime
+) -> bool:
+    """Mark a refresh token as used; False when it was used before."""
+    statement = (
+        update(oauth_refresh_tokens)
+        .where(
+            oauth_refresh_tokens.c.organization_id == organization_id,
+            oauth_refresh_tokens.c.token_id == token_id,
+            oauth_refresh_tokens.c.used_at.is_(None),
+        )
+        .values(used_at=now)
+        .returning(oauth_refresh_tokens.c.token_id)
+    )
+    return (await connection.execute(statement)).one_or_none() is not None
+
+
+async def find_access_token(
+    connection: AsyncConnection, organization_id: UUID, *, secret_hash: bytes
+) -> StoredToken | None:
+    """Find an access token by its hash."""
+    statement = select(*columns_of(oauth_access_tokens, StoredToken)).where(
+        oauth_access_tokens.c.organization_id == organization_id, oauth_access_tokens.c.secret_hash == secret_hash
+    )
+    return await find_row(connection, statement, StoredToken)
+
+
+async def revoke_access_token(
+    connection: AsyncConnection, organization_id: UUID, *, token_id: UUID, now: datetime
+) -> None:
+    """Revoke one access token."""
+    statement = update(oauth_access_tokens).where(
+        oauth_access_tokens.c.organization_id == organization_id,
+        oauth_access_tokens.c.token_id == token_id,
+        oauth_access_tokens.c.revoked_at.is_(None),
+    )
+    await connection.execute(statement.values(revoked_at=now))
+
+
+async def families_of(
+    connection: AsyncConnection, organization_id: UUID, *, principal_ids: Collection[UUID], client_id: UUID
+) -> list[UUID]:
+    """List the families of tokens that people's consents to a client gave and that aren't revoked."""
+    statement = select(oauth_token_families.c.family_id).where(
+        oauth_token_families.c.organization_id == organization_id,
+        in_array(oauth_token_families.c.principal_id, principal_ids),
+        oauth_token_families.c.client_id == client_id,
+        oauth_token_families.c.revoked_at.is_(None),
+    )
+    return list((await connection.execute(statement)).scalars())
+
+
+async def revoke_families(
+    connection: AsyncConnection, organization_id: UUID, *, family_ids: Collection[UUID], now: datetime
+) -> int:
+    """Revoke families of tokens with their access tokens; return how many were not revoked before.
+
+    The families are updated first: a request that refreshes one has it locked until its new tokens are inserted.
+    """
+    families = (
+        update(oauth_token_families)
+        .where(
+            oauth_token_families.c.organization_id == organization_id,
+            in_array(oauth_token_families.c.family_id, family_ids),
+            oauth_token_families.c.revoked_at.is_(None),
+        )
+        .values(revoked_at=now)
+        .returning(oauth_token_families.c.family_id)
+    )
+    stopped = (await connection.execute(families)).all()
+    tokens = update(oauth_access_tokens).where(
+        oauth_access_tokens.c.organization_id == organization_id,
+        in_array(oauth_access_tokens.c.family_id, family_ids),
+        oauth_access_tokens.c.revoked_at.is_(None),
+    )
+    await connection.execute(tokens.values(revoked_at=now))
+    return len(stopped)
+
+
+async def delete_expired(connection: AsyncConnection, organization_id: UUID, *, now: datetime, kept: timedelta) -> None:
+    """Remove what expired longer ago than `kept`: access tokens, unused codes, and families that can't be refreshed.
+
+    Codes and refresh tokens that were used stay as long as their family lives, and go with it: whoever brings one of
+    them is one of two, however long ago it was (RFC 9700, section 4.14.2).
+    """
+    before = now - kept
+    living = select(oauth_refresh_tokens.c.token_id).where(
+        oauth_refresh_tokens.c.family_id == oauth_token_families.c.family_id,
+        oauth_refresh_tokens.c.expires_at >= before,
+    )
+    ended = and_(
+        oauth_token_families.c.organization_id == organization_id,
+        oauth_token_families.c.created_at < before,
+        ~living.exists(),
+    )
+    # In the order of a withdrawal: in another one, each could wait for the other.
+    await _keep_last_uses(connection, organization_id, ended)
+    for table, gone in (
+        (oauth_codes, and_(oauth_codes.c.expires_at < before, oauth_codes.c.used_at.is_(None))),
+        (oauth_token_families, ended),
+        (oauth_access_tokens, oauth_access_tokens.c.expires_at < before),
+    ):
+        await connection.execute(delete(table).where(table.c.organization_id == organization_id, gone))
+
+
+async def _keep_last_uses(connection: AsyncConnection, organization_id: UUID, gone: ColumnElement[bool]) -> None:
+    """Note with the consents when families that will be deleted were last used."""
+    same = oauth_token_families.c.principal_id, oauth_token_families.c.client_id
+    used = select(*same, func.max(oauth_token_families.c.last_used_at).label("at")).where(gone).group_by(*same)
+    last = used.subquery("used")
+    await connection.execute(
+        update(oauth_consents)
+        .where(
+            oauth_consents.c.organization_id == organization_id,
+            oauth_consents.c.principal_id == last.c.principal_id,
+            oauth_consents.c.client_id == last.c.client_id,
+            last.c.at.is_not(None),
+        )
+        .values(last_used_at=func.greatest(oauth_consents.c.last_used_at, last.c.at))
+    )

@@ -1,0 +1,225 @@
+"""The second step of a sign-in by password: giving a second factor, or setting one up where one is demanded."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from fastapi import Request, Response
+from markupsafe import Markup
+
+from service.identity_server.signin.browsers import Browser
+from service.identity_server.signin.factors import pending as rules
+from service.identity_server.signin.factors.codes import draw_picture
+from service.identity_server.signin.factors.enrolment import Enrolment
+from service.identity_server.signin.factors.passkeys import Ceremony, RelyingParty, new_passkey_purpose
+from service.identity_server.signin.factors.pending import Pending, find_pending
+from service.identity_server.signin.factors.queries import Factor
+from service.identity_server.signin.queries import Person
+from service.identity_server.signin.refusals import Refused
+from service.runtime import Runtime
+from service.web.pages import page
+from service.web.pages.routing import depth_of
+
+ACTIONS = frozenset({"secondFactor", "passkey", "addApp", "showPasskey", "addPasskey", "abandon"})
+STALE = Refused("This page was out of date. Please try again.", 403)
+MOST_OF_NAME = 100
+NO_STORE = {"Cache-Control": "no-store"}
+
+
+@dataclass(frozen=True)
+class Step:
+    """A sign-in's second step: the browser, where its forms go (`action`), and where it leads to (`done`).
+
+    All addresses are relative; `leads_to` are those of others that the forms may end at.
+    """
+
+    request: Request
+    runtime: Runtime
+    browser: Browser
+    action: str
+    done: str
+    leads_to: Collection[str] = ()
+
+    async def show(self, pending: Pending, refused: Refused | None = None, *, now: datetime | None = None) -> Response:
+        """Ask for the second factor, or show how to set one up; `now` is what a caller within a transaction knows."""
+        if now is None:
+            async with self.runtime.database.transaction(pending.organization_id) as connection:
+                now = await self.runtime.clock.now(connection)
+        if not pending.factors.factors:
+            return self.show_new_app(
+                pending.person,
+                Enrolment.begin(now=now),
+                refused,
+                organization_name=pending.organization_name,
+                pending=pending,
+            )
+        ceremony = Ceremony(self.runtime, self.browser, pending.purpose)
+        response = page(
+            "second_factor.html",
+            depth=depth_of(self.request),
+            status=refused.status if refused else 200,
+            leads_to=self.leads_to,
+            headers={**NO_STORE, **(refused.headers if refused else {})},
+            organization=pending.organization_name,
+            email=pending.person.email,
+            has_app=pending.factors.app is not None,
+            asked=ceremony.ask(now=now, factors=passkeys) if (passkeys := pending.factors.passkeys) else None,
+            action=self.action,
+            csrf=self.browser.form_token(self.runtime, pending.purpose),
+            notice=refused.notice if refused else None,
+        )
+        response.background = refused.afterwards if refused else None
+        return response
+
+    def show_new_app(
+        self,
+        person: Person,
+        enrolment: Enrolment,
+        refused: Refused | None,
+        *,
+        organization_name: str,
+        pending: Pending | None = None,
+    ) -> Response:
+        """Show how to set up an app; with `pending` because the organization demands it."""
+        secret = enrolment.secret(self.runtime, self.browser)
+        # Made here of characters that the library escapes itself.
+        picture = Markup(draw_picture(secret, email=person.email, organization_name=organization_name))  # noqa: S704
+        value = secret.get_secret_value()
+        return page(
+            "new_factor.html",
+            depth=depth_of(self.request),
+            status=refused.status if refused else 200,
+            leads_to=self.leads_to,
+            headers=NO_STORE,
+            organization=organization_name,
+            is_demanded=pending is not None,
+            takes_passkeys=RelyingParty.of(self.runtime.settings) is not None,
+            picture=picture,
+            secret=" ".join(value[place : place + 4] for place in range(0, len(value), 4)),
+            action=self.action,
+            csrf=self.browser.form_token(self.runtime, enrolment.purpose(person.principal_id)),
+            abandon_csrf=self.browser.form_token(self.runtime, pending.purpose) if pending else "",
+            nonce=enrolment.nonce,
+            until=enrolment.until,
+            notice=refused.notice if refused else None,
+        )
+
+    def show_new_passkey(
+        self,
+        person: Person,
+        factors: Sequence[Factor],
+        refused: Refused | None = None,
+        *,
+        organization_name: str,
+        csrf: str,
+        now: datetime,
+        is_demanded: bool = False,
+    ) -> Response:
+        """Show how to add a passkey to the second factors of a person; `csrf` is the token of the form."""
+        ceremony = Ceremony(self.runtime, self.browser, new_passkey_purpose(person.principal_id))
+        party = ceremony.party
+        return page(
+            "new_passkey.html",
+            depth=depth_of(self.request),
+            status=refused.status if refused else 200,
+            leads_to=self.leads_to,
+            headers=NO_STORE,
+            organization=organization_name,
+            is_demanded=is_demanded,
+            asked=ceremony.ask_for_new(person, factors, now=now),
+            origin=party and party.origin,
+            action=self.action,
+            back=self.action,
+            csrf=csrf,
+            notice=refused.notice if refused else None,
+        )
+
+    async def take(self, form: dict[str, str]) -> Response | None:
+        """Take what somebody did on one of the pages, and lead on, or show the page again with the reason.
+
+        None when no sign-in waits in the browser any more.
+        """
+        async with self.runtime.database.transaction(None) as connection:
+            now = await self.runtime.clock.now(connection)
+            pending = await find_pending(connection, self.browser, now=now)
+        if pending is None:
+            return None
+        if form.get("action") == "addApp":
+            return await self._take_app(pending, form, now=now)
+        if not self.browser.is_own_form(self.runtime, form.get("csrf", ""), purpose=pending.purpose):
+            return await self.show(pending, STALE)
+        match form.get("action"):
+            case "abandon":
+                await rules.abandon(self.runtime, self.browser)
+                return self._lead_on()
+            case "showPasskey" | "addPasskey":
+                return await self._take_passkey(pending, form, now=now)
+            case _:
+                return await self._take_proof(pending, form)
+
+    async def _take_proof(self, pending: Pending, form: dict[str, str]) -> Response:
+        address = self.request.client.host if self.request.client else "unknown"
+        if form.get("action") == "passkey":
+            answer = form.get("credential", "")
+            outcome = await rules.give_passkey(self.runtime, self.browser, answer=answer, address=address)
+        else:
+            outcome = await rules.give_code(self.runtime, self.browser, code=form.get("code", ""), address=address)
+        if isinstance(outcome, Refused):
+            return await self.show(pending, outcome)
+        response = self._lead_on()
+        outcome.keep(response)
+        return response
+
+    async def _take_app(self, pending: Pending, form: dict[str, str], *, now: datetime) -> Response:
+        enrolment = Enrolment(form.get("nonce", ""), form.get("until", ""))
+        principal_id = pending.person.principal_id
+        if not enrolment.is_own(self.runtime, self.browser, form, principal_id=principal_id, now=now):
+            return await self.show(pending, STALE)
+        secret = enrolment.secret(self.runtime, self.browser)
+        outcome = await rules.set_up_app(self.runtime, self.browser, secret=secret, code=form.get("code", ""))
+        if isinstance(outcome, Refused):
+            # The same secret again: the app has it already.
+            name = pending.organization_name
+            return self.show_new_app(pending.person, enrolment, outcome, organization_name=name, pending=pending)
+        return self._signed_in(*outcome)
+
+    async def _take_passkey(self, pending: Pending, form: dict[str, str], *, now: datetime) -> Response:
+        refused = None
+        if pending.factors.factors:
+            return await self.show(pending, STALE)
+        if form.get("action") == "addPasskey":
+            outcome = await rules.set_up_passkey(
+                self.runtime, self.browser, answer=form.get("credential", ""), name=name_of(form)
+            )
+            if not isinstance(outcome, Refused):
+                return self._signed_in(*outcome)
+            refused = outcome
+        return self.show_new_passkey(
+            pending.person,
+            pending.factors.factors,
+            refused,
+            organization_name=pending.organization_name,
+            csrf=self.browser.form_token(self.runtime, pending.purpose),
+            now=now,
+            is_demanded=True,
+        )
+
+    def _signed_in(self, browser: Browser, recovery_codes: Collection[str]) -> Response:
+        response = show_recovery_codes(self.request, recovery_codes, following=self.done)
+        browser.keep(response)
+        return response
+
+    def _lead_on(self) -> Response:
+        return Response(status_code=303, headers={"Location": self.done})
+
+
+def name_of(form: dict[str, str]) -> str:
+    """Return the name that somebody gave a passkey."""
+    return "".join(one for one in form.get("name", "") if one.isprintable()).strip()[:MOST_OF_NAME] or "Passkey"
+
+
+def show_recovery_codes(request: Request, recovery_codes: Collection[str], *, following: str) -> Response:
+    """Show recovery codes, this once, and go on to the address `following`; at once where none were made."""
+    if not recovery_codes:
+        return Response(status_code=303, headers={"Location": following})
+    return page("recovery_codes.html", depth=depth_of(request), headers=NO_STORE, codes=recovery_codes, next=following)

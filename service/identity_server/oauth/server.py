@@ -1,0 +1,238 @@
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUntypedBaseClass=false, reportIncompatibleMethodOverride=false
+# Authlib has no types, and its base classes take some parameters by other names than ours.
+"""The authorization server of one request: Authlib's, over our tables and with our words.
+
+It is synchronous, so it runs in a thread (`store.in_thread`), and asks the database on the event loop.
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+from urllib.parse import unquote
+from uuid import UUID
+
+from authlib.oauth2 import AuthorizationServer as AuthlibServer
+from authlib.oauth2 import OAuth2Error
+from authlib.oauth2.rfc6749.errors import InvalidClientError, InvalidGrantError, InvalidRequestError, InvalidScopeError
+from authlib.oauth2.rfc6750 import BearerTokenGenerator
+
+from service.auth import lifetimes
+from service.auth.audiences import PREFIXES, names_resource, resource_of
+from service.identity_server.oauth.client_documents import is_address
+from service.identity_server.oauth.grants import (
+    CodeGrant,
+    InvalidTargetError,
+    RefreshGrant,
+    Revocation,
+    S256Required,
+    judge_parameters,
+    malformed,
+    repeated_parameter,
+)
+from service.identity_server.oauth.models import Client, Code, Request, Token
+from service.identity_server.oauth.requests import Parameters, with_parameters
+from service.identity_server.oauth.store import Store
+from service.platform import secrets
+
+# The characters of an error description (RFC 6749, section 5.2).
+NOT_DESCRIPTIVE = re.compile(r"[^\x20-\x21\x23-\x5b\x5d-\x7e]")
+NO_STORE = {"Cache-Control": "no-store", "Pragma": "no-cache"}
+# What Authlib says nothing about.
+DESCRIPTIONS = {
+    "invalid_grant": "It is unknown, used, expired or revoked. Send the person to authorize again.",
+    "unsupported_grant_type": "The grant_type is authorization_code or refresh_token.",
+}
+CHALLENGE_BASIC = 'Basic realm="OAuth clients", charset="UTF-8"'
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an endpoint answers: a redirect when `location` is set, else `body` as JSON."""
+
+    status: int
+    body: Mapping[str, object] = field(default_factory=dict[str, object])
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    location: str | None = None
+
+
+class Unusable(Exception):  # noqa: N818 - what the request is
+    """An authorization request that proves neither a client nor a redirect URI: nobody can be sent back anywhere."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class AuthorizationServer(AuthlibServer):
+    """Authlib's authorization server with Carrel's store, for one request."""
+
+    def __init__(self, store: Store, *, issuer: str) -> None:
+        super().__init__()
+        self.store = store
+        self._issuer = issuer
+        generator = BearerTokenGenerator(
+            _mint_access_token,
+            _mint_refresh_token,
+            _seconds,
+        )
+        self.register_token_generator("default", generator)
+        extensions: list[Any] = [judge_parameters, S256Required()]
+        self.register_grant(CodeGrant, extensions)
+        self.register_grant(RefreshGrant)
+        self.register_endpoint(Revocation)
+
+    def open_grant(self, request: Request) -> "CodeGrant | Answer":
+        """Check an authorization request: return a grant to ask the person about, or an error to send back.
+
+        Raises Unusable when the client or the redirect URI isn't proven: then nobody may be redirected (RFC 6749,
+        section 4.1.2.1).
+        """
+        try:
+            return self.get_consent_grant(request)
+        except OAuth2Error as error:
+            if error.redirect_uri:
+                return self.handle_error_response(request, error)
+            raise Unusable(_reason(request)) from error
+
+    def respond(self, request: Request, principal_id: UUID | None, grant: CodeGrant) -> Answer:
+        """Redirect to the client with a code for the granted scopes, or with `access_denied` for no principal."""
+        return cast("Answer", self.create_authorization_response(request, principal_id, grant))
+
+    def refuse(self, request: Request, error: str, description: str) -> Answer:
+        """Redirect to a proven client with an error."""
+        parameters = [("error", error), ("error_description", description)]
+        return Answer(302, location=self.callback(request.form["redirect_uri"], parameters, request))
+
+    def token(self, request: Request) -> Answer:
+        """Answer a request to the token endpoint (RFC 6749, sections 3.2, 5 and 6)."""
+        if (problem := malformed(request)) is not None:
+            return self.handle_error_response(request, problem)
+        return cast("Answer", self.create_token_response(request))
+
+    def revocation(self, request: Request) -> Answer:
+        """Answer a request to the revocation endpoint (RFC 7009)."""
+        if any(len(values) > 1 for values in request.values.values()):
+            return self.handle_error_response(request, repeated_parameter())
+        if self._is_described(request) and is_address(request.form["client_id"]) and "token" in request.form:
+            return Answer(200, headers=NO_STORE)  # no organization has this token
+        return cast("Answer", self.create_endpoint_response("revocation", request))
+
+    def query_client(self, client_id: str | None) -> Client | None:
+        """Find an approved client by its id."""
+        return self.store.client(client_id)
+
+    def authenticate_client(self, request: Request, *_: object) -> Client:
+        """Return the client that has proven itself, by HTTP Basic or form fields but not both.
+
+        RFC 6749, section 2.3. Raises InvalidRequestError or InvalidClientError; InvalidGrantError where a document
+        describes the client: only its code or token says in which organization it is known.
+        """
+        authorization = request.headers.get("authorization")
+        form = request.form
+        if authorization is not None and "client_secret" in form:
+            raise InvalidRequestError("Send the client's secret once: in the Authorization header, or in the form.")
+        client_id, secret = _basic(authorization) if authorization else (form.get("client_id"), None)
+        client = self.query_client(client_id)
+        if client is None and self._is_described(request):
+            raise InvalidGrantError
+        if client is None or not client.check_client_secret(secret or form.get("client_secret", "")):
+            raise InvalidClientError("The client is unknown, not approved, or its secret is wrong or missing.")
+        if form.get("client_id", client_id) != client_id:
+            raise InvalidRequestError("The form names another client than the Authorization header.")
+        self.require_resource(request, client)
+        return client
+
+    def _is_described(self, request: Request) -> bool:
+        """Return whether a client is named by the address of a document, and proves itself by nothing."""
+        is_proven = "client_secret" in request.form or "authorization" in request.headers
+        return is_address(self.store.named) and not is_proven
+
+    def require_resource(self, request: Request, client: Client) -> None:
+        """Raise InvalidTargetError unless each `resource` of a request names what the client's tokens are for."""
+        for resource in request.values.get("resource", ()):
+            if not names_resource(resource, client.audience, self._issuer):
+                raise InvalidTargetError(f"This client's tokens are for {resource_of(client.audience, self._issuer)}.")
+
+    def generate_token(self, *args: Any, scope: str, **options: Any) -> Any:
+        """Generate tokens of these scopes; without scopes, Authlib would give all that the client is registered for."""
+        if not scope:
+            raise InvalidScopeError("The client is no longer registered for anything of what the person allowed.")
+        return super().generate_token(*args, scope=scope, **options)
+
+    def save_token(self, token: Mapping[str, str], request: Request) -> None:
+        """Mark the code or refresh token as used, then store the new tokens, so that nothing fails afterwards."""
+        client = cast("Client", request.client)
+        code = cast("Code | None", request.authorization_code)
+        if code is not None:
+            source, family_id = code, self.store.begin_family(code, client)
+        else:
+            source = cast("Token", request.refresh_token)
+            family_id = self.store.continue_family(source, client)
+        self.store.keep_tokens(token, client=client, family_id=family_id, principal_id=source.principal_id)
+
+    def create_oauth2_request(self, request: Request) -> Request:
+        """Return the request itself, which is of the right class already."""
+        return request
+
+    def send_signal(self, name: str, *args: object, **kwargs: object) -> None:
+        """Do nothing: there are no listeners."""
+
+    def handle_response(self, status: int, body: Any, headers: list[tuple[str, str]]) -> Answer:
+        """Convert Authlib's response to an Answer."""
+        named = dict(headers)
+        if (location := named.get("Location")) is not None:
+            return Answer(status, location=location)
+        return Answer(status, body, NO_STORE)
+
+    def handle_error_response(self, request: Request, error: OAuth2Error) -> Answer:
+        """Convert an error to an Answer (RFC 6749, sections 4.1.2.1 and 5.2) that repeats nothing of the request."""
+        description = NOT_DESCRIPTIVE.sub("", error.description or DESCRIPTIONS.get(str(error.error), ""))
+        parameters = [("error", str(error.error)), *([("error_description", description)] if description else [])]
+        if error.redirect_uri:
+            return Answer(302, location=self.callback(error.redirect_uri, parameters, request))
+        if isinstance(error, InvalidClientError):
+            return Answer(401, dict(parameters), {**NO_STORE, "WWW-Authenticate": CHALLENGE_BASIC})
+        return Answer(400, dict(parameters), NO_STORE)
+
+    def callback(self, redirect_uri: str, parameters: Parameters, request: Request) -> str:
+        """Return the client's address to redirect a person to, with the request's state and the issuer (RFC 9207)."""
+        states = request.values.get("state", ())
+        state = [("state", states[0])] if len(states) == 1 else []
+        return with_parameters(redirect_uri, [*parameters, *state, ("iss", self._issuer)])
+
+
+def _reason(request: Request) -> str:
+    """Explain, to the person who sees the page, why they can't be redirected to the application."""
+    if len(request.values.get("client_id", ())) != 1:
+        return "It doesn't say which application asks."
+    if request.client is None and "redirect_uri" in request.form:
+        return "The application isn't known here or not approved yet, or asks to send you to an unknown address."
+    return "It doesn't say where to send you back to."
+
+
+def _seconds(_client: object, _grant_type: str) -> int:
+    return int(lifetimes.ACCESS_TOKEN.total_seconds())
+
+
+def _mint_access_token(*, client: Any, **_: object) -> str:
+    return secrets.mint(PREFIXES[client.audience]).value.get_secret_value()
+
+
+def _mint_refresh_token(**_: object) -> str:
+    return secrets.mint(secrets.REFRESH_TOKEN).value.get_secret_value()
+
+
+def _basic(authorization: str) -> tuple[str | None, str]:
+    """Return the client's id and secret of an Authorization header (RFC 6749, section 2.3.1)."""
+    scheme, _, encoded = authorization.partition(" ")
+    if scheme.lower() != "basic":
+        return None, ""
+    try:
+        name, _, secret = base64.b64decode(encoded.strip(), validate=True).decode().partition(":")
+    except (binascii.Error, ValueError):
+        return None, ""
+    return unquote(name), unquote(secret)

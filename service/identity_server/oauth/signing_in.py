@@ -1,0 +1,120 @@
+"""Signing in on the way to an application."""
+
+from collections.abc import Sequence
+
+from fastapi import Response
+from pydantic import SecretStr
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.identity_server.oauth.second_factor import Step
+from service.identity_server.oauth.server import Answer
+from service.identity_server.oauth.visits import STALE, AuthorizationRequest, Visit
+from service.identity_server.signin.attempts import Attempt
+from service.identity_server.signin.factors.pending import GONE
+from service.identity_server.signin.passkeys import PasskeySignIn
+from service.identity_server.signin.passwords import sign_in
+from service.identity_server.signin.providers.ways import list_ways
+from service.identity_server.signin.refusals import Refused
+from service.web.pages import page
+from service.web.pages.routing import cookieless, depth_of
+
+SIGN_INS = frozenset({"signIn", "passkeySignIn"})
+
+
+async def submit_sign_in(visit: Visit, form: dict[str, str]) -> Response:
+    """Handle the sign-in form: go to the next page, or show the form again with the reason."""
+    async with visit.runtime.database.transaction(None) as connection:
+        asked = await visit.open(connection)
+    if isinstance(asked, Answer):
+        return visit.redirect(asked)
+    if not visit.browser.known:
+        return cookieless(visit.request, again=visit.address)
+    if not visit.is_own_form(form, "signIn"):
+        # Another tab may have signed in meanwhile: then there is nothing left to ask here.
+        return visit.show_next() if asked.person else await _show_again(visit, asked, Refused(STALE, 403))
+    email, organization_id = form.get("email", ""), asked.client.organization_id
+    if form.get("action") == "passkeySignIn":
+        answer = form.get("credential", "")
+        outcome = await _with_passkey(visit).take(visit.request, answer, organization_id=organization_id)
+    else:
+        address = visit.request.client.host if visit.request.client else "unknown"
+        attempt = Attempt(organization_id, email, SecretStr(form.get("password", "")), address)
+        outcome = await sign_in(visit.runtime, visit.browser, attempt)
+    if isinstance(outcome, Refused):
+        return await _show_again(visit, asked, outcome, email=email)
+    response = visit.show_next()
+    outcome.keep(response)
+    return response
+
+
+async def submit_second_factor(visit: Visit, form: dict[str, str]) -> Response:
+    """Handle the forms of the second step: go to the next page, or show the form again with the reason."""
+    async with visit.runtime.database.transaction(None) as connection:
+        asked = await visit.open(connection)
+    if isinstance(asked, Answer):
+        return visit.redirect(asked)
+    if not visit.browser.known:
+        return cookieless(visit.request, again=visit.address)
+    taken = await second_step(visit, leads_to=[asked.redirect_uri]).take(form)
+    if taken is not None:
+        return taken
+    # Another tab may have signed in meanwhile, as above.
+    return visit.show_next() if asked.person else await _show_again(visit, asked, Refused(GONE, 403))
+
+
+def second_step(visit: Visit, *, leads_to: Sequence[str]) -> Step:
+    """Return the second step of a sign-in on the way to an application."""
+    return Step(
+        visit.request,
+        visit.runtime,
+        visit.browser,
+        action=visit.address,
+        done=visit.next_address(),
+        leads_to=leads_to,
+    )
+
+
+def _with_passkey(visit: Visit) -> PasskeySignIn:
+    return PasskeySignIn(visit.runtime, visit.browser, visit.address)
+
+
+async def _show_again(visit: Visit, asked: AuthorizationRequest, refused: Refused, *, email: str = "") -> Response:
+    async with visit.runtime.database.transaction(asked.client.organization_id, read_only=True) as connection:
+        return await sign_in_page(visit, asked, connection, refused, email=email)
+
+
+async def sign_in_page(
+    visit: Visit,
+    asked: AuthorizationRequest,
+    connection: AsyncConnection,
+    refused: Refused | None = None,
+    *,
+    email: str = "",
+) -> Response:
+    """Return the sign-in page, with a cookie for a browser that has none yet."""
+    address = visit.address.replace("authorize?", "upstream?", 1)
+    ways = await list_ways(connection, asked.client.organization_id, visit.runtime.settings, address=address)
+    passkeys = await _with_passkey(visit).ask(connection)
+    response = page(
+        "sign_in.html",
+        depth=depth_of(visit.request),
+        status=refused.status if refused else 200,
+        leads_to=[asked.redirect_uri],
+        headers=refused.headers if refused else None,
+        organization=asked.client.organization_name,
+        client=asked.client.name,
+        asked=passkeys,
+        action=visit.address,
+        csrf=visit.browser.form_token(visit.runtime, "signIn"),
+        notice=refused.notice if refused else None,
+        email=email,
+        asks_organization=False,
+        confirms=None,
+        upstream=None,
+        has_providers=False,
+        ways=ways,
+    )
+    response.background = refused.afterwards if refused else None
+    if not visit.browser.known:
+        visit.browser.keep(response)
+    return response

@@ -1,0 +1,202 @@
+"""Where clients, codes and tokens are, and what happens to those that are used a second time."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+from typing import Concatenate, ParamSpec, TypeVar
+from uuid import UUID
+
+from anyio import from_thread, to_thread
+from authlib.oauth2.rfc6749.errors import InvalidGrantError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.audit.service import Change, record_unattended
+from service.auth import lifetimes
+from service.identity_server.oauth import queries
+from service.identity_server.oauth.models import Client, Code, Request, Token
+from service.identity_server.oauth.records import StoredCode, StoredRefreshToken
+from service.identity_server.signin.queries import get_person
+from service.platform import secrets
+from service.platform.identifiers import uuid7
+from service.platform.senders import current_sender
+
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
+
+
+async def in_thread(work: Callable[Given, Found], *args: Given.args, **kwargs: Given.kwargs) -> Found:
+    """Run what Authlib does off the event loop; a request that is given up doesn't stop it half-way."""
+    return await to_thread.run_sync(lambda: work(*args, **kwargs))
+
+
+class Store:
+    """Where clients, codes and tokens are, for one request in one transaction, asked from Authlib's thread.
+
+    The first client looked up decides the organization: from there on nothing of another one is to be seen.
+    """
+
+    def __init__(self, connection: AsyncConnection, now: datetime, *, named: str) -> None:
+        """Begin; `named` is the client_id that the request has, which may be the address of a document."""
+        self._connection = connection
+        self.now = now
+        self.named = named
+
+    def ask(
+        self,
+        query: Callable[Concatenate[AsyncConnection, Given], Awaitable[Found]],
+        *args: Given.args,
+        **kwargs: Given.kwargs,
+    ) -> Found:
+        """Run a query on the event loop, and wait for it here."""
+
+        async def run() -> Found:
+            return await query(self._connection, *args, **kwargs)
+
+        return from_thread.run(run)
+
+    def client(self, client_id: str | None) -> Client | None:
+        """Find an approved client by its id, and lock it against deletion until the transaction ends.
+
+        One that a document describes is found by the document's address alone, whose host was judged before.
+        """
+        row = self.ask(queries.enter_by_client, client_id=parsed) if (parsed := _uuid(client_id)) else None
+        if row is None or row.status != "approved" or row.document_url not in {None, self.named}:
+            return None
+        held = self.ask(queries.lock_client, row.organization_id, client_id=row.client_id)
+        return Client(row) if held else None
+
+    def is_active(self, client: Client, principal_id: UUID) -> bool:
+        """Return whether a person is still an active user."""
+        person = self.ask(get_person, client.organization_id, principal_id=principal_id)
+        return person is not None and person.active
+
+    def code(self, value: str, client: Client) -> Code | None:
+        """Return the client's unused, unexpired code; None otherwise.
+
+        A code that was used before revokes all tokens that it gave (RFC 6749, section 4.1.2).
+        """
+        row = self.ask(
+            queries.lock_code,
+            client.organization_id,
+            secret_hash=secrets.hash_secret(value),
+            client_id=client.client_id,
+        )
+        if row is None:
+            return None
+        if row.used_at is not None:
+            self._stop_reused(client, row, what="code")
+            return None
+        return Code(row, client) if row.expires_at > self.now else None
+
+    def refresh_token(self, value: str, client: Client) -> Token | None:
+        """Return the client's usable refresh token; None otherwise.
+
+        A token that was used some seconds ago is a lost race and only refused; used again later, it revokes its family.
+        """
+        row = self._refresh_token(value, client)
+        if row is None or row.client_id != client.client_id:
+            return None
+        if row.used_at is not None:
+            if self.now - row.used_at > lifetimes.RACE:
+                self._stop_reused(client, row, what="refreshToken")
+            return None
+        usable = row.revoked_at is None and row.expires_at > self.now
+        return Token(row, client) if usable and self.is_active(client, row.principal_id) else None
+
+    def any_token(self, value: str, client: Client) -> Token | None:
+        """Find an access or refresh token in the client's organization by its value, of whichever client."""
+        if value.startswith(secrets.REFRESH_TOKEN):
+            row = self._refresh_token(value, client)
+        else:
+            secret_hash = secrets.hash_secret(value)
+            row = self.ask(queries.find_access_token, client.organization_id, secret_hash=secret_hash)
+        return None if row is None else Token(row, client)
+
+    def keep_code(self, value: str, *, client: Client, principal_id: UUID, request: Request) -> None:
+        """Store a new code, bound to the redirect URI and the challenge of its request."""
+        row = {
+            "code_id": uuid7(),
+            "client_id": client.client_id,
+            "principal_id": principal_id,
+            "secret_hash": secrets.hash_secret(value),
+            "redirect_uri": request.form["redirect_uri"],
+            "scopes": list(request.granted),
+            "code_challenge": request.form["code_challenge"],
+            "expires_at": self.now + lifetimes.CODE,
+            "confirmed_at": request.confirmed_at,
+            **current_sender().columns,
+        }
+        self.ask(queries.insert_code, client.organization_id, row=row)
+
+    def begin_family(self, code: Code, client: Client) -> UUID:
+        """Mark a code as used, and add a family of tokens for it. InvalidGrantError when it was used before."""
+        family_id = uuid7()
+        row = {
+            "family_id": family_id,
+            "client_id": client.client_id,
+            "principal_id": code.principal_id,
+            "scopes": code.scopes,
+            "created_at": self.now,
+            "confirmed_at": code.confirmed_at,
+            **code.sender.columns,
+        }
+        organization_id = client.organization_id
+        self.ask(queries.insert_family, organization_id, row=row)
+        if not self.ask(queries.use_code, organization_id, code_id=code.code_id, family_id=family_id, now=self.now):
+            raise InvalidGrantError("The code was used already.")
+        return family_id
+
+    def continue_family(self, token: Token, client: Client) -> UUID:
+        """Mark a refresh token as used, and return its family. Raises InvalidGrantError when it was used before."""
+        organization_id = client.organization_id
+        if not self.ask(queries.use_refresh_token, organization_id, token_id=token.token_id, now=self.now):
+            raise InvalidGrantError("The refresh token was used already.")
+        return token.family_id
+
+    def keep_tokens(self, token: Mapping[str, str], *, client: Client, family_id: UUID, principal_id: UUID) -> None:
+        """Store a new access token and refresh token of a family."""
+        access = {
+            "token_id": uuid7(),
+            "family_id": family_id,
+            "client_id": client.client_id,
+            "principal_id": principal_id,
+            "scopes": token["scope"].split(" "),
+            "secret_hash": secrets.hash_secret(token["access_token"]),
+            "expires_at": self.now + lifetimes.ACCESS_TOKEN,
+        }
+        refresh = {
+            "token_id": uuid7(),
+            "family_id": family_id,
+            "secret_hash": secrets.hash_secret(token["refresh_token"]),
+            "expires_at": self.now + lifetimes.REFRESH_TOKEN,
+        }
+        self.ask(queries.insert_tokens, client.organization_id, access=access, refresh=refresh)
+
+    def revoke(self, token: Token, client: Client) -> None:
+        """Revoke an access token; for a refresh token, its whole family (RFC 7009, section 2.1)."""
+        organization_id = client.organization_id
+        if token.is_refresh_token:
+            self.ask(queries.revoke_families, organization_id, family_ids=[token.family_id], now=self.now)
+        else:
+            self.ask(queries.revoke_access_token, organization_id, token_id=token.token_id, now=self.now)
+
+    def _refresh_token(self, value: str, client: Client) -> StoredRefreshToken | None:
+        secret_hash = secrets.hash_secret(value)
+        return self.ask(queries.lock_refresh_token, client.organization_id, secret_hash=secret_hash)
+
+    def _stop_reused(self, client: Client, row: StoredCode | StoredRefreshToken, *, what: str) -> None:
+        """Revoke the tokens of a code or refresh token that is used again: one of its two users has stolen it."""
+        family_ids = [] if row.family_id is None else [row.family_id]
+        organization_id = client.organization_id
+        if self.ask(queries.revoke_families, organization_id, family_ids=family_ids, now=self.now):
+            details = {"clientId": str(client.client_id), "reused": what}
+            change = Change("oauth.reuseDetected", "user", row.principal_id, details=details)
+            self.ask(record_unattended, organization_id, change=change)
+
+
+def _uuid(text: str | None) -> UUID | None:
+    try:
+        parsed = UUID(text or "")
+    except ValueError:
+        return None
+    # UUID() takes braces and capitals, too; a client's id has one spelling.
+    return parsed if str(parsed) == text else None

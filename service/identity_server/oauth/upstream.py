@@ -1,0 +1,346 @@
+"""Signing in with another provider, on the way to an application or to one's account, and coming back.
+
+What must be known on return travels in `state`, signed for the browser it is shown to; verifier and nonce follow from
+it and from the service's own key, so that nothing is kept.
+"""
+
+import hmac
+import json
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from urllib.parse import parse_qsl, urlencode
+from uuid import UUID
+
+from fastapi import APIRouter, Request, Response
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.fields import normal_email
+from service.identity_server.oauth.account import find_organization
+from service.identity_server.oauth.requests import Parameters, first_of, query_of
+from service.identity_server.oauth.server import Answer
+from service.identity_server.oauth.visits import PROMPTS_SIGN_IN, Visit
+from service.identity_server.signin.browsers import Browser
+from service.identity_server.signin.id_tokens import NotVouched
+from service.identity_server.signin.provider import ERROR_NAME, Proof, ProviderAway, SignedInThere, open_provider
+from service.identity_server.signin.providers.binding import find_or_bind
+from service.identity_server.signin.providers.groups import update_memberships
+from service.identity_server.signin.providers.queries import enter_by_domain, enter_by_provider
+from service.identity_server.signin.providers.refusals import record_refusal, refusal_of
+from service.identity_server.signin.providers.registrations import (
+    ChosenProvider,
+    Registered,
+    open_registration,
+    unknown_provider,
+)
+from service.identity_server.signin.sessions import begin_session
+from service.platform import base64url
+from service.platform.errors import BadRequest, ServiceError
+from service.runtime import Runtime
+from service.web.dependencies import RuntimeDep
+from service.web.pages.routing import Link, PageRoute, address_from, link_to_account, problem
+
+LONGEST = timedelta(minutes=15)
+# What a state says of who is on the way to their account, in place of an authorization request, which names a client:
+# their organization.
+ACCOUNT = "account"
+# The application's session that is confirmed next, if that is why somebody signs in.
+CONFIRM = "confirm"
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """A sign-in on its way: the request it was begun for, the organization's provider (None: of the settings), when."""
+
+    parameters: Parameters
+    chosen: ChosenProvider | None
+    at: datetime
+
+    @property
+    def must_be_new(self) -> bool:
+        """Whether the person must prove there anew who they are; that they are signed in there isn't enough."""
+        return not {CONFIRM, "max_age"}.isdisjoint(name for name, _ in self.parameters)
+
+
+@dataclass(frozen=True)
+class _Arrival:
+    """Somebody who comes back from a provider with a browser."""
+
+    request: Request
+    runtime: Runtime
+    browser: Browser
+    begun: _Begun
+    registered: Registered
+
+    async def vouch(self, *, code: str, state: str, issuer: str | None) -> SignedInThere:
+        """Return whom the provider vouches for. Raises NotVouched and ProviderAway."""
+        async with open_provider(self.registered.registration, self.runtime) as provider:
+            proof = _proof(self.browser, self.runtime, state)
+            return await provider.subject(code, proof, issuer=issuer, needs=self.registered.needed_claims())
+
+    async def go_on(self, vouched: SignedInThere) -> Response:
+        """Sign in, and go on to the application, or to the account. Raises NotVouched."""
+        parameters = dict(self.begun.parameters)
+        if "client_id" in parameters:
+            return await self._go_to_application(vouched)
+        organization_id = (
+            self.begun.chosen.organization_id
+            if self.begun.chosen
+            else await find_organization(self.runtime, parameters[ACCOUNT])
+        )
+        if organization_id is None:
+            raise NotVouched("unknown")
+        family = parameters.get(CONFIRM)
+        page = "consents" if family is None else f"confirm?{urlencode({'session': family})}"
+        response = Response(status_code=303, headers={"Location": f"../../../account/{page}"})
+        async with self.runtime.database.transaction(organization_id) as connection:
+            renewed = await self._begin_session(connection, organization_id, vouched)
+        renewed.keep(response)
+        return response
+
+    async def _go_to_application(self, vouched: SignedInThere) -> Response:
+        visit = Visit.of(self.request, self.runtime, self.begun.parameters)
+        async with self.runtime.database.transaction(None) as connection:
+            asked = await visit.open(connection)
+            if isinstance(asked, Answer):
+                return visit.redirect(asked)
+            organization_id = asked.client.organization_id
+            if self.begun.chosen and self.begun.chosen.organization_id != organization_id:
+                raise _stale_sign_in()
+            renewed = await self._begin_session(connection, organization_id, vouched)
+        response = visit.show_next(at="../authorize")
+        renewed.keep(response)
+        return response
+
+    async def _begin_session(
+        self, connection: AsyncConnection, organization_id: UUID, vouched: SignedInThere
+    ) -> Browser:
+        now = await self.runtime.clock.now(connection)
+        stored, subject, details = self.registered.stored, vouched.subject, dict[str, str]()
+        try:
+            proven_at = subject.proven_at(now, not_before=self.begun.at if self.begun.must_be_new else None)
+            person = await find_or_bind(connection, organization_id, provider=stored, subject=subject, now=now)
+        except NotVouched as error:
+            error.organization_id = organization_id
+            raise
+        if stored is not None:
+            details = await update_memberships(
+                connection, organization_id, provider=stored, person_id=person.principal_id, claims=subject.claims
+            )
+        there = self.registered.session(self.runtime, vouched)
+        return await begin_session(
+            connection,
+            self.browser,
+            person=person,
+            now=now,
+            by="openIdConnect",
+            proven_at=proven_at,
+            provider=there,
+            details=details,
+        )
+
+
+@router.get("/api/oauth/upstream/callback")
+async def come_back(request: Request, runtime: RuntimeDep) -> Response:
+    """Sign in whom the provider vouches for, and go on to the application."""
+    given = first_of(query_of(request))
+    browser, state = Browser.of(request, runtime), given.get("state", "")
+    async with runtime.database.transaction(None) as connection:
+        now = await runtime.clock.now(connection)
+    try:
+        begun = _read_state(browser, runtime, state, now=now)
+    except BadRequest as error:
+        return _not_signed_in(request, error, link_to_account(request))
+    try:
+        return await _arrive(request, runtime, browser, begun, given)
+    except ServiceError as error:
+        return _not_signed_in(request, error, _way_back(request, begun))
+
+
+async def _arrive(
+    request: Request, runtime: Runtime, browser: Browser, begun: _Begun, given: Mapping[str, str]
+) -> Response:
+    registered = await open_registration(runtime, begun.chosen)
+    _require_code(given, registered.issuer)
+    arrival = _Arrival(request, runtime, browser, begun, registered)
+    address = request.client.host if request.client else "unknown"
+    await runtime.rate_limits.require_few_refused_sign_ins(address)
+    try:
+        vouched = await arrival.vouch(code=given["code"], state=given["state"], issuer=given.get("iss"))
+        return await arrival.go_on(vouched)
+    except (NotVouched, ProviderAway) as error:
+        if isinstance(error, NotVouched):
+            await record_refusal(runtime, registered.stored, error, address=address)
+            await runtime.rate_limits.count_refused_sign_in(address)
+        raise refusal_of(error) from error
+
+
+def _require_code(given: Mapping[str, str], issuer: str) -> None:
+    """Refuse an answer without a code (RFC 6749, section 4.1.2.1), or of another provider (RFC 9207)."""
+    if given.get("iss", issuer) != issuer:
+        raise BadRequest("Another provider answered than the one that you left for.", code="upstream_refused")
+    if given.get("error") == "access_denied":
+        raise BadRequest(
+            "The provider says that access was denied: you declined there, or it may not let you in here. If it was "
+            "not you who declined, ask an admin of your organization.",
+            code="upstream_refused",
+        )
+    if "code" not in given:
+        said = given.get("error", "")
+        named = f" ({said})" if ERROR_NAME.fullmatch(said) else ""
+        raise BadRequest(
+            f"The provider could not sign you in{named}. Try again; if it stays so, ask an admin of your organization.",
+            code="upstream_refused",
+        )
+
+
+def _not_signed_in(request: Request, error: ServiceError, link: Link) -> Response:
+    return problem(request, error, links=[link], title="You are not signed in")
+
+
+def _way_back(request: Request, begun: _Begun) -> Link:
+    """Return the link to the page that somebody came from, which shows every way to sign in."""
+    parameters = dict(begun.parameters)
+    if "client_id" in parameters:
+        path = f"api/oauth/authorize?{urlencode(begun.parameters)}"
+    else:
+        confirmed = parameters.get(CONFIRM)
+        path = "account/sign-in" + (f"?{urlencode({CONFIRM: confirmed})}" if confirmed else "")
+    return address_from(request, path), "Try again, or sign in another way"
+
+
+@router.get("/api/oauth/upstream")
+async def leave(request: Request, runtime: RuntimeDep) -> Response:
+    """Send somebody to the provider of the settings, who is on the way to a proven application."""
+    return await _leave(request, runtime, None)
+
+
+@router.get("/api/oauth/upstream/{provider_id:uuid}")
+async def leave_for_provider(request: Request, runtime: RuntimeDep, provider_id: UUID) -> Response:
+    """Send somebody to a provider of their organization, who is on the way to a proven application."""
+    return await _leave(request, runtime, provider_id)
+
+
+async def _leave(request: Request, runtime: Runtime, provider_id: UUID | None) -> Response:
+    visit = Visit.of(request, runtime)
+    async with runtime.database.transaction(None) as connection:
+        asked = await visit.open(connection)
+    if isinstance(asked, Answer):
+        return visit.redirect(asked)
+    chosen = None if provider_id is None else ChosenProvider(asked.client.organization_id, provider_id)
+    prompt = next(iter(sorted(asked.prompts & PROMPTS_SIGN_IN)), None)
+    begun = _Begun(visit.parameters, chosen, asked.now)
+    return await _redirect_to_provider(request, runtime, begun, prompt=prompt)
+
+
+@router.get("/account/upstream")
+async def leave_for_account(request: Request, runtime: RuntimeDep) -> Response:
+    """Send somebody to a provider who is on the way to what they allowed: the one that decides about their address.
+
+    Without an address it is the one of the settings.
+    """
+    given = first_of(query_of(request))
+    email, organization = given.get("email"), given.get("organization", "-")
+    chosen = None
+    async with runtime.database.transaction(None) as connection:
+        now = await runtime.clock.now(connection)
+        if email is not None:
+            domain = normal_email(email).rpartition("@")[2]
+            found = await enter_by_domain(connection, domain=domain) if "\0" not in domain else None
+            if found is None:
+                back = _way_back(request, _Begun(_confirmed_next(given), None, now))
+                return _not_signed_in(request, _unknown_domain(), back)
+            chosen = ChosenProvider(found.organization_id, found.provider_id)
+    begun = _Begun([(ACCOUNT, organization), *_confirmed_next(given)], chosen, now)
+    return await _redirect_to_provider(request, runtime, begun, hint=email)
+
+
+@router.get("/account/upstream/{provider_id:uuid}")
+async def leave_for_account_by_provider(request: Request, runtime: RuntimeDep, provider_id: UUID) -> Response:
+    """Send somebody to a provider of their organization, who is on the way to what they allowed."""
+    async with runtime.database.transaction(None) as connection:
+        now = await runtime.clock.now(connection)
+        found = await enter_by_provider(connection, provider_id=provider_id)
+    if found is None:
+        raise unknown_provider()
+    parameters = [(ACCOUNT, "-"), *_confirmed_next(first_of(query_of(request)))]
+    begun = _Begun(parameters, ChosenProvider(found.organization_id, provider_id), now)
+    return await _redirect_to_provider(request, runtime, begun)
+
+
+def _confirmed_next(given: Mapping[str, str]) -> Parameters:
+    return [(CONFIRM, given[CONFIRM])] if CONFIRM in given else []
+
+
+async def _redirect_to_provider(
+    request: Request, runtime: Runtime, begun: _Begun, *, prompt: str | None = None, hint: str | None = None
+) -> Response:
+    browser = Browser.of(request, runtime)
+    state = _sign_state(browser, runtime, begun)
+    try:
+        registered = await open_registration(runtime, begun.chosen)
+        async with open_provider(registered.registration, runtime) as provider:
+            proof = _proof(browser, runtime, state)
+            address = await provider.sign_in_address(
+                proof, state=state, prompt=prompt, hint=hint, must_be_new=begun.must_be_new
+            )
+    except ProviderAway as error:
+        return _not_signed_in(request, refusal_of(error), _way_back(request, begun))
+    except ServiceError as error:
+        return _not_signed_in(request, error, _way_back(request, begun))
+    response = Response(status_code=302, headers={"Location": address, "Referrer-Policy": "no-referrer"})
+    if not browser.known:
+        browser.keep(response)
+    return response
+
+
+def _proof(browser: Browser, runtime: Runtime, state: str) -> Proof:
+    return Proof(
+        verifier=_secret(browser, runtime, f"verifier\n{state}"), nonce=_secret(browser, runtime, f"nonce\n{state}")
+    )
+
+
+def _sign_state(browser: Browser, runtime: Runtime, begun: _Begun) -> str:
+    chosen = [] if begun.chosen is None else [str(begun.chosen.organization_id), str(begun.chosen.provider_id)]
+    content = json.dumps(
+        [secrets.token_urlsafe(16), begun.at.timestamp(), urlencode(begun.parameters), *chosen]
+    ).encode()
+    payload = base64url.encode(content)
+    signature = _secret(browser, runtime, f"state\n{payload}")
+    return f"{payload}.{signature}"
+
+
+def _read_state(browser: Browser, runtime: Runtime, state: str, *, now: datetime) -> _Begun:
+    """Return the sign-in of a signed state; BadRequest for another browser's state, or an old one."""
+    payload, _, signature = state.partition(".")
+    expected = _secret(browser, runtime, f"state\n{payload}")
+    if not browser.known or not hmac.compare_digest(expected.encode(), signature.encode()):
+        raise _stale_sign_in()
+    _, begun_at, query, *chosen = json.loads(base64url.decode(payload))
+    if now.timestamp() - begun_at > LONGEST.total_seconds():
+        raise _stale_sign_in()
+    provider = ChosenProvider(*map(UUID, chosen)) if chosen else None
+    return _Begun(parse_qsl(query), provider, datetime.fromtimestamp(begun_at, UTC))
+
+
+def _secret(browser: Browser, runtime: Runtime, purpose: str) -> str:
+    return base64url.encode(runtime.keys.upstream_secret(browser=browser.value.get_secret_value(), purpose=purpose))
+
+
+def _unknown_domain() -> BadRequest:
+    return BadRequest(
+        "No provider decides about addresses of this domain. Sign in with your password, or ask an admin of your "
+        "organization.",
+        code="unknown_sign_in_domain",
+    )
+
+
+def _stale_sign_in() -> BadRequest:
+    return BadRequest(
+        "This sign-in is finished already, was begun in another browser, or too long ago. Go back to the application "
+        "and start again.",
+        code="stale_sign_in",
+    )

@@ -1,0 +1,157 @@
+"""An authorization request, and the browser that sent it (RFC 6749, section 4.1.1)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from urllib.parse import urlencode
+from uuid import UUID
+
+from fastapi import Request, Response
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.identity_server.oauth.client_documents import is_address
+from service.identity_server.oauth.describing import with_client_of
+from service.identity_server.oauth.grants import CodeGrant
+from service.identity_server.oauth.models import Client
+from service.identity_server.oauth.models import Request as OAuthRequest
+from service.identity_server.oauth.requests import Parameters, first_of, query_of
+from service.identity_server.oauth.server import Answer, AuthorizationServer, Unusable
+from service.identity_server.oauth.store import Store, in_thread
+from service.identity_server.signin.browsers import Browser
+from service.identity_server.signin.sessions import SignedIn, find_session
+from service.platform.addresses import without_local_port
+from service.platform.errors import BadRequest
+from service.runtime import Runtime
+
+# What of `prompt` asks for another person or another sign-in; it is done once somebody has signed in.
+PROMPTS_SIGN_IN = frozenset({"login", "select_account"})
+STALE = "This page was out of date. Please try again."
+
+
+@dataclass(frozen=True)
+class AuthorizationRequest:
+    """An authorization request of a proven client, in the transaction that judges it."""
+
+    connection: AsyncConnection
+    server: AuthorizationServer
+    request: OAuthRequest
+    grant: CodeGrant
+    person: SignedIn | None
+    now: datetime
+
+    @property
+    def client(self) -> Client:
+        """The client of the request."""
+        return self.request.client
+
+    @property
+    def redirect_uri(self) -> str:
+        """The address that the response is sent to."""
+        return self.request.form["redirect_uri"]
+
+    @property
+    def prompts(self) -> frozenset[str]:
+        """What the client wants the person to be asked again."""
+        return frozenset(self.request.form.get("prompt", "").split(" "))
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """The scopes that the client requests."""
+        return tuple((self.client.get_allowed_scope(self.request.form.get("scope")) or "").split(" "))
+
+    @property
+    def may_be_another_program(self) -> bool:
+        """Whether the response goes to whatever program listens on the person's machine, and proves itself by nothing.
+
+        Then the person is asked each time, whatever they allowed before (RFC 8252, section 8.6).
+        """
+        return self.client.is_public and without_local_port(self.redirect_uri) is not None
+
+    def is_too_old(self, person: SignedIn) -> bool:
+        """Return whether the client wants a newer sign-in than the person's (`max_age`, RFC 9470, section 4)."""
+        most = self.request.form.get("max_age", "")
+        if not (most.isascii() and most.isdecimal()):
+            return False
+        return person.confirmed_at is None or (self.now - person.confirmed_at).total_seconds() > int(most)
+
+    def grant_scopes(self, scopes: Sequence[str], person: SignedIn) -> None:
+        """Note the scopes that a person allows, and when they have last proven who they are."""
+        self.request.granted, self.request.confirmed_at = tuple(scopes), person.confirmed_at
+
+    def refuse(self, error: str, description: str) -> Answer:
+        """Redirect to the client with an error."""
+        return self.server.refuse(self.request, error, description)
+
+    async def respond(self, principal_id: UUID | None) -> Answer:
+        """Redirect to the client with a code for this person, or with `access_denied` for None."""
+        return await in_thread(self.server.respond, self.request, principal_id, self.grant)
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A browser that has opened the address of an authorization request."""
+
+    request: Request
+    runtime: Runtime
+    browser: Browser
+    parameters: Parameters
+
+    @classmethod
+    def of(cls, request: Request, runtime: Runtime, parameters: Parameters | None = None) -> "Visit":
+        """Build the visit of a request; the authorization request is `parameters`, or in the request's query."""
+        asked = query_of(request) if parameters is None else parameters
+        return cls(request, runtime, Browser.of(request, runtime), asked)
+
+    async def open(self, connection: AsyncConnection) -> AuthorizationRequest | Answer:
+        """Judge the authorization request, and find the person who is signed in.
+
+        Returns an error for the client as an Answer. Raises BadRequest when nobody can be redirected to the client.
+        """
+        now = await self.runtime.clock.now(connection)
+        named = first_of(self.parameters).get("client_id", "")
+        server = AuthorizationServer(Store(connection, now, named=named), issuer=self.runtime.settings.issuer)
+        known = await find_session(connection, self.browser, now=now) if is_address(named) else None
+        request = OAuthRequest("GET", parameters=await with_client_of(connection, self.parameters, known))
+        try:
+            grant = await in_thread(server.open_grant, request)
+        except Unusable as error:
+            raise BadRequest(
+                f"The application you came from sent a request that can't be used. {error.reason} "
+                "Tell those who run the application.",
+                code="unusable_authorization_request",
+            ) from error
+        if isinstance(grant, Answer):
+            return grant
+        person = await find_session(connection, self.browser, now=now)
+        return AuthorizationRequest(connection, server, request, grant, person, now)
+
+    @property
+    def address(self) -> str:
+        """The authorization request, as a link relative to itself."""
+        return f"authorize?{urlencode(self.parameters)}"
+
+    def show_next(self, *, at: str = "authorize") -> Response:
+        """Redirect to the next page of the request, at the address `at`, without the prompts that are done."""
+        return Response(status_code=303, headers={"Location": self.next_address(at=at)})
+
+    def next_address(self, *, at: str = "authorize") -> str:
+        """Return the address of the next page, without the prompts that are done."""
+        parameters = [(name, value) for name, value in self.parameters if name not in {"prompt", "max_age"}]
+        prompts = [value.split(" ") for name, value in self.parameters if name == "prompt"]
+        left = [prompt for prompt in (prompts[0] if prompts else []) if prompt not in PROMPTS_SIGN_IN]
+        query = urlencode([*parameters, *([("prompt", " ".join(left))] if left else [])])
+        return f"{at}?{query}"
+
+    def redirect(self, answer: Answer) -> Response:
+        """Redirect the browser to the client, in a way that never repeats a form there (RFC 9700, section 4.12)."""
+        status = 303 if self.request.method == "POST" else 302
+        headers = {"Location": answer.location or "", "Referrer-Policy": "no-referrer"}
+        return Response(status_code=status, headers=headers)
+
+    def is_own_form(self, form: dict[str, str], purpose: str) -> bool:
+        """Return whether a form was made by this service for this browser and purpose."""
+        return self.browser.is_own_form(self.runtime, form.get("csrf", ""), purpose=purpose)
+
+    def consent_purpose(self, person: SignedIn) -> str:
+        """Return the purpose that binds a consent form to this authorization request and this person."""
+        return f"consent\n{person.principal_id}\n{urlencode(self.parameters)}"

@@ -1,0 +1,247 @@
+"""The sign-in providers of an organization: adding, changing, deleting and testing them, for admins."""
+
+from collections.abc import Collection
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.sign_in_providers import (
+    ADMIN_SIGN_IN_PROVIDERS_LIST,
+    AdminSignInProvidersCreateRequest,
+    AdminSignInProvidersListRequest,
+    AdminSignInProvidersUpdateRequest,
+    SignInProvider,
+)
+from service.audit.service import Change, record, record_unattended
+from service.auth.callers import Caller
+from service.identity.queries import is_only_organization, lock_organization
+from service.identity_server.signin.provider import CALLBACK, open_provider
+from service.identity_server.signin.providers import queries
+from service.identity_server.signin.providers.binding import is_of_one_tenant
+from service.identity_server.signin.providers.queries import StoredProvider
+from service.identity_server.signin.providers.registrations import ChosenProvider, open_registration, require_provider
+from service.identity_server.signin.queries import delete_identities_of
+from service.platform.addresses import is_confidential
+from service.platform.clock import Clock
+from service.platform.database import Database
+from service.platform.errors import BadRequest, Conflict, FieldError
+from service.platform.identifiers import uuid7
+from service.platform.networks import AllowedHosts
+from service.platform.sealing import seal
+from service.platform.settings import Settings
+from service.runtime import Runtime
+from service.web.pagination import Cursor, Page
+
+TARGET = "signInProvider"
+MOST_PROVIDERS = 100
+_KEPT = ("name", "client_id", "trust_addresses", "groups_claim", "create_accounts", "sign_out_there")
+
+
+async def create_provider(
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: AdminSignInProvidersCreateRequest
+) -> SignInProvider:
+    """Add a provider.
+
+    Raises BadRequest `issuer_not_allowed` and `addresses_not_trustable`, Conflict `too_many_sign_in_providers`,
+    `issuer_taken` and `domain_taken`.
+    """
+    _check_issuer(request.issuer, AllowedHosts.of(runtime.settings.webhook_allowed_hosts))
+    _check_trust(request.issuer, trusted=request.trust_addresses)
+    organization_id, provider_id = caller.organization_id, uuid7()
+    await lock_organization(connection, organization_id)
+    if await queries.count_providers(connection, organization_id) >= MOST_PROVIDERS:
+        message = f"The organization has {MOST_PROVIDERS} sign-in providers already. Delete those that nobody needs."
+        raise Conflict(message, code="too_many_sign_in_providers")
+    key = runtime.keys.provider_key(organization_id)
+    values: dict[str, Any] = {name: getattr(request, name) for name in _KEPT}
+    values |= {
+        "provider_id": provider_id,
+        "issuer": request.issuer,
+        "sealed_secret": seal(key, row_id=provider_id, secret=request.client_secret),
+    }
+    if not await queries.insert_provider(connection, organization_id, values=values):
+        message = "The organization has a provider of this issuer already. Change that one."
+        raise Conflict(message, code="issuer_taken", details=[FieldError("issuer", message)])
+    await _claim(runtime.clock, connection, caller, provider_id=provider_id, domains=request.domains)
+    provider = await require_provider(connection, organization_id, provider_id=provider_id)
+    await _record(connection, caller, "create", provider)
+    return _describe(provider, runtime.settings)
+
+
+async def list_providers(
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: AdminSignInProvidersListRequest
+) -> Page[SignInProvider]:
+    """Return a page of the providers, oldest first."""
+    cursor = Cursor.read(caller, operation=ADMIN_SIGN_IN_PROVIDERS_LIST.path, request=request)
+    rows = await queries.list_providers(connection, caller.organization_id, after=cursor.after_id, limit=cursor.limit)
+    page = cursor.page(rows, position=lambda row: [str(row.provider_id)])
+    return Page(items=[_describe(row, runtime.settings) for row in page.items], next_page_token=page.next_page_token)
+
+
+async def get_provider(
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, provider_id: UUID
+) -> SignInProvider:
+    """Return a provider. NotFound `sign_in_provider_not_found`."""
+    found = await require_provider(connection, caller.organization_id, provider_id=provider_id)
+    return _describe(found, runtime.settings)
+
+
+async def update_provider(
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: AdminSignInProvidersUpdateRequest
+) -> SignInProvider:
+    """Change a provider. Raises NotFound, BadRequest `addresses_not_trustable` and Conflict `domain_taken`."""
+    organization_id, provider_id = caller.organization_id, request.provider_id
+    provider = await require_provider(connection, organization_id, provider_id=provider_id, lock=True)
+    _check_trust(provider.issuer, trusted=request.trust_addresses is True)
+    values = {name: value for name in _KEPT if (value := getattr(request, name)) is not None}
+    if request.client_secret is not None:
+        key = runtime.keys.provider_key(organization_id)
+        values["sealed_secret"] = seal(key, row_id=provider_id, secret=request.client_secret)
+    if not values and request.domains is None:
+        return _describe(provider, runtime.settings)
+    if request.domains is not None:
+        await _claim(runtime.clock, connection, caller, provider_id=provider_id, domains=request.domains)
+    if values:
+        await queries.update_provider(connection, organization_id, provider_id=provider_id, values=values)
+    provider = await require_provider(connection, organization_id, provider_id=provider_id)
+    await _record(connection, caller, "update", provider, secret=request.client_secret is not None)
+    return _describe(provider, runtime.settings)
+
+
+async def delete_provider(
+    connection: AsyncConnection, caller: Caller, *, provider_id: UUID, settings: Settings
+) -> None:
+    """Delete a provider with its secret, its domains, and what it knew people by, who keep their accounts. NotFound.
+
+    What people are known by stays where the provider of the settings has the same issuer.
+    """
+    organization_id = caller.organization_id
+    provider = await require_provider(connection, organization_id, provider_id=provider_id, lock=True)
+    await _record(connection, caller, "delete", provider)
+    if provider.issuer != settings.oidc_issuer:
+        await delete_identities_of(connection, organization_id, issuer=provider.issuer)
+    await queries.delete_provider(connection, organization_id, provider_id=provider_id)
+
+
+async def find_problems(runtime: Runtime, caller: Caller, *, provider_id: UUID) -> list[str]:
+    """Ask a provider for what a sign-in needs, and return what is wrong, for people. NotFound."""
+    registered = await open_registration(runtime, ChosenProvider(caller.organization_id, provider_id))
+    async with open_provider(registered.registration, runtime) as provider:
+        stored = registered.stored
+        problems = await provider.problems(needs_sign_out=stored is not None and stored.sign_out_there)
+    return [*problems, *([] if stored is None else _describe_unconfirmed(stored))]
+
+
+def _describe_unconfirmed(provider: StoredProvider) -> list[str]:
+    waiting = ", ".join(sorted({*provider.domains} - {*provider.confirmed_domains}))
+    said = (
+        f"Nobody has confirmed that these domains are your organization's: {waiting}. Until then nobody with such an "
+        "address signs in for the first time. Ask those who run the service."
+    )
+    return [said] if waiting else []
+
+
+async def confirm_domain(database: Database, organization_id: UUID, *, domain: str, confirmed: bool) -> bool:
+    """Confirm that a domain is an organization's, or is no more, for an operator; False when nothing changed.
+
+    Raises IntegrityError when it is confirmed for another organization.
+    """
+    async with database.transaction(organization_id) as connection:
+        now = await Clock().now(connection)
+        provider_id = await queries.confirm_domain(
+            connection, organization_id, domain=domain, confirmed_at=now if confirmed else None
+        )
+        if provider_id is not None:
+            details = {"domain": domain, "confirmed": confirmed}
+            change = Change("signInProvider.update", TARGET, provider_id, details=details)
+            await record_unattended(connection, organization_id, change=change)
+    return provider_id is not None
+
+
+async def _claim(
+    clock: Clock, connection: AsyncConnection, caller: Caller, *, provider_id: UUID, domains: Collection[str]
+) -> None:
+    """Give domains to a provider; Conflict `domain_taken` for those that another of the organization decides about.
+
+    In a deployment of one organization they count at once: nobody else can be meant, and its admins decide about all
+    accounts anyway. Among several organizations an operator confirms who a domain belongs to.
+    """
+    organization_id = caller.organization_id
+    is_alone = await is_only_organization(connection, organization_id)
+    confirmed_at = await clock.now(connection) if is_alone else None
+    if taken := await queries.replace_domains(
+        connection, organization_id, provider_id=provider_id, domains=domains, confirmed_at=confirmed_at
+    ):
+        raise _taken(taken)
+
+
+def _taken(domains: Collection[str]) -> Conflict:
+    message = (
+        f"Another provider of the organization decides about addresses of {', '.join(sorted(domains))}. "
+        "Take them from that one first."
+    )
+    return Conflict(message, code="domain_taken", details=[FieldError("domains", message)])
+
+
+def _check_issuer(issuer: str, allowed: AllowedHosts) -> None:
+    parts = urlsplit(issuer) if is_confidential(issuer) else None
+    if parts is None or "?" in issuer or parts.hostname is None:
+        message = "must be the issuer's https address, without a query or fragment, such as https://login.example.com"
+    elif not allowed.may_allow(parts.hostname):
+        message = "Its host is not public. An operator can allow it with CARREL_WEBHOOK_ALLOWED_HOSTS."
+    else:
+        return
+    raise BadRequest(f"issuer: {message}", code="issuer_not_allowed", details=[FieldError("issuer", message)])
+
+
+def _check_trust(issuer: str, *, trusted: bool) -> None:
+    if trusted and not is_of_one_tenant(issuer):
+        message = (
+            "Anybody may have an account at this issuer, so its addresses can't be trusted. At Microsoft Entra ID, "
+            "give the issuer of your own tenant: https://login.microsoftonline.com/<tenant id>/v2.0"
+        )
+        raise BadRequest(message, code="addresses_not_trustable", details=[FieldError("trustAddresses", message)])
+
+
+def _describe(row: StoredProvider, settings: Settings) -> SignInProvider:
+    return SignInProvider(
+        provider_id=row.provider_id,
+        name=row.name,
+        issuer=row.issuer,
+        client_id=row.client_id,
+        has_client_secret=row.sealed_secret is not None,
+        domains=row.domains,
+        unconfirmed_domains=sorted({*row.domains} - {*row.confirmed_domains}),
+        trust_addresses=row.trust_addresses,
+        groups_claim=row.groups_claim,
+        create_accounts=row.create_accounts,
+        sign_out_there=row.sign_out_there,
+        redirect_uri=f"{settings.issuer}{CALLBACK}",
+        logout_redirect_uri=f"{settings.issuer}/account/sign-in",
+        backchannel_logout_uri=f"{settings.issuer}/api/oauth/upstream/{row.provider_id}/logout",
+        created_at=row.created_at,
+    )
+
+
+async def _record(
+    connection: AsyncConnection, caller: Caller, what: str, provider: StoredProvider, *, secret: bool = False
+) -> None:
+    details = {
+        "issuer": provider.issuer,
+        "domains": provider.domains,
+        "trustAddresses": provider.trust_addresses,
+        "groupsClaim": provider.groups_claim,
+        "createAccounts": provider.create_accounts,
+        "signOutThere": provider.sign_out_there,
+        **({"clientSecretChanged": True} if secret else {}),
+    }
+    await record(
+        connection,
+        caller,
+        action=f"signInProvider.{what}",
+        target_type=TARGET,
+        target_id=provider.provider_id,
+        details=details,
+    )

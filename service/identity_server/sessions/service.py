@@ -1,0 +1,90 @@
+"""Listing and ending a person's sessions. Nothing is kept between requests, so what ended is refused from then on."""
+
+from collections.abc import Collection
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.fields import normal_email
+from carrel.wire.sessions import (
+    ADMIN_SESSIONS_LIST,
+    AdminSessionsEndRequest,
+    AdminSessionsEndResponse,
+    AdminSessionsListRequest,
+    AdminSessionsListResponse,
+)
+from service.audit.service import record
+from service.auth.callers import Caller
+from service.identity_server.leaving.queries import delete_unused_codes_of
+from service.identity_server.oauth.queries import revoke_families
+from service.identity_server.sessions import queries
+from service.identity_server.signin.queries import find_person
+from service.platform.errors import BadRequest, FieldError
+from service.web.pagination import Cursor
+
+
+async def list_sessions(
+    connection: AsyncConnection, caller: Caller, *, request: AdminSessionsListRequest, now: datetime
+) -> AdminSessionsListResponse:
+    """List a page of a person's sessions that last; for admins. Raises BadRequest `unknown_user`."""
+    cursor = Cursor.read(caller, operation=ADMIN_SESSIONS_LIST.path, request=request)
+    principal_id = await _person(connection, caller, request.email)
+    rows = await queries.list_sessions(
+        connection,
+        caller.organization_id,
+        principal_id=principal_id,
+        now=now,
+        after=cursor.after_id,
+        limit=cursor.limit,
+    )
+    page = cursor.page(rows, position=lambda row: [str(row.session_id)])
+    return AdminSessionsListResponse(sessions=list(page.items), next_page_token=page.next_page_token)
+
+
+async def end_sessions(
+    connection: AsyncConnection, caller: Caller, *, request: AdminSessionsEndRequest, now: datetime
+) -> AdminSessionsEndResponse:
+    """End all sessions of a person, or those of the request; for admins. Raises BadRequest `unknown_user`.
+
+    Codes that no application has exchanged yet end, too, since a session would begin with them.
+    """
+    principal_id = await _person(connection, caller, request.email)
+    ended = await end_sessions_of(
+        connection, caller.organization_id, principal_id=principal_id, ids=request.session_ids, now=now
+    )
+    if count := sum(ended.values()):
+        await record(
+            connection, caller, action="session.end", target_type="user", target_id=principal_id, details=ended
+        )
+    return AdminSessionsEndResponse(ended_count=count)
+
+
+async def end_sessions_of(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    principal_id: UUID,
+    ids: Collection[UUID] | None = None,
+    now: datetime,
+) -> dict[str, int]:
+    """End all sessions of a person, or those of `ids`; return how many there were, as the audit log says it."""
+    # Sessions, codes, tokens: in the order in which requests lock them, and offboarding too.
+    browsers = await queries.delete_browser_sessions(
+        connection, organization_id, principal_id=principal_id, ids=ids, now=now
+    )
+    # Whoever exchanges a code now has it locked, and this sees its tokens.
+    await delete_unused_codes_of(connection, organization_id, principal_ids=[principal_id])
+    families = await queries.list_living_families(
+        connection, organization_id, principal_id=principal_id, ids=ids, now=now
+    )
+    applications = await revoke_families(connection, organization_id, family_ids=families, now=now)
+    return {"browserCount": browsers, "applicationCount": applications}
+
+
+async def _person(connection: AsyncConnection, caller: Caller, email: str) -> UUID:
+    person = await find_person(connection, caller.organization_id, email=normal_email(email))
+    if person is None:
+        message = "There is no user with this address in this organization."
+        raise BadRequest(message, code="unknown_user", details=[FieldError("email", message)])
+    return person.principal_id

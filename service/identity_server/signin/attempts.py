@@ -1,0 +1,172 @@
+"""Signing in by address and password, slowed down where it fails: for an account, and for a network's address.
+
+An attempt counts as failed before it is made, in a transaction of its own, so that a hundred at once are a hundred.
+Whether there is such an account shows in nothing: not in the answer, the time it takes, nor in when it must wait.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from math import ceil
+from typing import Literal
+from uuid import UUID
+
+from pydantic import SecretStr
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.fields import normal_email
+from service.audit.service import Change, record_attempt
+from service.identity.passwords import verify_password
+from service.identity_server.signin import queries
+from service.platform.errors import TooMany
+from service.platform.identifiers import uuid7
+from service.platform.rate_limits import network_of
+from service.runtime import Runtime
+
+FREE_FOR_ACCOUNT = 5
+FREE_FOR_ADDRESS = 20
+LONGEST_WAIT = timedelta(minutes=15)
+REMEMBERED = timedelta(hours=1)
+# An account's failures from one network in so long a time are one entry of the audit log, those of its second factor
+# another one. It is as long as the longest
+# wait, so that an attack that goes on has an entry in each.
+AN_ENTRY = LONGEST_WAIT
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """An attempt to sign in to an organization, with a password, a second factor or a passkey, from an address.
+
+    Or `in_session`, to prove in a session that has begun that one is its person.
+    """
+
+    organization_id: UUID
+    email: str
+    password: SecretStr
+    address: str
+    step: Literal["account", "secondFactor", "passkey"] = "account"
+    in_session: bool = False
+
+    @property
+    def method(self) -> Literal["password", "secondFactor", "passkey"]:
+        """The kind of proof that the person gives, as the audit log names it."""
+        return "password" if self.step == "account" else self.step
+
+    @property
+    def source(self) -> str:
+        """The network of the attempt, its step unless it is the password, and whether it was in a session.
+
+        Failures of one source are one entry.
+        """
+        apart = [*(["session"] if self.in_session else []), *([self.step] if self.step != "account" else [])]
+        return " ".join([*apart, network_of(self.address)])
+
+    @property
+    def account(self) -> bytes:
+        """The digest under which failures of the account are counted, whether the account exists or not.
+
+        Those of its second factor are counted apart, so that who has the password can't start again by giving it.
+        """
+        return hashlib.sha256(f"{self.step}\n{normal_email(self.email)}".encode()).digest()
+
+    @property
+    def network(self) -> bytes:
+        """The digest under which failures of the address are counted; for IPv6, of its whole network."""
+        return hashlib.sha256(f"address\n{network_of(self.address)}".encode()).digest()
+
+
+async def try_password(runtime: Runtime, attempt: Attempt) -> queries.Person | None:
+    """Return the active person of this address and password; None for a wrong password and an unknown address alike.
+
+    Raises TooMany while the account or the network's address must wait.
+    """
+    await count_attempt(runtime, attempt)
+    email = normal_email(attempt.email)
+    async with runtime.database.transaction(attempt.organization_id) as connection:
+        person = (
+            await queries.find_person(connection, attempt.organization_id, email=email) if "\0" not in email else None
+        )
+    right = await verify_password(attempt.password, None if person is None else person.password_hash)
+    if not right or person is None or not person.active:
+        return None
+    async with runtime.database.transaction(attempt.organization_id) as connection:
+        await forgive(connection, attempt, now=await runtime.clock.now(connection))
+    return person
+
+
+async def forgive(connection: AsyncConnection, attempt: Attempt, *, now: datetime) -> None:
+    """Uncount an attempt that succeeded, and all failures of its account before it."""
+    await queries.delete_attempts(connection, attempt.organization_id, subject=attempt.account)
+    await queries.take_back_attempt(connection, attempt.organization_id, subject=attempt.network, now=now)
+
+
+async def record_failure(runtime: Runtime, attempt: Attempt, *, was_made: bool) -> None:
+    """Record a failed attempt on the audit log, if its address is somebody's; an address of nobody is kept nowhere.
+
+    An attempt that had to wait was not made, and is counted on the account's newest entry: so an account gets no more
+    entries than attempts that are slowed down. To be called when the attempt is answered, since it takes longer where
+    there is an account.
+    """
+    email, source = normal_email(attempt.email), attempt.source
+    organization_id = attempt.organization_id
+    async with runtime.database.transaction(organization_id) as connection:
+        person = await queries.find_person(connection, organization_id, email=email) if "\0" not in email else None
+        if person is None:
+            return
+        now = await runtime.clock.now(connection)
+        if not was_made:
+            await queries.count_refused_sign_in(
+                connection, organization_id, principal_id=person.principal_id, network=source, now=now
+            )
+            return
+        audit_log_id = uuid7()
+        row = {
+            "audit_log_id": audit_log_id,
+            "principal_id": person.principal_id,
+            "network": source,
+            "began_at": _beginning(now),
+            "last_at": now,
+            "attempts": 1,
+        }
+        if await queries.count_failed_sign_in(connection, organization_id, row=row):
+            details = {"by": attempt.method} | ({"inSession": True} if attempt.in_session else {})
+            change = Change("session.fail", "user", person.principal_id, details=details)
+            await record_attempt(connection, organization_id, audit_log_id=audit_log_id, change=change)
+
+
+async def count_attempt(runtime: Runtime, attempt: Attempt) -> None:
+    """Count an attempt as failed before it is made. Raises TooMany while the account or the network must wait."""
+    async with runtime.database.transaction(attempt.organization_id) as connection:
+        now = await runtime.clock.now(connection)
+        for subject, free in ((attempt.network, FREE_FOR_ADDRESS), (attempt.account, FREE_FOR_ACCOUNT)):
+            until = await queries.begin_attempt(
+                connection,
+                attempt.organization_id,
+                subject=subject,
+                free=free,
+                longest=LONGEST_WAIT,
+                remembered=REMEMBERED,
+                now=now,
+            )
+            if until is not None:
+                raise _wait(until, now=now)
+
+
+def _beginning(now: datetime) -> datetime:
+    """Return when the time of the entry began that a failure now belongs to."""
+    return now - (now - datetime.fromtimestamp(0, UTC)) % AN_ENTRY
+
+
+def _wait(until: datetime, *, now: datetime) -> TooMany:
+    seconds = max(1, ceil((until - now).total_seconds()))
+    return TooMany(
+        f"Signing in failed too often. Try again in {_format_wait(seconds)}.",
+        retry_after=seconds,
+        code="sign_in_throttled",
+    )
+
+
+def _format_wait(seconds: int) -> str:
+    if seconds < 120:
+        return f"{seconds} second{'s' if seconds != 1 else ''}"
+    return f"{ceil(seconds / 60)} minutes"

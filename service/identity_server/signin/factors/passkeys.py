@@ -1,0 +1,283 @@
+"""Passkeys: the challenge of a page, and verifying what an authenticator answers to it (WebAuthn, W3C).
+
+A challenge says until when it is good, and carries a code that only the service can make, for one browser and one
+purpose: nothing is stored until it is answered. Each authenticator has to verify the person, by a PIN or a finger: so
+a passkey is something they have, and something they know or are.
+"""
+
+import hashlib
+import hmac
+import ipaddress
+import json
+import secrets
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from io import BytesIO
+from typing import Any
+from uuid import UUID
+
+import cbor2
+from webauthn import (
+    generate_authentication_options,
+    generate_registration_options,
+    options_to_json,
+    verify_authentication_response,
+    verify_registration_response,
+)
+from webauthn.helpers import (
+    parse_authentication_credential_json,
+    parse_client_data_json,
+    parse_registration_credential_json,
+)
+from webauthn.helpers.structs import (
+    AuthenticationCredential,
+    AuthenticatorSelectionCriteria,
+    CredentialDeviceType,
+    PublicKeyCredentialDescriptor,
+    RegistrationCredential,
+    ResidentKeyRequirement,
+    UserVerificationRequirement,
+)
+
+from service.identity_server.signin.browsers import Browser
+from service.identity_server.signin.factors.queries import Factor, PasskeyUse
+from service.identity_server.signin.queries import Person
+from service.platform.addresses import name_loopback, parts_of
+from service.platform.settings import Settings
+from service.runtime import Runtime
+
+LIFETIME = timedelta(minutes=5)
+NAME = "Carrel"
+# No authenticator says more, and a longer id of a credential is none (WebAuthn, section 7.1).
+MOST_CHARACTERS = 16 * 1024
+MOST_ID_BYTES = 1023
+_NONCE_BYTES = 16
+_TIME_BYTES = 8
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+# Where the CBOR of authenticator data begins, by whether a credential is described before it (WebAuthn, section 6.1).
+_HEAD_BYTES, _AAGUID_BYTES, _LENGTH_BYTES = 37, 16, 2
+_FLAGS_AT, _HAS_CREDENTIAL = 32, 0x40
+
+
+@dataclass(frozen=True)
+class RelyingParty:
+    """The service, as authenticators know it: the host of its public address, and the origin of its pages."""
+
+    host: str
+    origin: str
+
+    @classmethod
+    def of(cls, settings: Settings) -> "RelyingParty | None":
+        """Return the one of the public address; None where that has no name, which passkeys need.
+
+        An address of this machine has one, to which pages lead browsers (service.web.pages.routing).
+        """
+        parts = parts_of(name_loopback(settings.issuer))
+        if parts is None or not parts.hostname or _is_ip(parts.hostname):
+            return None
+        port = "" if parts.port in {None, _DEFAULT_PORTS[parts.scheme]} else f":{parts.port}"
+        return cls(parts.hostname, f"{parts.scheme}://{parts.hostname}{port}")
+
+
+@dataclass(frozen=True)
+class NewCredential:
+    """What an authenticator has made."""
+
+    credential_id: bytes
+    public_key: bytes
+    sign_count: int
+    synced: bool
+    """Whether it may be synced to other devices (backup eligibility, section 6.1.3)."""
+
+
+@dataclass(frozen=True)
+class Ceremony:
+    """What a passkey is asked for: by which browser, and for which purpose."""
+
+    runtime: Runtime
+    browser: Browser
+    purpose: str
+
+    @property
+    def party(self) -> RelyingParty | None:
+        """The service, as authenticators know it."""
+        return RelyingParty.of(self.runtime.settings)
+
+    def ask(self, *, now: datetime, factors: Collection[Factor] = ()) -> str | None:
+        """Return what a page asks the browser for, as JSON: one of these passkeys, or any that it has of the service.
+
+        None where passkeys can't be used.
+        """
+        if self.party is None:
+            return None
+        options = generate_authentication_options(
+            rp_id=self.party.host,
+            challenge=self._challenge(now),
+            timeout=_milliseconds(LIFETIME),
+            allow_credentials=_descriptors(factors),
+            user_verification=UserVerificationRequirement.REQUIRED,
+        )
+        return options_to_json(options)
+
+    def ask_for_new(self, person: Person, factors: Collection[Factor], *, now: datetime) -> str | None:
+        """Return what a page asks the browser for to make a passkey, as JSON; None where passkeys can't be used."""
+        if self.party is None:
+            return None
+        options = generate_registration_options(
+            rp_id=self.party.host,
+            rp_name=NAME,
+            user_id=self.runtime.keys.user_handle(person.principal_id),
+            user_name=person.email,
+            user_display_name=person.name,
+            challenge=self._challenge(now),
+            timeout=_milliseconds(LIFETIME),
+            exclude_credentials=_descriptors(factors),
+            authenticator_selection=AuthenticatorSelectionCriteria(
+                resident_key=ResidentKeyRequirement.REQUIRED, user_verification=UserVerificationRequirement.REQUIRED
+            ),
+        )
+        return options_to_json(options)
+
+    def challenge_of(self, answer: AuthenticationCredential | RegistrationCredential, *, now: datetime) -> bytes | None:
+        """Return the challenge that is answered, if it was made for this browser and purpose, and is still good."""
+        challenge = parse_client_data_json(answer.response.client_data_json).challenge
+        said, code = challenge[: _NONCE_BYTES + _TIME_BYTES], challenge[_NONCE_BYTES + _TIME_BYTES :]
+        own = self.browser.known and hmac.compare_digest(self._code(said), code)
+        return challenge if own and expiry_of(challenge) >= now else None
+
+    def verify(self, answer: AuthenticationCredential, challenge: bytes, *, public_key: bytes) -> PasskeyUse | None:
+        """Return what the passkey of this key says of its use; None when it has not signed the challenge."""
+        if self.party is None or parse_client_data_json(answer.response.client_data_json).cross_origin:
+            return None
+        try:
+            _refuse_tags_beside(answer.response.authenticator_data)
+            verified = verify_authentication_response(
+                credential=answer,
+                expected_challenge=challenge,
+                expected_rp_id=self.party.host,
+                expected_origin=self.party.origin,
+                credential_public_key=public_key,
+                # The count is compared where it is stored, so that of two at once one is refused.
+                credential_current_sign_count=0,
+                require_user_verification=True,
+            )
+        except Exception:  # noqa: BLE001 - what somebody made up fails anywhere in the library
+            return None
+        return PasskeyUse(verified.new_sign_count, verified.credential_device_type is CredentialDeviceType.MULTI_DEVICE)
+
+    def verify_new(self, answer: RegistrationCredential, challenge: bytes) -> NewCredential | None:
+        """Return the passkey that was made; None when it can't be used."""
+        if self.party is None or parse_client_data_json(answer.response.client_data_json).cross_origin:
+            return None
+        try:
+            [attested] = _read_cbor(answer.response.attestation_object)
+            _refuse_tags_beside(attested["authData"])
+            made = verify_registration_response(
+                credential=answer,
+                expected_challenge=challenge,
+                expected_rp_id=self.party.host,
+                expected_origin=self.party.origin,
+                require_user_verification=True,
+            )
+        except Exception:  # noqa: BLE001 - likewise
+            return None
+        if len(made.credential_id) > MOST_ID_BYTES:
+            return None
+        synced = made.credential_device_type is CredentialDeviceType.MULTI_DEVICE
+        return NewCredential(made.credential_id, made.credential_public_key, made.sign_count, synced)
+
+    def _challenge(self, now: datetime) -> bytes:
+        ends = int((now + LIFETIME).timestamp()).to_bytes(_TIME_BYTES)
+        said = secrets.token_bytes(_NONCE_BYTES) + ends
+        return said + self._code(said)
+
+    def _code(self, said: bytes) -> bytes:
+        value, purpose = self.browser.value.get_secret_value(), f"{self.purpose}\n{said.hex()}"
+        return self.runtime.keys.challenge_code(browser=value, purpose=purpose)
+
+
+def new_passkey_purpose(principal_id: UUID) -> str:
+    """Return the purpose of challenges to make a passkey of a person."""
+    return f"newPasskey\n{principal_id}"
+
+
+def read_answer(text: str) -> AuthenticationCredential | None:
+    """Read what a browser sends of a passkey that was used; None for anything else."""
+    try:
+        answer = parse_authentication_credential_json(_object(text))
+        parse_client_data_json(answer.response.client_data_json)
+    except Exception:  # noqa: BLE001 - what somebody made up fails anywhere in the library
+        return None
+    return answer
+
+
+def read_new(text: str) -> RegistrationCredential | None:
+    """Read what a browser sends of a passkey that was made; None for anything else."""
+    try:
+        answer = parse_registration_credential_json(_object(text))
+        parse_client_data_json(answer.response.client_data_json)
+    except Exception:  # noqa: BLE001 - likewise
+        return None
+    return answer
+
+
+def hash_challenge(challenge: bytes) -> bytes:
+    """Hash a challenge for storage."""
+    return hashlib.sha256(challenge).digest()
+
+
+def expiry_of(challenge: bytes) -> datetime:
+    """Return when a challenge that the service has made expires."""
+    seconds = int.from_bytes(challenge[_NONCE_BYTES : _NONCE_BYTES + _TIME_BYTES])
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _descriptors(factors: Collection[Factor]) -> list[PublicKeyCredentialDescriptor]:
+    return [PublicKeyCredentialDescriptor(id=one.credential_id) for one in factors if one.credential_id is not None]
+
+
+def _object(text: str) -> dict[str, Any]:
+    if len(text) > MOST_CHARACTERS:
+        raise ValueError
+    value: Any = json.loads(text)
+    return value
+
+
+class _NoTags(dict[int, Any]):
+    """The readers of CBOR's tags: none, for authenticators use none (CTAP 2.1, section 8).
+
+    Those of the library would be read as regular expressions, fractions or dates, some of which takes minutes.
+    """
+
+    def __missing__(self, tag: int) -> Any:
+        raise ValueError
+
+
+def _read_cbor(content: bytes) -> list[Any]:
+    """Read the items of CBOR one after another. Raises CBORDecodeError for anything else, and for tags."""
+    items, stream = list[Any](), BytesIO(content)
+    while stream.tell() < len(content):
+        items.append(cbor2.load(stream, semantic_decoders=_NoTags()))
+    return items
+
+
+def _refuse_tags_beside(data: bytes) -> None:
+    """Refuse tags in the CBOR of authenticator data, before it is read. Raises CBORDecodeError."""
+    rest = data[_HEAD_BYTES:]
+    if data[_FLAGS_AT] & _HAS_CREDENTIAL:
+        begins = _AAGUID_BYTES + _LENGTH_BYTES
+        rest = rest[begins + int.from_bytes(rest[_AAGUID_BYTES:begins]) :]
+    _read_cbor(rest)
+
+
+def _milliseconds(time: timedelta) -> int:
+    return int(time.total_seconds() * 1000)
+
+
+def _is_ip(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True

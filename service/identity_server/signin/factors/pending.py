@@ -1,0 +1,196 @@
+"""Sign-ins that wait for a second factor: the password was right, and nobody is signed in yet.
+
+Such a sign-in is no session. It can be continued in its browser alone, for ten minutes, and ends when it succeeds.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from pydantic import SecretStr
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.identity_server.signin.attempts import Attempt, count_attempt, forgive
+from service.identity_server.signin.browsers import Browser
+from service.identity_server.signin.factors import queries, service
+from service.identity_server.signin.factors.passkeys import Ceremony, new_passkey_purpose
+from service.identity_server.signin.queries import Person, get_person
+from service.identity_server.signin.refusals import Refused, refuse_waiting, refuse_wrong
+from service.identity_server.signin.sessions import begin_session, end_session, password_mark
+from service.platform.errors import BadRequest, TooMany
+from service.runtime import Runtime
+
+LIFETIME = timedelta(minutes=10)
+WRONG = "The code is wrong, or was used before. Type the one that your app shows now, or a recovery code."
+UNFIT = "The code is wrong. Scan the picture again, and type the code that your app shows now."
+GONE = "This sign-in has ended. Sign in again."
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A sign-in that waits: of whom, and whether they have a second factor or must set one up."""
+
+    organization_id: UUID
+    organization_name: str
+    person: Person
+    factors: service.Factors
+
+    @property
+    def purpose(self) -> str:
+        """The purpose that binds forms to it."""
+        return f"secondFactor\n{self.person.principal_id}"
+
+
+async def begin_pending(connection: AsyncConnection, browser: Browser, *, person: Person, now: datetime) -> Browser:
+    """Begin to wait, and sign out whoever was signed in; return the browser with its new value."""
+    organization_id = person.organization_id
+    await end_session(connection, browser, organization_id=organization_id)
+    await queries.delete_pending(connection, organization_id, secret_hash=browser.hash)
+    fresh = browser.renew()
+    row = {
+        "secret_hash": fresh.hash,
+        "principal_id": person.principal_id,
+        "password_mark": password_mark(person.password_hash),
+        "created_at": now,
+        "expires_at": now + LIFETIME,
+    }
+    await queries.insert_pending(connection, organization_id, row=row)
+    return fresh
+
+
+async def find_pending(connection: AsyncConnection, browser: Browser, *, now: datetime) -> Pending | None:
+    """Find the sign-in that waits in a browser, and set the transaction to its organization; None without one.
+
+    It ends after ten minutes, when the person is no longer active, and when their password changes.
+    """
+    if not browser.known:
+        return None
+    row = await queries.enter_by_pending(connection, secret_hash=browser.hash)
+    if row is None or row.expires_at <= now:
+        return None
+    person = await get_person(connection, row.organization_id, principal_id=row.principal_id)
+    if person is None or not person.active or password_mark(person.password_hash) != row.password_mark:
+        return None
+    factors = await service.read_factors(connection, row.organization_id, principal_id=row.principal_id)
+    return Pending(row.organization_id, row.organization_name, person, factors)
+
+
+async def give_code(runtime: Runtime, browser: Browser, *, code: str, address: str) -> Browser | Refused:
+    """Sign in whoever's sign-in waits in a browser, with a code; return the browser with its new value, or the refusal.
+
+    Failures are counted for the person and for the network's address, as those of passwords are.
+    """
+    async with runtime.database.transaction(None) as connection:
+        pending = await find_pending(connection, browser, now=await runtime.clock.now(connection))
+    if pending is None or not pending.factors.factors:
+        return Refused(GONE, 403)
+    attempt = attempt_of(pending.person, address=address)
+    if (refused := await count_or_refuse(runtime, attempt)) is not None:
+        return refused
+    async with runtime.database.transaction(pending.organization_id) as connection:
+        now = await runtime.clock.now(connection)
+        whose = {"principal_id": pending.person.principal_id}
+        used = await service.use_code(connection, runtime.keys, pending.organization_id, **whose, code=code, now=now)
+        if used is not None:
+            await forgive(connection, attempt, now=now)
+            return await _finish(connection, browser, pending, used=used, now=now)
+    return refuse_code(runtime, attempt)
+
+
+async def set_up_app(
+    runtime: Runtime, browser: Browser, *, secret: SecretStr, code: str
+) -> tuple[Browser, list[str]] | Refused:
+    """Set up the app of a person who has to have one, and sign them in; return their browser and recovery codes."""
+    async with runtime.database.transaction(None) as connection:
+        now = await runtime.clock.now(connection)
+        pending = await find_pending(connection, browser, now=now)
+        if pending is None or pending.factors.factors:
+            return Refused(GONE, 403)
+        organization_id, principal_id = pending.organization_id, pending.person.principal_id
+        recovery = await service.add_app(
+            connection, runtime.keys, organization_id, principal_id=principal_id, secret=secret, code=code, now=now
+        )
+        if recovery is None:
+            return Refused(UNFIT, 403)
+        return await _finish(connection, browser, pending, used="totp", now=now), recovery
+
+
+async def give_passkey(runtime: Runtime, browser: Browser, *, answer: str, address: str) -> Browser | Refused:
+    """Sign in the person whose sign-in waits in a browser, with a passkey of theirs; return as `give_code` does.
+
+    What a passkey signs can't be guessed, so that who fails needn't wait.
+    """
+    async with runtime.database.transaction(None) as connection:
+        now = await runtime.clock.now(connection)
+        pending = await find_pending(connection, browser, now=now)
+        if pending is None:
+            return Refused(GONE, 403)
+        ceremony, principal_id = Ceremony(runtime, browser, pending.purpose), pending.person.principal_id
+        used = await service.use_passkey(connection, ceremony, answer=answer, now=now, principal_id=principal_id)
+        if not isinstance(used, service.Rejected):
+            return await _finish(connection, browser, pending, used="passkey", now=now)
+    return refuse_passkey(runtime, used, attempt_of(pending.person, address=address))
+
+
+async def set_up_passkey(
+    runtime: Runtime, browser: Browser, *, answer: str, name: str
+) -> tuple[Browser, list[str]] | Refused:
+    """Add a passkey of a person who has to have a second factor, and sign them in; return as `set_up_app` does."""
+    async with runtime.database.transaction(None) as connection:
+        now = await runtime.clock.now(connection)
+        pending = await find_pending(connection, browser, now=now)
+        if pending is None or pending.factors.factors:
+            return Refused(GONE, 403)
+        whose = {"principal_id": pending.person.principal_id}
+        ceremony = Ceremony(runtime, browser, new_passkey_purpose(**whose))
+        recovery = await service.add_passkey(
+            connection, ceremony, pending.organization_id, **whose, answer=answer, name=name, now=now
+        )
+        if isinstance(recovery, service.Rejected):
+            return Refused(recovery.notice, 403)
+        return await _finish(connection, browser, pending, used="passkey", now=now), recovery
+
+
+async def abandon(runtime: Runtime, browser: Browser) -> None:
+    """Give up the sign-in that waits in a browser."""
+    async with runtime.database.transaction(None) as connection:
+        pending = await find_pending(connection, browser, now=await runtime.clock.now(connection))
+        if pending is not None:
+            await queries.delete_pending(connection, pending.organization_id, secret_hash=browser.hash)
+
+
+def attempt_of(person: Person, *, address: str, in_session: bool = False) -> Attempt:
+    """Return a person's attempt to give a second factor, or, in a session that has begun, to prove who they are."""
+    return Attempt(
+        person.organization_id, person.email, SecretStr(""), address, step="secondFactor", in_session=in_session
+    )
+
+
+async def count_or_refuse(runtime: Runtime, attempt: Attempt) -> Refused | None:
+    """Count an attempt before it is made; return the refusal when it must wait."""
+    try:
+        await count_attempt(runtime, attempt)
+    except TooMany as error:
+        return refuse_waiting(runtime, attempt, error)
+    return None
+
+
+def refuse_code(runtime: Runtime, attempt: Attempt) -> Refused:
+    """Refuse a wrong code, and have it recorded."""
+    return refuse_wrong(runtime, attempt, WRONG)
+
+
+def refuse_passkey(runtime: Runtime, rejected: service.Rejected, attempt: Attempt) -> Refused:
+    """Refuse a passkey, and have the attempt recorded unless the page was merely out of date."""
+    if rejected.notice == service.STALE:
+        return Refused(rejected.notice, 403)
+    return refuse_wrong(runtime, attempt, rejected.notice)
+
+
+async def _finish(
+    connection: AsyncConnection, browser: Browser, pending: Pending, *, used: service.Use, now: datetime
+) -> Browser:
+    """Sign in. Raises BadRequest, which takes back what was done, when the sign-in ended meanwhile."""
+    if not await queries.delete_pending(connection, pending.organization_id, secret_hash=browser.hash):
+        raise BadRequest(GONE, code="stale_sign_in")
+    return await begin_session(connection, browser, person=pending.person, now=now, by="password", second_factor=used)

@@ -1,0 +1,277 @@
+"""The second factors of a person: which they have, setting them up, using them, and taking them away.
+
+Every function is called in a transaction of the person's organization. They change one at a time, and not while
+somebody ends the person's access.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+from pydantic import SecretStr
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.audit.service import Change, record_attempt, record_for
+from service.auth.confirmation import is_demanded
+from service.identity.queries import get_organization, lock_organization
+from service.identity_server.signin.factors import codes, queries
+from service.identity_server.signin.factors.passkeys import Ceremony, expiry_of, hash_challenge, read_answer, read_new
+from service.identity_server.signin.queries import get_person
+from service.platform.identifiers import uuid7
+from service.platform.keys import Keys
+from service.platform.sealing import SealError, seal, unseal
+
+Use = Literal["totp", "recoveryCode", "passkey"]
+
+MOST_PASSKEYS = 20
+STALE = "This page was out of date. Please try again."
+UNKNOWN = "This passkey is not known here. It may have been removed, or be somebody else's: choose another way."
+UNFIT = "The passkey could not be verified. Try again, or choose another way."
+COPIED = (
+    "This passkey was used more often elsewhere, so there may be a copy of it. Choose another way, then remove this "
+    "passkey and make a new one."
+)
+UNUSABLE = "The passkey could not be made. Try again, or choose another way."
+TAKEN = "This passkey is registered already."
+TOO_MANY = f"There are {MOST_PASSKEYS} passkeys. Remove one first."
+
+
+@dataclass(frozen=True)
+class Factors:
+    """What a person has beside their password."""
+
+    factors: Sequence[queries.Factor]
+    recovery_codes: int
+
+    @property
+    def app(self) -> queries.Factor | None:
+        """The authenticator app."""
+        return next((one for one in self.factors if one.kind == "totp"), None)
+
+    @property
+    def passkeys(self) -> list[queries.Factor]:
+        """The passkeys."""
+        return [one for one in self.factors if one.kind == "passkey"]
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """A passkey that was not taken: why, for the person, and whose it is, if that is known."""
+
+    notice: str
+    passkey: queries.Passkey | None = None
+
+
+async def read_factors(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> Factors:
+    """Read which second factors a person has, and how many recovery codes."""
+    factors = await queries.list_factors(connection, organization_id, principal_id=principal_id)
+    left = await queries.count_recovery_codes(connection, organization_id, principal_id=principal_id)
+    return Factors(factors, left)
+
+
+async def must_have_factor(connection: AsyncConnection, organization_id: UUID, *, is_admin: bool) -> bool:
+    """Return whether the organization demands a second factor of an admin, or of somebody who is none."""
+    return is_demanded((await get_organization(connection, organization_id)).second_factor, is_admin=is_admin)
+
+
+async def use_code(
+    connection: AsyncConnection, keys: Keys, organization_id: UUID, *, principal_id: UUID, code: str, now: datetime
+) -> Use | None:
+    """Use a code of a person's app, or one of their recovery codes; None when it is wrong, or was used before."""
+    code = codes.normal_code(code)
+    if not codes.is_app_code(code):
+        code_hash = codes.hash_recovery_code(code, principal_id=principal_id)
+        used = await queries.use_recovery_code(
+            connection, organization_id, principal_id=principal_id, code_hash=code_hash
+        )
+        return "recoveryCode" if used else None
+    app = (await read_factors(connection, organization_id, principal_id=principal_id)).app
+    secret = None if app is None else _unseal(keys, organization_id, app)
+    step = None if secret is None else codes.find_step(secret, code, now=now)
+    if app is None or step is None:
+        return None
+    used = await queries.use_step(connection, organization_id, factor_id=app.factor_id, step=step, now=now)
+    return "totp" if used else None
+
+
+async def add_app(
+    connection: AsyncConnection,
+    keys: Keys,
+    organization_id: UUID,
+    *,
+    principal_id: UUID,
+    secret: SecretStr,
+    code: str,
+    now: datetime,
+) -> list[str] | None:
+    """Set a person's app up, which shows this code of its secret; return recovery codes, to be shown this once.
+
+    There are none unless it is their first factor. None when the code is wrong, or the person has an app already. The
+    code can't be used again to sign in.
+    """
+    step = codes.find_step(secret, codes.normal_code(code), now=now)
+    if step is None or not await _lock_active(connection, organization_id, principal_id):
+        return None
+    had = (await read_factors(connection, organization_id, principal_id=principal_id)).factors
+    factor_id = uuid7()
+    sealed = seal(keys.second_factor_key(organization_id), row_id=factor_id, secret=secret)
+    row = {
+        "factor_id": factor_id,
+        "principal_id": principal_id,
+        "sealed_secret": sealed,
+        "last_step": step,
+        "created_at": now,
+        "last_used_at": now,
+    }
+    if not await queries.insert_totp(connection, organization_id, row=row):
+        return None
+    await _record(connection, organization_id, principal_id, action="secondFactor.add", kind="totp")
+    return [] if had else await make_recovery_codes(connection, organization_id, principal_id=principal_id)
+
+
+async def add_passkey(
+    connection: AsyncConnection,
+    ceremony: Ceremony,
+    organization_id: UUID,
+    *,
+    principal_id: UUID,
+    answer: str,
+    name: str,
+    now: datetime,
+) -> list[str] | Rejected:
+    """Add the passkey that a person's browser has made; return recovery codes as `add_app` does."""
+    sent = read_new(answer)
+    challenge = None if sent is None else ceremony.challenge_of(sent, now=now)
+    if sent is None or challenge is None or not await _use_challenge(connection, organization_id, challenge):
+        return Rejected(STALE)
+    made = ceremony.verify_new(sent, challenge)
+    if made is None:
+        return Rejected(UNUSABLE)
+    if not await _lock_active(connection, organization_id, principal_id):
+        return Rejected(STALE)
+    had = await read_factors(connection, organization_id, principal_id=principal_id)
+    if len(had.passkeys) >= MOST_PASSKEYS:
+        return Rejected(TOO_MANY)
+    factor = {"factor_id": uuid7(), "principal_id": principal_id, "created_at": now, "last_used_at": None}
+    passkey = {
+        "credential_id": made.credential_id,
+        "public_key": made.public_key,
+        "user_handle": ceremony.runtime.keys.user_handle(principal_id),
+        "sign_count": made.sign_count,
+        "name": name,
+        "synced": made.synced,
+    }
+    if not await queries.insert_passkey(connection, organization_id, factor=factor, passkey=passkey):
+        return Rejected(TAKEN)
+    await _record(connection, organization_id, principal_id, action="secondFactor.add", kind="passkey")
+    return [] if had.factors else await make_recovery_codes(connection, organization_id, principal_id=principal_id)
+
+
+async def use_passkey(
+    connection: AsyncConnection,
+    ceremony: Ceremony,
+    *,
+    answer: str,
+    now: datetime,
+    organization_id: UUID | None = None,
+    principal_id: UUID | None = None,
+) -> queries.Passkey | Rejected:
+    """Verify what a passkey has signed, and set the transaction to its organization; return the passkey.
+
+    It has to be of this organization and person, if they are given; without a person it has to name its own.
+    """
+    sent = read_answer(answer)
+    challenge = None if sent is None else ceremony.challenge_of(sent, now=now)
+    if sent is None or challenge is None:
+        return Rejected(STALE)
+    passkey = await queries.enter_by_passkey(connection, credential_id=sent.raw_id)
+    if (
+        passkey is None
+        or passkey.organization_id != (organization_id or passkey.organization_id)
+        or passkey.principal_id != (principal_id or passkey.principal_id)
+    ):
+        return Rejected(UNKNOWN)
+    handle = sent.response.user_handle or (passkey.user_handle if principal_id else None)
+    use = ceremony.verify(sent, challenge, public_key=passkey.public_key)
+    if use is None or handle != passkey.user_handle:
+        return Rejected(UNFIT, passkey)
+    return await _use(connection, passkey, challenge, use=use, now=now)
+
+
+async def _use(
+    connection: AsyncConnection, passkey: queries.Passkey, challenge: bytes, *, use: queries.PasskeyUse, now: datetime
+) -> queries.Passkey | Rejected:
+    organization_id, factor_id = passkey.organization_id, passkey.factor_id
+    if not await _use_challenge(connection, organization_id, challenge):
+        return Rejected(STALE)
+    if await queries.count_use(connection, organization_id, factor_id=factor_id, use=use, now=now):
+        return passkey
+    change = Change("passkey.copied", "user", passkey.principal_id, details={"factorId": str(factor_id)})
+    await record_attempt(connection, organization_id, audit_log_id=uuid7(), change=change)
+    return Rejected(COPIED, passkey)
+
+
+async def _use_challenge(connection: AsyncConnection, organization_id: UUID, challenge: bytes) -> bool:
+    return await queries.use_challenge(
+        connection, organization_id, challenge_hash=hash_challenge(challenge), expires_at=expiry_of(challenge)
+    )
+
+
+async def make_recovery_codes(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> list[str]:
+    """Make a person's recovery codes, in place of those they had; they are shown this once."""
+    await lock_organization(connection, organization_id)
+    made = codes.make_recovery_codes()
+    hashes = [codes.hash_recovery_code(one, principal_id=principal_id) for one in made]
+    await queries.replace_recovery_codes(connection, organization_id, principal_id=principal_id, hashes=hashes)
+    await _record(connection, organization_id, principal_id, action="secondFactor.makeRecoveryCodes")
+    return made
+
+
+async def remove_factor(
+    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, factor_id: UUID
+) -> None:
+    """Take a second factor of a person away; with the last one the recovery codes, too."""
+    await lock_organization(connection, organization_id)
+    had = await read_factors(connection, organization_id, principal_id=principal_id)
+    removed = [one for one in had.factors if one.factor_id == factor_id]
+    for one in removed:
+        await queries.delete_factors(connection, organization_id, principal_id=principal_id, factor_id=factor_id)
+        await _record(connection, organization_id, principal_id, action="secondFactor.remove", kind=one.kind)
+    if len(had.factors) == len(removed):
+        await queries.replace_recovery_codes(connection, organization_id, principal_id=principal_id, hashes=())
+
+
+async def reset_factors(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> int:
+    """Take all second factors and recovery codes of a person away; return how many factors there were.
+
+    Whoever calls it records it.
+    """
+    await lock_organization(connection, organization_id)
+    await queries.replace_recovery_codes(connection, organization_id, principal_id=principal_id, hashes=())
+    return await queries.delete_factors(connection, organization_id, principal_id=principal_id)
+
+
+async def _lock_active(connection: AsyncConnection, organization_id: UUID, principal_id: UUID) -> bool:
+    """Wait for other changes of the organization's people to end; return whether the person is still active then."""
+    await lock_organization(connection, organization_id)
+    person = await get_person(connection, organization_id, principal_id=principal_id)
+    return person is not None and person.active
+
+
+def _unseal(keys: Keys, organization_id: UUID, app: queries.Factor) -> SecretStr | None:
+    """Return the secret of an app; None when it is of a key that was lost."""
+    if app.sealed_secret is None:
+        return None
+    try:
+        return unseal(keys.second_factor_key(organization_id), row_id=app.factor_id, sealed=app.sealed_secret)
+    except SealError:
+        return None
+
+
+async def _record(
+    connection: AsyncConnection, organization_id: UUID, principal_id: UUID, *, action: str, kind: str | None = None
+) -> None:
+    change = Change(action, "user", principal_id, details={"kind": kind} if kind else {})
+    await record_for(connection, organization_id, actor_id=principal_id, change=change)

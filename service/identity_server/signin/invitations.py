@@ -1,0 +1,120 @@
+"""Invitations: an admin makes an address at which a user sets a password, once, whether they had a password or not.
+
+An invitation that is unknown, used, too old, or of a user who may not sign in is refused in the same words.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from pydantic import SecretStr
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.fields import format_instant, normal_email
+from carrel.wire.people import INVITATION_LIFETIME, AdminUsersInviteResponse
+from service.audit.service import Change, record, record_for
+from service.auth.callers import Caller
+from service.auth.queries import find_acting_user
+from service.identity.passwords import hash_password
+from service.identity.queries import lock_organization
+from service.identity_server.signin import queries
+from service.identity_server.signin.attempts import Attempt
+from service.platform import secrets
+from service.platform.errors import BadRequest, FieldError, NotFound
+from service.runtime import Runtime
+
+PATH = "/account/invitation"
+
+
+@dataclass(frozen=True)
+class Invited:
+    """A person with an open invitation, and their organization's name."""
+
+    person: queries.Person
+    organization_name: str
+
+
+async def invite_user(
+    connection: AsyncConnection, caller: Caller, *, email: str, runtime: Runtime
+) -> AdminUsersInviteResponse:
+    """Make an invitation for an active user in place of the one they had; for admins. Only this response has its value.
+
+    Raises BadRequest `unknown_user`.
+    """
+    await lock_organization(connection, caller.organization_id)
+    person = await find_acting_user(connection, caller.organization_id, email=normal_email(email))
+    if person is None:
+        message = "There is no active user with this address in this organization."
+        raise BadRequest(message, code="unknown_user", details=[FieldError("email", message)])
+    secret, now = secrets.mint(secrets.INVITATION), await runtime.clock.now(connection)
+    expires_at = now + INVITATION_LIFETIME
+    row = {
+        "principal_id": person.principal_id,
+        "secret_hash": secret.hash,
+        "created_at": now,
+        "expires_at": expires_at,
+    }
+    await queries.put_invitation(connection, caller.organization_id, row=row)
+    await record(
+        connection,
+        caller,
+        action="user.invite",
+        target_type="user",
+        target_id=person.principal_id,
+        details={"expiresAt": format_instant(expires_at)},
+    )
+    query = urlencode({"token": secret.value.get_secret_value()})
+    return AdminUsersInviteResponse(url=f"{runtime.settings.issuer}{PATH}?{query}", expires_at=expires_at)
+
+
+async def find_invited(runtime: Runtime, token: SecretStr) -> Invited:
+    """Find the person of an open invitation. Raises NotFound `invitation_not_found`."""
+    async with _open_invitation(runtime, token) as (_, invited):
+        return invited
+
+
+async def accept_invitation(runtime: Runtime, token: SecretStr, *, password: SecretStr) -> Invited:
+    """Set the password of an invited person, and end the invitation. Raises NotFound `invitation_not_found`.
+
+    Sessions that began with another password end with it, and failed attempts to sign in count no more.
+    """
+    await find_invited(runtime, token)  # hashing takes long, and is not done for just anybody
+    password_hash = await hash_password(password)
+    async with _open_invitation(runtime, token) as (connection, invited):
+        person, organization_id = invited.person, invited.person.organization_id
+        await queries.set_password_hash(
+            connection, organization_id, principal_id=person.principal_id, password_hash=password_hash
+        )
+        await queries.delete_invitations(connection, organization_id, principal_ids=[person.principal_id])
+        account = Attempt(organization_id, person.email, password, address="").account
+        await queries.delete_attempts(connection, organization_id, subject=account)
+        change = Change("invitation.accept", "user", person.principal_id)
+        await record_for(connection, organization_id, actor_id=person.principal_id, change=change)
+    return invited
+
+
+@asynccontextmanager
+async def _open_invitation(runtime: Runtime, token: SecretStr) -> AsyncGenerator[tuple[AsyncConnection, Invited]]:
+    """Open a transaction in which an invitation is good, and stays so until it ends."""
+    value = token.get_secret_value()
+    async with runtime.database.transaction(None) as connection:
+        found = await queries.enter_by_invitation(connection, secret_hash=secrets.hash_secret(value))
+        if found is None:
+            raise _unknown_invitation()
+        # Whoever waited for the lock, and lost, doesn't find the invitation any more.
+        await lock_organization(connection, found.organization_id)
+        found = await queries.enter_by_invitation(connection, secret_hash=secrets.hash_secret(value))
+        if found is None or found.expires_at <= await runtime.clock.now(connection):
+            raise _unknown_invitation()
+        person = await queries.get_person(connection, found.organization_id, principal_id=found.principal_id)
+        if person is None or not person.active:
+            raise _unknown_invitation()
+        yield connection, Invited(person, found.organization_name)
+
+
+def _unknown_invitation() -> NotFound:
+    return NotFound(
+        "This link was used, has ended, or isn't complete. Ask an admin of your organization for a new one.",
+        code="invitation_not_found",
+    )

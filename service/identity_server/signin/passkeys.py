@@ -1,0 +1,62 @@
+"""Signing a browser in with a passkey alone, which is two factors: something one has, and a PIN or a finger."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from fastapi import Request
+from pydantic import SecretStr
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.identity_server.signin.attempts import Attempt
+from service.identity_server.signin.browsers import Browser
+from service.identity_server.signin.factors import service
+from service.identity_server.signin.factors.passkeys import Ceremony
+from service.identity_server.signin.queries import get_person
+from service.identity_server.signin.refusals import Refused, refuse_wrong
+from service.identity_server.signin.sessions import begin_session
+from service.runtime import Runtime
+
+
+@dataclass(frozen=True)
+class PasskeySignIn:
+    """A sign-in with a passkey, on a page whose forms go to `action`: of an organization's people, or of any's."""
+
+    runtime: Runtime
+    browser: Browser
+    action: str
+
+    @property
+    def _ceremony(self) -> Ceremony:
+        return Ceremony(self.runtime, self.browser, f"signIn\n{self.action}")
+
+    async def ask(self, connection: AsyncConnection) -> str | None:
+        """Return what the page asks the browser for, as JSON; None where passkeys can't be used."""
+        if self._ceremony.party is None:
+            return None
+        return self._ceremony.ask(now=await self.runtime.clock.now(connection))
+
+    async def take(self, request: Request, answer: str, *, organization_id: UUID | None) -> Browser | Refused:
+        """Sign in; return the browser with its new value, or the refusal."""
+        async with self.runtime.database.transaction(None) as connection:
+            now = await self.runtime.clock.now(connection)
+            used = await service.use_passkey(
+                connection, self._ceremony, answer=answer, now=now, organization_id=organization_id
+            )
+            whose = used.passkey if isinstance(used, service.Rejected) else used
+            person = whose and await get_person(connection, whose.organization_id, principal_id=whose.principal_id)
+            if person is None or not person.active or person.password_hash is None:
+                used = used if isinstance(used, service.Rejected) else service.Rejected(service.UNKNOWN, used)
+            elif not isinstance(used, service.Rejected):
+                return await begin_session(connection, self.browser, person=person, now=now, by="passkey")
+        return await self._refuse(request, used, email=person.email if person else None)
+
+    async def _refuse(self, request: Request, rejected: service.Rejected, *, email: str | None) -> Refused:
+        """Refuse, and have it recorded of whom it is, if that is known. Raises TooMany."""
+        address = request.client.host if request.client else "unknown"
+        if rejected.notice == service.STALE:
+            return Refused(rejected.notice, 403)
+        await self.runtime.rate_limits.count_failure(address)
+        if rejected.passkey is None or email is None:
+            return Refused(rejected.notice, 403)
+        attempt = Attempt(rejected.passkey.organization_id, email, SecretStr(""), address, step="passkey")
+        return refuse_wrong(self.runtime, attempt, rejected.notice)

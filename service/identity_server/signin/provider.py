@@ -1,0 +1,353 @@
+"""An OpenID Connect provider: sending people to it, and verifying who comes back.
+
+The person is asked for at each sign-in (OpenID Connect Core 1.0); the provider's metadata and keys are kept for some
+minutes, so that a flood of requests here is none there. What an admin named is asked at public addresses alone, or at
+those that a setting allows.
+"""
+
+import asyncio
+import hashlib
+import json
+import re
+import socket
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+from urllib.parse import urlencode, urlsplit
+from uuid import UUID
+
+import httpcore
+import httpx
+from pydantic import SecretStr
+
+from service.identity_server.signin.id_tokens import (
+    ALGORITHMS,
+    ENTRA_HOSTS,
+    GOOGLE_HOST,
+    REASONS,
+    Expected,
+    NotVouched,
+    Subject,
+    names_claim,
+    signed_claims,
+    subject_of,
+    usable_keys,
+)
+from service.platform import base64url
+from service.platform.addresses import is_confidential, parts_of
+from service.platform.bodies import read_at_most
+from service.platform.logs import logger
+from service.platform.networks import AddressDenied, AllowedHosts, GuardedTransport
+from service.platform.settings import Settings
+from service.runtime import Runtime
+
+DISCOVERY = "/.well-known/openid-configuration"
+CALLBACK = "/api/oauth/upstream/callback"
+SCOPE = "openid email profile"
+# How long one answer may take in all, and how large it may be.
+SECONDS = 10.0
+MOST_BYTES = 1024 * 1024
+MOST_KEPT_BYTES = 256 * 1024
+# So long metadata and keys are kept. A key that isn't among them is looked for again, for logout tokens, which anybody
+# can send, once in so many seconds.
+KEPT_SECONDS = 300.0
+PAUSE_SECONDS = 30.0
+# What an error of a token endpoint is called (RFC 6749, section 5.2); nothing else of it is logged.
+ERROR_NAME = re.compile(r"[a-z_]{1,40}", re.ASCII)
+Verified = TypeVar("Verified")
+ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+
+
+class ProviderAway(Exception):  # noqa: N818 - what the provider is
+    """The provider can't be asked: what is wrong, for people who look after it."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """The secrets that bind a sign-in to a browser: PKCE's verifier, sent hashed, and the nonce of the ID token."""
+
+    verifier: str
+    nonce: str
+
+
+@dataclass(frozen=True)
+class Registration:
+    """A provider, and what it knows the service by; `provider_id` is None for the one of the settings."""
+
+    provider_id: UUID | None
+    issuer: str
+    client_id: str
+    client_secret: SecretStr
+
+
+def registration_of(settings: Settings) -> Registration | None:
+    """Return the registration at the provider of the settings, if there is one."""
+    if settings.oidc_issuer is None or settings.oidc_client_id is None or settings.oidc_client_secret is None:
+        return None
+    return Registration(None, settings.oidc_issuer, settings.oidc_client_id, settings.oidc_client_secret)
+
+
+@dataclass(frozen=True)
+class SignedInThere:
+    """Whom the provider vouches for, and the ID token that says so."""
+
+    subject: Subject
+    id_token: str
+
+
+@asynccontextmanager
+async def open_provider(registration: Registration, runtime: Runtime) -> "AsyncGenerator[Provider]":
+    """Return a provider, whose connections end with the context."""
+    async with AsyncExitStack() as stack:
+        yield Provider(registration, runtime, stack)
+
+
+class Provider:
+    """A provider, over connections that are opened when it is asked, and closed with `stack`."""
+
+    def __init__(self, registration: Registration, runtime: Runtime, stack: AsyncExitStack) -> None:
+        self._issuer = registration.issuer
+        self._client_id = registration.client_id
+        self._client_secret = registration.client_secret
+        self._is_guarded = registration.provider_id is not None
+        self._runtime = runtime
+        self._callback = f"{runtime.settings.issuer}{CALLBACK}"
+        self._stack = stack
+        self._http: httpx.AsyncClient | None = None
+
+    async def _client(self) -> httpx.AsyncClient:
+        """Return the HTTP client: for a provider that an admin named, one to allowed addresses alone."""
+        if self._http is None:
+            transport = None
+            if self._is_guarded:
+                hosts = AllowedHosts.of(self._runtime.settings.webhook_allowed_hosts)
+                transport = GuardedTransport(await asyncio.to_thread(hosts.resolve))
+            self._http = await self._stack.enter_async_context(httpx.AsyncClient(transport=transport))
+        return self._http
+
+    async def sign_in_address(
+        self, proof: Proof, *, state: str, prompt: str | None, hint: str | None = None, must_be_new: bool = False
+    ) -> str:
+        """Return the provider's address to redirect a browser to, with this state and proof.
+
+        `hint` is the address that somebody gave (`login_hint`); with `must_be_new` the provider is to ask the person
+        again who they are, and to say when it did (OpenID Connect Core 1.0, section 3.1.2.1). Raises ProviderAway.
+        """
+        metadata = await self._discover()
+        again: Mapping[str, str] = _asking_again(self._issuer) if must_be_new else {}
+        parameters = {
+            "response_type": "code",
+            "client_id": self._client_id,
+            "redirect_uri": self._callback,
+            "scope": SCOPE,
+            "state": state,
+            "nonce": proof.nonce,
+            "code_challenge": base64url.encode(hashlib.sha256(proof.verifier.encode()).digest()),
+            "code_challenge_method": "S256",
+            **({"prompt": prompt} if prompt else {}),
+            **again,
+            **({"login_hint": hint} if hint else {}),
+        }
+        return _with_query(metadata["authorization_endpoint"], parameters)
+
+    async def subject(
+        self, code: str, proof: Proof, *, issuer: str | None, needs: Collection[Collection[str]] = ()
+    ) -> SignedInThere:
+        """Exchange a code for an ID token, and return its subject; `issuer` is the response's `iss` (RFC 9207).
+
+        Where the token lacks all claims of one of the `needs`, the UserInfo endpoint is asked, if the provider has one:
+        with an access token beside it, a token may name nothing but the subject (OpenID Connect Core 1.0, section 5.4).
+
+        Raises NotVouched when the provider doesn't vouch for anybody, ProviderAway when it doesn't answer.
+        """
+        begun = time.monotonic()
+        metadata = await self._discover()
+        if issuer is None and metadata.get("authorization_response_iss_parameter_supported") is True:
+            raise _not_vouched("issuer")
+        tokens = await self._exchange(metadata, code, verifier=proof.verifier)
+        id_token: object = tokens.get("id_token")
+        expected = Expected(self._issuer, self._client_id, proof.nonce)
+        try:
+            subject = await self._verify(lambda keys: subject_of(id_token, keys, expected), again_since=begun)
+        except NotVouched as exc:
+            raise _not_vouched(exc.reason) from exc
+        if not all(any(names_claim(subject.claims, claim) for claim in need) for need in needs):
+            subject = subject.complete_by(await self._user_info(metadata, tokens))
+        return SignedInThere(subject, str(id_token))
+
+    async def _user_info(self, metadata: Mapping[str, Any], tokens: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what the UserInfo endpoint says of who signed in; nothing where there is none."""
+        endpoint, token = metadata.get("userinfo_endpoint"), tokens.get("access_token")
+        if not isinstance(endpoint, str) or not self._is_safe(endpoint) or not isinstance(token, str):
+            return {}
+
+        def authorize(request: httpx.Request) -> httpx.Request:
+            request.headers["Authorization"] = f"Bearer {token}"
+            return request
+
+        return await self._json("GET", endpoint, auth=authorize)
+
+    async def logout_claims(self, logout_token: str) -> Mapping[str, Any]:
+        """Return the claims of a logout token that the provider signed for this service. Raises as `subject`."""
+        expected = Expected(self._issuer, self._client_id)
+        return await self._verify(
+            lambda keys: signed_claims(logout_token, keys, expected, essential=("jti", "events")),
+            again_since=time.monotonic() - PAUSE_SECONDS,
+        )
+
+    async def _verify(self, verify: Callable[[Mapping[str, Any]], Verified], *, again_since: float) -> Verified:
+        """Return what `verify` makes of the kept keys, or, where none of them fits, of keys newer than `again_since`.
+
+        Raises NotVouched and ProviderAway.
+        """
+        try:
+            return verify(await self._keys())
+        except NotVouched as exc:
+            if exc.reason != "signature":
+                raise
+        return verify(await self._keys(since=again_since))
+
+    async def sign_out_address(self, *, back_to: str, id_token: str | None) -> str | None:
+        """Return the provider's address that signs a browser out (OpenID Connect RP-Initiated Logout 1.0).
+
+        None when the provider has none. Raises ProviderAway.
+        """
+        endpoint = (await self._discover()).get("end_session_endpoint")
+        if not isinstance(endpoint, str) or not self._is_safe(endpoint):
+            return None
+        parameters = {"client_id": self._client_id, "post_logout_redirect_uri": back_to}
+        return _with_query(endpoint, parameters | ({"id_token_hint": id_token} if id_token else {}))
+
+    async def problems(self, *, needs_sign_out: bool) -> list[str]:
+        """Return what is wrong with the provider, for people, as far as can be told without signing in."""
+        try:
+            begun = time.monotonic()
+            metadata, keys = await self._discover(since=begun), await self._keys(since=begun)
+        except ProviderAway as exc:
+            return [str(exc)]
+        found = [] if any(usable_keys(keys)) else ["It publishes no key that tokens could be verified with."]
+        algorithms: object = metadata.get("id_token_signing_alg_values_supported")
+        if isinstance(algorithms, list) and not {*ALGORITHMS} & {str(one) for one in cast("list[object]", algorithms)}:
+            found.append("It signs tokens in no way that is accepted: it needs RS256, ES256 or the like.")
+        methods: object = metadata.get("token_endpoint_auth_methods_supported")
+        if isinstance(methods, list) and "client_secret_basic" not in methods:
+            found.append("It doesn't take client secrets by HTTP Basic (client_secret_basic).")
+        if needs_sign_out and not metadata.get("end_session_endpoint"):
+            found.append("It has no address to sign out at (end_session_endpoint): people are signed out here alone.")
+        try:
+            await self._exchange(metadata, "test", verifier="t" * 43)
+        except NotVouched as exc:
+            found += ["It doesn't take the client id and secret."] if exc.reason == "invalid_client" else []
+        except ProviderAway as exc:
+            found.append(f"Its token endpoint can't be used. {exc}")
+        return found
+
+    async def _exchange(self, metadata: Mapping[str, Any], code: str, *, verifier: str) -> Mapping[str, Any]:
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": self._callback,
+            "code_verifier": verifier,
+        }
+        secret = self._client_secret.get_secret_value()
+        return await self._json("POST", metadata["token_endpoint"], data=form, auth=(self._client_id, secret))
+
+    async def _discover(self, *, since: float | None = None) -> Mapping[str, Any]:
+        """Return the provider's metadata, as kept, unless it is older than `since`. Raises ProviderAway."""
+        return await self._keep("metadata", self._read_metadata, since)
+
+    async def _keys(self, *, since: float | None = None) -> Mapping[str, Any]:
+        """Return the provider's keys, as kept, unless they are older than `since`. Raises ProviderAway."""
+        address = (await self._discover(since=since))["jwks_uri"]
+        return await self._keep(address, lambda: self._json("GET", address, most_bytes=MOST_KEPT_BYTES), since)
+
+    async def _keep(
+        self, name: str, ask: Callable[[], Awaitable[Mapping[str, Any]]], since: float | None
+    ) -> Mapping[str, Any]:
+        # What one provider may be asked at, another with the same issuer may not be: guarded and not are two.
+        named = (self._is_guarded, self._issuer, name)
+        since = time.monotonic() - KEPT_SECONDS if since is None else since
+        return await self._runtime.kept.get(named, ask, since=since, errors=ProviderAway)
+
+    async def _read_metadata(self) -> Mapping[str, Any]:
+        metadata = await self._json("GET", self._issuer.rstrip("/") + DISCOVERY, most_bytes=MOST_KEPT_BYTES)
+        if metadata.get("issuer") != self._issuer:
+            raise _away("issuer", "Its metadata is of another issuer. Give the issuer exactly as its metadata does.")
+        for name in ENDPOINTS:
+            if not self._is_safe(metadata.get(name)):
+                raise _away("metadata", f"Its metadata has no address by https as {name}.")
+        return metadata
+
+    def _is_safe(self, endpoint: object) -> bool:
+        """Return whether an endpoint may be called: over HTTPS, or on this machine if the issuer is on this machine."""
+        parts = parts_of(endpoint) if isinstance(endpoint, str) else None
+        if parts is None or not is_confidential(parts.geturl()):
+            return False
+        return parts.scheme == "https" or self._issuer.startswith("http:")
+
+    async def _json(
+        self, method: str, address: str, *, most_bytes: int = MOST_BYTES, **options: Any
+    ) -> Mapping[str, Any]:
+        try:
+            async with asyncio.timeout(SECONDS):
+                status, content = await self._answer(method, address, most_bytes=most_bytes, **options)
+            answer: object = json.loads(content)
+        except AddressDenied as exc:
+            raise _away("denied", str(exc)) from exc
+        except (TimeoutError, httpx.TimeoutException, httpcore.TimeoutException) as exc:
+            raise _away("timeout", f"It did not answer within {SECONDS:.0f} seconds.") from exc
+        except socket.gaierror as exc:
+            raise _away("name", "The name of its host is unknown.") from exc
+        except (httpx.HTTPError, httpx.InvalidURL, httpcore.NetworkError, httpcore.ProtocolError, OSError) as exc:
+            raise _away(type(exc).__name__, "Nothing answers there, or its certificate is not trusted.") from exc
+        except (ValueError, RecursionError) as exc:
+            raise _away(type(exc).__name__, "What it answers is no JSON. Is the issuer's address right?") from exc
+        if not isinstance(answer, dict):
+            raise _away("answer", "What it answers is no JSON object. Is the issuer's address right?")
+        found = cast("Mapping[str, Any]", answer)
+        if method == "POST" and status in {400, 401}:
+            raise _not_vouched(str(found.get("error")))
+        if status != 200:
+            raise _away(str(status), f"It answers {status}. Is the issuer's address right?")
+        return found
+
+    async def _answer(self, method: str, address: str, *, most_bytes: int, **options: Any) -> tuple[int, bytes]:
+        """Return the status and the bytes of a response, not unpacked, because unpacked its size is known too late."""
+        headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
+        http = await self._client()
+        async with http.stream(method, address, headers=headers, timeout=SECONDS, **options) as response:
+            content = await read_at_most(response.aiter_raw(), most_bytes=most_bytes)
+        if content is None:
+            raise _away("too large", "Its answer is too large.")
+        return response.status_code, content
+
+
+def _asking_again(issuer: str) -> Mapping[str, str]:
+    """Return the parameters by which a provider asks somebody again who they are, and says when it did.
+
+    Entra makes a token end `max_age` seconds after the person gave the password (issue 444 of
+    AzureAD/microsoft-authentication-library-for-python): after none it has ended. It asks again by `prompt`. Google
+    asks nobody again and has no `login`; by `claims` it says when somebody signed in (its "Security bundle").
+    """
+    host = urlsplit(issuer).hostname
+    if host in ENTRA_HOSTS:
+        return {"prompt": "login", "max_age": "900"}
+    if host == GOOGLE_HOST:
+        return {"prompt": "select_account", "claims": '{"id_token": {"auth_time": {"essential": true}}}'}
+    return {"prompt": "login", "max_age": "0"}
+
+
+def _with_query(endpoint: str, parameters: Mapping[str, str]) -> str:
+    return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(parameters)}"
+
+
+def _away(reason: str, message: str) -> ProviderAway:
+    logger.warning("upstream_unavailable", reason=reason)
+    return ProviderAway(message)
+
+
+def _not_vouched(reason: str) -> NotVouched:
+    logger.warning("upstream_refused", reason=reason if ERROR_NAME.fullmatch(reason) else "unknown")
+    return NotVouched(reason if reason in REASONS else "code")

@@ -1,0 +1,205 @@
+"""Whose account a provider's subject is: known by the subject, by an id that was provisioned, or by an address.
+
+A subject never passes to another person, and an address may: so a person is bound to one subject of an issuer for good,
+and an address binds once, within the domains that the provider decides about.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.fields import normal_email
+from service.audit.service import Change, record_for
+from service.identity.queries import Principal, lock_organization, put_principals
+from service.identity.queries import find_person as find_account
+from service.identity_server.signin import queries as signin
+from service.identity_server.signin.id_tokens import ENTRA_HOSTS, GOOGLE_HOST, NotVouched, Subject, text_of
+from service.identity_server.signin.providers import queries
+from service.identity_server.signin.providers.queries import StoredProvider
+from service.identity_server.signin.queries import Person
+from service.platform.identifiers import uuid7
+
+LONGEST_NAME = 200
+# The accounts of these issuers are anybody's. Entra's tenant of personal accounts has this id.
+ENTRA_CONSUMERS = "9188040d-6c67-4c5b-b112-36a304b66dad"
+OPEN_TO_ANYBODY = frozenset({GOOGLE_HOST, "appleid.apple.com"})
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A subject, and what else a provider calls it by."""
+
+    issuer: str
+    subject: str
+    external_id: str | None
+
+
+def is_of_one_tenant(issuer: str) -> bool:
+    """Return whether all accounts of an issuer can be one organization's, as far as its address tells."""
+    parts = urlsplit(issuer)
+    if parts.hostname in OPEN_TO_ANYBODY:
+        return False
+    if parts.hostname not in ENTRA_HOSTS:
+        return True
+    tenant = parts.path.strip("/").split("/")[0].lower()
+    try:
+        return str(UUID(tenant)) == tenant and tenant != ENTRA_CONSUMERS
+    except ValueError:  # common, organizations, consumers, or a name, which no token has
+        return False
+
+
+async def find_or_bind(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    provider: StoredProvider | None,
+    subject: Subject,
+    now: datetime,
+) -> Person:
+    """Return the active person whom a subject is bound to, or bind it to one; `provider` is None for the settings'.
+
+    Raises NotVouched `unverified`, `personal`, `domain`, `unknown`, `taken` or `inactive`.
+    """
+    known = _known_by(provider, subject)
+    bound = await signin.find_identity(connection, organization_id, issuer=known.issuer, subject=known.subject)
+    if bound is None:
+        person = await _find_person(connection, organization_id, provider=provider, subject=subject, known=known)
+    else:
+        person = await signin.get_person(connection, organization_id, principal_id=bound)
+    if person is None:
+        raise NotVouched("unknown")
+    if not person.active:
+        raise NotVouched("inactive", principal_id=person.principal_id)
+    if bound is None:
+        await _bind(connection, organization_id, person=person, known=known, now=now)
+    return person
+
+
+def _known_by(provider: StoredProvider | None, subject: Subject) -> _Known:
+    """Return what a subject is known by: at Entra by `oid`, since its `sub` is another one for each application."""
+    if provider is None:
+        return _Known(subject.issuer, subject.subject, None)
+    oid = text_of(subject.claims, "oid") if urlsplit(subject.issuer).hostname in ENTRA_HOSTS else None
+    return _Known(subject.issuer, oid or subject.subject, oid or subject.subject)
+
+
+async def _find_person(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    provider: StoredProvider | None,
+    subject: Subject,
+    known: _Known,
+) -> Person | None:
+    if known.external_id is not None:
+        person = await signin.find_person_by_external_id(connection, organization_id, external_id=known.external_id)
+        if person is not None and provider is not None and _is_believed_about(provider, person, subject):
+            return person
+    email = vouched_address(provider, subject)
+    domain = email.rpartition("@")[2]
+    decides = (
+        not await queries.has_domain(connection, organization_id, domain=domain)
+        if provider is None
+        else domain in provider.confirmed_domains
+    )
+    if not decides:
+        raise NotVouched("domain")
+    person = await signin.find_person(connection, organization_id, email=email)
+    if person is None and provider is not None and provider.create_accounts:
+        return await _create(connection, organization_id, provider=provider, email=email, claims=subject.claims)
+    return person
+
+
+def _is_believed_about(provider: StoredProvider, person: Person, subject: Subject) -> bool:
+    """Return whether a provider's id for somebody is enough to be a person: within its domains alone.
+
+    An admin's account takes the address beside it, verified or not: who has a provisioning token sets the ids.
+    """
+    if person.email.rpartition("@")[2] not in provider.confirmed_domains:
+        return False
+    named = (subject.email, text_of(subject.claims, "preferred_username"))
+    return not person.is_admin or person.email in {normal_email(one) for one in named if one}
+
+
+def _refuse_personal(provider: StoredProvider | None, subject: Subject) -> None:
+    """Refuse an account of Google's that no organization has given, by its claim `hd`. Raises NotVouched `personal`.
+
+    Anybody can make an account there with an address of elsewhere, which stays verified when they lose the address.
+    """
+    if urlsplit(subject.issuer).hostname != GOOGLE_HOST:
+        return
+    given_by = text_of(subject.claims, "hd")
+    if given_by is None or (provider is not None and given_by.lower() not in provider.confirmed_domains):
+        raise NotVouched("personal")
+
+
+def vouched_address(provider: StoredProvider | None, subject: Subject) -> str:
+    """Return the address of a subject, as addresses are kept. Raises NotVouched `unverified` or `personal`.
+
+    The token says that it is verified, or an admin trusts the addresses of the provider, which then may be the name
+    that people sign in with there.
+    """
+    _refuse_personal(provider, subject)
+    given = subject.email
+    if not subject.is_verified:
+        if provider is None or not provider.trust_addresses:
+            raise NotVouched("unverified")
+        given = given or text_of(subject.claims, "preferred_username")
+    email = normal_email(given or "")
+    local, _, domain = email.rpartition("@")
+    # Beyond ASCII there are letters that become others in lower case: such an address is somebody else's.
+    if given is None or not (given.isascii() or given == email) or not local or not domain or "@" in local:
+        raise NotVouched("unverified")
+    return email
+
+
+async def _create(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    provider: StoredProvider,
+    email: str,
+    claims: Mapping[str, Any],
+) -> Person | None:
+    """Make the account of somebody unknown; None when the address is a service account's."""
+    await lock_organization(connection, organization_id)
+    if found := await signin.find_person(connection, organization_id, email=email):
+        return found
+    if await find_account(connection, organization_id, email=email):
+        return None
+    name: object = claims.get("name")
+    usable = isinstance(name, str) and name.strip() and name.isprintable()
+    person_id = uuid7()
+    named = str(name).strip()[:LONGEST_NAME] if usable else email.partition("@")[0]
+    await put_principals(
+        connection, organization_id, rows=[Principal(principal_id=person_id, kind="user", name=named, email=email)]
+    )
+    details = {"isAdmin": False, "active": True, "providerId": str(provider.provider_id)}
+    change = Change("user.create", "user", person_id, details=details)
+    await record_for(connection, organization_id, actor_id=person_id, change=change)
+    return await signin.get_person(connection, organization_id, principal_id=person_id)
+
+
+async def _bind(
+    connection: AsyncConnection, organization_id: UUID, *, person: Person, known: _Known, now: datetime
+) -> None:
+    # Not while somebody ends the person's access: their address may be somebody else's later.
+    await lock_organization(connection, organization_id)
+    current = await signin.get_person(connection, organization_id, principal_id=person.principal_id)
+    if current is None or not current.active:
+        raise NotVouched("inactive", principal_id=person.principal_id)
+    issuer, subject = known.issuer, known.subject
+    row = {"issuer": issuer, "subject": subject, "principal_id": person.principal_id, "bound_at": now}
+    if not await signin.bind_identity(connection, organization_id, row=row):
+        # Either the person is somebody else's, or came back twice at once and is bound by now.
+        bound = await signin.find_identity(connection, organization_id, issuer=issuer, subject=subject)
+        if bound != person.principal_id:
+            raise NotVouched("taken", principal_id=person.principal_id)
+        return
+    change = Change("identity.bind", "user", person.principal_id, details={"issuer": issuer})
+    await record_for(connection, organization_id, actor_id=person.principal_id, change=change)

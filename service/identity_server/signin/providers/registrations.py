@@ -1,0 +1,108 @@
+"""Which provider a sign-in is at, with its secret: one of an organization, or the one of the settings."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from pydantic import SecretStr
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.sign_in_providers import GroupsClaim
+from service.identity_server.signin.id_tokens import text_of
+from service.identity_server.signin.provider import Registration, SignedInThere, registration_of
+from service.identity_server.signin.providers import queries
+from service.identity_server.signin.providers.queries import StoredProvider
+from service.identity_server.signin.sessions import ProviderSession
+from service.platform.errors import BadRequest, NotFound
+from service.platform.sealing import SealError, unseal
+from service.runtime import Runtime
+
+# An ID token of more characters is not shown to the provider again: browsers and servers limit addresses.
+LONGEST_HINT = 6000
+
+
+@dataclass(frozen=True)
+class ChosenProvider:
+    """A provider of an organization, by ids."""
+
+    organization_id: UUID
+    provider_id: UUID
+
+
+@dataclass(frozen=True)
+class Registered:
+    """What the service is known by at a provider; `stored` is None for the provider of the settings."""
+
+    registration: Registration
+    stored: StoredProvider | None
+
+    @property
+    def issuer(self) -> str:
+        """The address of the issuer."""
+        return self.registration.issuer
+
+    def needed_claims(self) -> list[set[str]]:
+        """Return the claims beside the subject that a sign-in goes by; of each set one is enough."""
+        if self.stored is None:
+            return [{"email"}]
+        address = {"email", "preferred_username"} if self.stored.trust_addresses else {"email"}
+        groups = self.stored.groups_claim
+        return [address] if groups is GroupsClaim.NONE else [address, {groups.value.lower()}]
+
+    def session(self, runtime: Runtime, vouched: SignedInThere) -> ProviderSession | None:
+        """Return what a session keeps of the provider's; None for the provider of the settings.
+
+        The ID token is kept where signing out there needs it, and if an address can hold it.
+        """
+        if self.stored is None:
+            return None
+        kept = self.stored.sign_out_there and len(vouched.id_token) <= LONGEST_HINT
+        return ProviderSession(
+            provider_id=self.stored.provider_id,
+            session_id=text_of(vouched.subject.claims, "sid"),
+            id_token=SecretStr(vouched.id_token) if kept else None,
+            key=runtime.keys.provider_key(self.stored.organization_id),
+        )
+
+
+async def open_registration(runtime: Runtime, chosen: ChosenProvider | None) -> Registered:
+    """Return the registration at a provider, or at the one of the settings (None).
+
+    Raises NotFound `sign_in_provider_not_found`, and BadRequest `no_upstream_provider` or `provider_secret_lost`.
+    """
+    if chosen is None:
+        registration = registration_of(runtime.settings)
+        if registration is None:
+            raise BadRequest("Nobody signs in with another provider here.", code="no_upstream_provider")
+        return Registered(registration, None)
+    async with runtime.database.transaction(chosen.organization_id, read_only=True) as connection:
+        stored = await require_provider(connection, chosen.organization_id, provider_id=chosen.provider_id)
+    return Registered(_unseal_registration(runtime, stored), stored)
+
+
+async def require_provider(
+    connection: AsyncConnection, organization_id: UUID, *, provider_id: UUID, lock: bool = False
+) -> StoredProvider:
+    """Return a provider of an organization. NotFound `sign_in_provider_not_found`."""
+    found = await queries.find_provider(connection, organization_id, provider_id=provider_id, lock=lock)
+    if found is None:
+        raise unknown_provider()
+    return found
+
+
+def unknown_provider() -> NotFound:
+    """Build the error about a provider that is not there, or another organization's."""
+    return NotFound("There is no such sign-in provider in this organization.", code="sign_in_provider_not_found")
+
+
+def _unseal_registration(runtime: Runtime, stored: StoredProvider) -> Registration:
+    key, sealed = runtime.keys.provider_key(stored.organization_id), stored.sealed_secret
+    try:
+        secret = None if sealed is None else unseal(key, row_id=stored.provider_id, sealed=sealed)
+    except SealError:
+        secret = None
+    if secret is None:
+        raise BadRequest(
+            "The client secret of this provider was lost with the service's key. An admin can give it again.",
+            code="provider_secret_lost",
+        )
+    return Registration(stored.provider_id, stored.issuer, stored.client_id, secret)

@@ -1,0 +1,147 @@
+"""Sessions: who is signed in with a browser, in which organization, checked again for every page."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Literal
+from uuid import UUID
+
+from pydantic import SecretStr
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.audit.service import Change, record_for
+from service.auth.lifetimes import LAST_USED_PRECISION
+from service.identity_server.signin import queries
+from service.identity_server.signin.browsers import Browser
+from service.platform.identifiers import uuid7
+from service.platform.sealing import seal
+from service.platform.senders import current_sender
+from service.runtime import Runtime
+
+LIFETIME = timedelta(hours=12)
+Way = Literal["password", "passkey", "openIdConnect"]
+
+
+@dataclass(frozen=True)
+class SignedIn:
+    """A person who is signed in with a browser; `confirmed_at` is when they last proved who they are.
+
+    `by_password` says that it was by a password or a passkey, and not at a provider.
+    """
+
+    organization_id: UUID
+    organization_name: str
+    principal_id: UUID
+    email: str
+    name: str
+    is_admin: bool
+    by_password: bool
+    confirmed_at: datetime | None
+
+
+async def find_session(connection: AsyncConnection, browser: Browser, *, now: datetime) -> SignedIn | None:
+    """Find the person signed in with a browser, and set the transaction to their organization; None for nobody.
+
+    A session ends after 12 hours, when the person is no longer active, and when the password that it began with
+    changes.
+    """
+    if not browser.known:
+        return None
+    row = await queries.enter_by_session(connection, secret_hash=browser.hash)
+    if row is None or row.expires_at <= now:
+        return None
+    person = await queries.get_person(connection, row.organization_id, principal_id=row.principal_id)
+    if person is None or not person.active:
+        return None
+    if row.password_mark is not None and row.password_mark != password_mark(person.password_hash):
+        return None
+    if row.last_used_at is None or row.last_used_at < now - LAST_USED_PRECISION:
+        await queries.touch_session(connection, row.organization_id, secret_hash=browser.hash, now=now)
+    return SignedIn(
+        organization_id=row.organization_id,
+        organization_name=row.organization_name,
+        principal_id=person.principal_id,
+        email=person.email,
+        name=person.name,
+        is_admin=person.is_admin,
+        by_password=row.password_mark is not None,
+        confirmed_at=row.confirmed_at,
+    )
+
+
+async def find_signed_in(runtime: Runtime, browser: Browser) -> SignedIn | None:
+    """Find who is signed in with a browser, in a transaction of its own."""
+    async with runtime.database.transaction(None) as connection:
+        return await find_session(connection, browser, now=await runtime.clock.now(connection))
+
+
+@dataclass(frozen=True)
+class ProviderSession:
+    """What a session keeps of the one at a provider: its id there, and the ID token, encrypted under `key`."""
+
+    provider_id: UUID
+    session_id: str | None
+    id_token: SecretStr | None
+    key: bytes = field(repr=False)
+
+    def columns(self, session_id: UUID) -> dict[str, object]:
+        """Return the columns of a session."""
+        sealed = None if self.id_token is None else seal(self.key, row_id=session_id, secret=self.id_token)
+        return {"provider_id": self.provider_id, "provider_session": self.session_id, "sealed_id_token": sealed}
+
+
+async def begin_session(
+    connection: AsyncConnection,
+    browser: Browser,
+    *,
+    person: queries.Person,
+    now: datetime,
+    by: Way,
+    second_factor: str | None = None,
+    proven_at: datetime | None = None,
+    provider: ProviderSession | None = None,
+    details: Mapping[str, str] | None = None,
+) -> Browser:
+    """Sign a person in, and whoever was signed in out; return the browser with its new value.
+
+    A passkey belongs to the account that a password is kept of, so another password ends that session, too.
+    `second_factor` is the kind of the one that was given after the password, `proven_at` when the person proved at a
+    provider who they are (None: nobody knows, so that it confirms nothing), `provider` the organization's provider
+    that the person came from; `details` are added to the audit entry.
+    """
+    organization_id, by_password = person.organization_id, by != "openIdConnect"
+    await end_session(connection, browser, organization_id=organization_id)
+    fresh = browser.renew()
+    session_id = uuid7()
+    row = {
+        "session_id": session_id,
+        "principal_id": person.principal_id,
+        "secret_hash": fresh.hash,
+        "password_mark": password_mark(person.password_hash) if by_password else None,
+        "created_at": now,
+        "expires_at": now + LIFETIME,
+        "last_used_at": now,
+        "confirmed_at": now if by_password else proven_at,
+        **current_sender().columns,
+        **({} if provider is None else provider.columns(session_id)),
+    }
+    await queries.insert_session(connection, organization_id, row=row)
+    how: dict[str, str] = {"by": by}
+    if second_factor is not None:
+        how["secondFactor"] = second_factor
+    if provider is not None:
+        how["providerId"] = str(provider.provider_id)
+    change = Change("session.begin", "user", person.principal_id, details={**how, **(details or {})})
+    await record_for(connection, organization_id, actor_id=person.principal_id, change=change)
+    return fresh
+
+
+async def end_session(connection: AsyncConnection, browser: Browser, *, organization_id: UUID) -> None:
+    """Sign out whoever is signed in with this browser in this organization."""
+    await queries.delete_session(connection, organization_id, secret_hash=browser.hash)
+
+
+def password_mark(password_hash: str | None) -> bytes:
+    """Return a digest that changes with the password, and that can't be used to find the password."""
+    return hashlib.sha256(f"carrel.session\n{password_hash}".encode()).digest()

@@ -1,0 +1,135 @@
+"""Which agents are deployed to a reader, and which documents and collections a program reaches through them."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, Select, func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.agents import Agent
+from service.auth.callers import Caller
+from service.auth.queries import get_acting_principal
+from service.permissions.queries import Reader, classes_of, readable_classes
+from service.platform.identifiers import NIL
+from service.platform.sql import columns_of, find_rows, in_array
+from service.schema.agents import agent_collections, agents
+from service.schema.collections import collections
+from service.schema.indexing import space_documents
+from service.schema.permissions import resources
+
+_collection_resources = resources.alias("collection_resources")
+_document_resources = resources.alias("document_resources")
+
+
+@dataclass(frozen=True, slots=True)
+class AgentWithoutSearch:
+    """An agent that can search nothing, with the number of all such."""
+
+    name: str
+    total: int
+
+
+def is_deployed(caller: Reader) -> tuple[ColumnElement[bool], ...]:
+    """Return the conditions of agents that the caller may use, their resources joined."""
+    return (
+        agents.c.organization_id == caller.organization_id,
+        agents.c.deleted_at.is_(None),
+        resources.c.access_class.in_(classes_of(caller)),
+    )
+
+
+async def list_deployed_agents(
+    connection: AsyncConnection, caller: Reader, *, among_ids: Collection[UUID] | None, after: UUID, limit: int
+) -> list[Agent]:
+    """Return the agents (of these ids, if any are given) that are deployed to the caller, by id."""
+    statement = (
+        select(*columns_of(agents, Agent))
+        .join(resources, resources.c.object_id == agents.c.agent_id)
+        .where(*is_deployed(caller), agents.c.agent_id > after)
+        .order_by(agents.c.agent_id)
+        .limit(limit)
+    )
+    if among_ids is not None:
+        statement = statement.where(in_array(agents.c.agent_id, among_ids))
+    return await find_rows(connection, statement, Agent)
+
+
+async def count_documents_through_agents(connection: AsyncConnection, caller: Caller) -> int:
+    """Count the documents that agents can retrieve for a program that acts as the caller, each once.
+
+    They are documents that the caller may READ, in a collection that the caller may search, of an agent that is
+    deployed to the caller and open to programs.
+    """
+    statement = (
+        select(func.count(space_documents.c.document_id.distinct()))
+        .join(_document_resources, _document_resources.c.object_id == space_documents.c.document_id)
+        .where(
+            space_documents.c.organization_id == caller.organization_id,
+            space_documents.c.space_id.in_(_select_searchable(caller).with_only_columns(collections.c.space_id)),
+            _document_resources.c.access_class.in_(readable_classes(caller)),
+        )
+    )
+    return (await connection.execute(statement)).scalar_one()
+
+
+async def list_agents_without_search(
+    connection: AsyncConnection, caller: Caller, *, limit: int
+) -> list[AgentWithoutSearch]:
+    """List the first agents that a program may message as the caller and that can search nothing for it.
+
+    They have collections, none of which the caller may search. They are ordered by id.
+    """
+    having_some = select(agent_collections.c.agent_id).where(
+        agent_collections.c.organization_id == caller.organization_id
+    )
+    statement = (
+        select(agents.c.name, func.count().over().label("total"))
+        .join(resources, resources.c.object_id == agents.c.agent_id)
+        .where(
+            *is_deployed(caller),
+            agents.c.api_access_enabled,
+            agents.c.agent_id.in_(having_some),
+            agents.c.agent_id.not_in(_select_searchable(caller)),
+        )
+        .order_by(agents.c.agent_id)
+        .limit(limit)
+    )
+    return await find_rows(connection, statement, AgentWithoutSearch)
+
+
+def _select_searchable(caller: Caller) -> Select[UUID]:
+    """Select the agents that a program may message as the caller, once per collection that the caller may search."""
+    messaged = (
+        select(agents.c.agent_id)
+        .join(resources, resources.c.object_id == agents.c.agent_id)
+        .where(*is_deployed(caller), agents.c.api_access_enabled)
+    )
+    return (
+        select(agent_collections.c.agent_id)
+        .join(collections, collections.c.collection_id == agent_collections.c.collection_id)
+        .join(_collection_resources, _collection_resources.c.object_id == collections.c.collection_id)
+        .where(
+            agent_collections.c.organization_id == caller.organization_id,
+            agent_collections.c.agent_id.in_(messaged),
+            _collection_resources.c.access_class.in_(readable_classes(caller)),
+        )
+    )
+
+
+async def read_deployed_names(
+    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, agent_ids: Collection[UUID]
+) -> dict[UUID, str]:
+    """Return the names of those of these agents that are deployed to a user; other agents stay unknown."""
+    person = await get_acting_principal(connection, organization_id, principal_id=principal_id)
+    if person is None or not agent_ids:
+        return {}
+    reader = _Person(organization_id, person.principals)
+    rows = await list_deployed_agents(connection, reader, among_ids=agent_ids, after=NIL, limit=len(agent_ids))
+    return {row.agent_id: row.name for row in rows}
+
+
+@dataclass(frozen=True)
+class _Person:
+    organization_id: UUID
+    principals: tuple[UUID, ...]
