@@ -17,6 +17,7 @@ from tests.harness.databases import TestDatabases
 from tests.harness.embeddings import EmbeddingsEndpoint
 from tests.harness.first_start import folder_of_run
 from tests.harness.garbage import pytest_collection  # noqa: F401 - a hook, by its name
+from tests.harness.lanes import mark_slow
 from tests.harness.logs import configure_logs, pytest_runtest_logstart, pytest_runtest_makereport  # noqa: F401 - hooks, by their names
 from tests.harness.loops import LoopThread
 from tests.harness.memory import use_memory
@@ -43,8 +44,9 @@ LONGEST_BYTES_IN_A_NAME = 40
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Say which tests are not run again when they fail."""
+    """Say which tests are not run again when they fail, and which `make test` leaves out."""
     mark_never_run_again(items)
+    mark_slow(items)
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:

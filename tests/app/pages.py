@@ -3,6 +3,7 @@
 import html
 from typing import Any, Self
 
+import pytest
 from streamlit.dataframe_util import convert_arrow_bytes_to_pandas_df
 from streamlit.testing.v1 import AppTest
 
@@ -15,6 +16,7 @@ HOSTILE = (
     "a\n===\n\n    code",
     '"><iframe src="https://evil.example">',
 )
+HOSTILE_CASES = [*HOSTILE[:3:2], *(pytest.param(one, marks=pytest.mark.slow) for one in (HOSTILE[1], *HOSTILE[3:]))]
 MARKUP = "<img src=x onerror=alert(1)> **b** https://evil.example :material/home:"
 NOWHERE = "0198c5b0-0000-7000-8000-000000000000"
 """An id that nothing has."""

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.app.conftest import House
-from tests.app.pages import HOSTILE
+from tests.app.pages import HOSTILE_CASES
 
 ADA = "ada@example.test"
 
@@ -64,7 +64,7 @@ def test_a_key_is_revoked_after_asking(house: House) -> None:
     assert page.rows()[number]["Status"] == "Revoked"
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", HOSTILE_CASES)
 def test_hostile_names_are_only_text(house: House, name: str) -> None:
     house.client.admin.api_keys.create(name)
     page = house.open("api_keys")

@@ -12,7 +12,7 @@ import pytest
 from app.audit.actions import ACTION_TEXTS, sentence
 from carrel.wire.oversight import AuditEntry, AuditTarget
 from tests.app.conftest import House
-from tests.app.pages import HOSTILE, Page, reference
+from tests.app.pages import HOSTILE_CASES, Page, reference
 from tests.harness.jobs import until
 from tests.made_files import archive
 from tests.oauth.flow import a_person, an_app
@@ -272,6 +272,6 @@ def test_failed_sign_ins_are_told_with_their_number(house: House) -> None:
     assert "<td>Somebody</td>" in page.choose().shown
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", HOSTILE_CASES)
 def test_hostile_names_in_sentences_are_only_text(house: House, name: str) -> None:
     house.open("audit_log", target=of(house.load_resource(name))).choose().assert_shown_as_text()

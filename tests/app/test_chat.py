@@ -14,7 +14,7 @@ import pytest
 from app.auth import container
 from service.domains.agents.answering import ModelFailure
 from tests.app.conftest import House
-from tests.app.pages import HOSTILE, NOTHING, NOWHERE, Page
+from tests.app.pages import HOSTILE_CASES, NOTHING, NOWHERE, Page
 from tests.service.conversations import SECONDS, Desk, Script, a_desk, a_reply, passage
 
 ASKED = "When does the ferry leave?"
@@ -418,7 +418,7 @@ def test_a_reply_takes_feedback(guest: Visit) -> None:
     assert guest.reopen(page).text_area[0].placeholder == "What was missing?"
 
 
-@pytest.mark.parametrize("hostile", HOSTILE)
+@pytest.mark.parametrize("hostile", HOSTILE_CASES)
 def test_text_of_others_is_neither_markup_nor_link(visit: Visit, script: Script, hostile: str) -> None:
     """Messages, replies, quotes, and the names of agents and documents: nothing runs, and nothing leads elsewhere."""
     visit.desk.update(name=f"{hostile} {uuid4().hex[:6]}", description=hostile)

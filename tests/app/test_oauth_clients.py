@@ -8,7 +8,7 @@ from app.credentials.applications import addresses_in, problems_with
 from carrel import Carrel
 from carrel.wire.oauth_clients import OAuthClientStatus
 from tests.app.conftest import House
-from tests.app.pages import HOSTILE
+from tests.app.pages import HOSTILE_CASES
 from tests.oauth.flow import App, Pkce, a_person, an_mcp_client
 
 CALLBACK = "https://app.example.test/callback"
@@ -137,7 +137,7 @@ def test_a_new_secret_takes_the_old_ones_place_until_the_application_is_deleted(
     assert "Rotating" not in page.column("Name")
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", HOSTILE_CASES)
 def test_hostile_names_are_only_text(house: House, name: str) -> None:
     agent = house.client.admin.agents.create(name)
     client = made(house, name, scopes=[f"api:agent:message:{agent.agent_id}"])

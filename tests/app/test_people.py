@@ -6,7 +6,7 @@ import streamlit as st
 
 from carrel.wire.admin import Group, ListedUser
 from tests.app.conftest import House
-from tests.app.pages import HOSTILE
+from tests.app.pages import HOSTILE_CASES
 from tests.oauth.flow import Page, a_person, an_app
 from tests.oauth.test_second_factor import set_up
 from tests.service.directory import a_group, a_resource, user
@@ -178,7 +178,7 @@ def test_a_group_of_another_directory_says_that_it_comes_again(house: House) -> 
     assert "sets its name again" in house.open("groups", group=made).press("Rename").shown
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", HOSTILE_CASES)
 def test_hostile_names_are_only_text(house: House, name: str) -> None:
     house.add_people("hostile@example.test", name=name)
     made = a_group(house.service, name, user("hostile@example.test"))["id"]

@@ -15,7 +15,7 @@ from app.ui.passages import link_html
 from carrel.wire.search import FilterOperator, SearchMode
 from service.text.reranking import Reranker
 from tests.app.conftest import NOBODY_LISTENS, House, MakeHouse
-from tests.app.pages import HOSTILE, NOWHERE, Page
+from tests.app.pages import HOSTILE, HOSTILE_CASES, NOWHERE, Page
 from tests.harness.proxy import Fault, faulty
 from tests.harness.reranking import KEY, serving_reranking
 from tests.harness.services import RunningService
@@ -228,7 +228,7 @@ def test_a_person_finds_only_what_that_person_may_read(house: House) -> None:
     assert "<mark>HERON</mark>" in house.open("search", q="HERON").shown
 
 
-@pytest.mark.parametrize("hostile", HOSTILE)
+@pytest.mark.parametrize("hostile", HOSTILE_CASES)
 def test_text_of_others_is_shown_as_it_is(house: House, hostile: str) -> None:
     mark = f"Ovis{uuid4().hex[:6]}"
     collection, document = new_collection(house), house.load(hostile, f"{mark} {hostile} {mark} {hostile}")

@@ -9,7 +9,7 @@ from app.credentials.expiry import NEVER
 from app.labels import CALLS, TOKEN_SCOPES
 from carrel.wire.scopes import Scope
 from tests.app.conftest import House
-from tests.app.pages import HOSTILE, Page
+from tests.app.pages import HOSTILE_CASES, Page
 
 
 @pytest.fixture(autouse=True)
@@ -210,7 +210,7 @@ def test_where_service_accounts_are_off_the_page_says_so_and_switches_them_on(ho
     assert not page.button(key="mint.open").disabled
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", HOSTILE_CASES)
 def test_hostile_names_are_only_text(house: House, name: str) -> None:
     account_id = account(house, name)
     mint(house, account_id, name, expires_at=datetime.now(UTC) + timedelta(days=2))

@@ -7,7 +7,7 @@ import pytest
 
 from carrel.wire.common import Role
 from tests.app.conftest import House
-from tests.app.pages import HOSTILE, reference
+from tests.app.pages import HOSTILE_CASES, reference
 from tests.service.directory import user
 
 ADA, BEN, CARA = "ada@example.test", "ben@example.test", "cara@example.test"
@@ -109,7 +109,7 @@ def test_many_are_paged_and_exported_whole(house: House) -> None:
     assert "\n'@SUM(1)," in text.replace("\r", "")
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", HOSTILE_CASES)
 def test_hostile_names_are_only_text(house: House, name: str) -> None:
     house.add_people("hostile@example.test", name=name)
     house.load_resource(name, allowed_users_email_addresses=["hostile@example.test"])

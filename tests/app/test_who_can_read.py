@@ -8,7 +8,7 @@ import pytest
 from app.lookup import MOST
 from carrel.wire.common import GrantRole
 from tests.app.conftest import House
-from tests.app.pages import HOSTILE, reference
+from tests.app.pages import HOSTILE_CASES, reference
 from tests.service.directory import a_group, a_user, user
 
 ADA, BEN = "ada@example.test", "ben@example.test"
@@ -220,7 +220,7 @@ def test_changes_of_others_meanwhile_are_not_overwritten(house: House) -> None:
     assert not next(house.client.admin.grants.list(reference(key)).pages()).organization_wide
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", HOSTILE_CASES)
 def test_names_of_others_are_only_text(house: House, name: str) -> None:
     house.add_people("hostile@example.test", name=name)
     crew = a_group(house.service, name, user("hostile@example.test"))

@@ -165,8 +165,10 @@ def test_a_taken_port_is_named(tmp_path: Path) -> None:
 def test_a_database_that_goes_away_is_503_until_it_is_back(running: ServiceProcess) -> None:
     """While PostgreSQL is away every answer is 503 with Retry-After; then the service recovers, whoever restarts it.
 
-    Its connections' processes are killed with it: one that is alone answers on until it notices.
+    Its connections' processes are killed with it: one that is alone answers on until it notices. Its supervisor is
+    held up meanwhile, so that it is away when the first request comes.
     """
+    running.signal(signal.SIGSTOP)
     running.kill_database()
     statuses: set[int] = set()
 
@@ -178,7 +180,10 @@ def test_a_database_that_goes_away_is_503_until_it_is_back(running: ServiceProce
             assert response.json()["error"]["code"] == "database_unavailable"
         return response.status_code == 200
 
-    assert not recovered()
+    try:
+        assert not recovered()
+    finally:
+        running.signal(signal.SIGCONT)
     until(recovered)
     assert statuses == {200, 503}
 

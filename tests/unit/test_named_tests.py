@@ -1,10 +1,11 @@
-"""What names tests elsewhere (docs/oauth-conformance.md, scripts/mutations.toml) names tests that are there."""
+"""What names tests elsewhere (docs/oauth-conformance.md, the two TOML files) names tests that are there."""
 
 import ast
 import re
 from functools import cache
 
 from scripts.mutations import MUTATIONS, ROOT, read_mutations
+from tests.harness.lanes import SLOW
 from tests.harness.parsing import parse_python
 
 PAGE = ROOT / "docs" / "oauth-conformance.md"
@@ -35,3 +36,13 @@ def test_every_mutation_has_its_text_and_its_tests() -> None:
     for mutation in read_mutations(MUTATIONS):
         mutation.apply((ROOT / mutation.file).read_text())
         assert [test for test in mutation.tests if not exists(test)] == [], mutation.id
+
+
+def test_every_test_left_to_the_second_lane_has_another_in_the_first() -> None:
+    """Each pattern names tests of its file; the test that holds their guarantee is another, or has other cases."""
+    for path, tests in SLOW.items():
+        for pattern, holder in tests.items():
+            where, _, name = holder.rpartition("::")
+            assert exists(f"{where or path}::{name}"), holder
+            assert not any(re.fullmatch(slow, name) for slow in SLOW.get(where or path, ())), holder
+            assert any(re.fullmatch(pattern.partition(r"\[")[0], one) for one in functions_in(path)), pattern
