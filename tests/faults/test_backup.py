@@ -167,7 +167,6 @@ def test_everything_the_backups_moment_knew_is_back(deployment: Deployment, rest
     assert {"user.create", "apiKey.create", "group.create", "organization.create"} <= {one["action"] for one in now}
 
 
-@pytest.mark.slow
 def test_credentials_work_as_before(deployment: Deployment, restored: ServiceProcess) -> None:
     assert restored.call("catalog/listDocuments", api_key=deployment.secrets["ada"]).status_code == 200
     scope = code(restored.call("admin/users/list", api_key=deployment.secrets["token"]))
@@ -175,7 +174,6 @@ def test_credentials_work_as_before(deployment: Deployment, restored: ServicePro
     assert scope[0] == 403
 
 
-@pytest.mark.slow
 def test_every_document_is_found_and_downloads_as_it_was_sent(deployment: Deployment, restored: ServiceProcess) -> None:
     """Whatever was acknowledged before the backup began is there, and whatever is there is whole."""
     found = documents(restored)
@@ -190,7 +188,6 @@ def test_every_document_is_found_and_downloads_as_it_was_sent(deployment: Deploy
         assert hits[0]["documentId"] == found[name], name
 
 
-@pytest.mark.slow
 def test_the_restored_service_goes_on(restored: ServiceProcess) -> None:
     upload(restored, "afterwards")
     word = hashlib.sha256(b"afterwards").hexdigest()[:12]
@@ -223,7 +220,6 @@ def refused(capsys: pytest.CaptureFixture[str], data_dir: Path, *arguments: str)
     return said.err
 
 
-@pytest.mark.slow
 def test_a_restore_wants_an_empty_folder(
     deployment: Deployment, restored: ServiceProcess, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -51,7 +51,6 @@ def server(tmp_path: Path) -> Iterator[EmbeddedPostgres]:
     server.stop()
 
 
-@pytest.mark.slow
 def test_a_service_that_can_open_nothing_leaves_its_database_alone(service_process: Start) -> None:
     """Without a descriptor left, the server isn't taken for gone: it goes on, and so does the service afterwards."""
     service = service_process()
@@ -73,7 +72,6 @@ def test_a_service_that_can_open_nothing_leaves_its_database_alone(service_proce
     until(lambda: service.http.post(ORGANIZATION, json={}).status_code == 200)
 
 
-@pytest.mark.slow
 def test_who_can_open_nothing_knows_of_no_server(server: EmbeddedPostgres, tmp_path: Path) -> None:
     """Whether it runs can't be told, which is neither yes nor no; nothing is started or removed upon it."""
     with without_descriptors(os.getpid()):
@@ -101,7 +99,6 @@ def test_another_clusters_server_is_not_ones_own(
     assert other.is_running()
 
 
-@pytest.mark.slow
 def test_an_emptied_process_file_is_no_proof(server: EmbeddedPostgres, tmp_path: Path) -> None:
     """Where the file says nothing, a server that works in the folder is left alone; without one, it starts."""
     pid_file = tmp_path / "postgres" / PID_FILE

@@ -185,7 +185,6 @@ def test_a_job_whose_process_was_killed_is_done_after_the_next_start(
     assert site.things("begun") == [things[0], *things]
 
 
-@pytest.mark.slow
 def test_a_stop_puts_a_job_back_for_the_next_start(site: Deployment) -> None:
     """SIGTERM while it runs ends the service soon and cleanly; the job is begun again."""
     process = site.start()
@@ -201,7 +200,6 @@ def test_a_stop_puts_a_job_back_for_the_next_start(site: Deployment) -> None:
     assert site.things("begun") == things * 2
 
 
-@pytest.mark.slow
 def test_the_worker_outlives_its_database(site: Deployment) -> None:
     """PostgreSQL is killed under a running job, and again with none: the service restarts it, and jobs are done."""
     process = site.start(stalled=STALLED)

@@ -184,7 +184,6 @@ KILLED: tuple[Callable[[ServiceProcess], psutil.Process | None], ...] = (
 )
 
 
-@pytest.mark.slow
 def test_what_workers_need_is_brought_back(service_process: Callable[..., ServiceProcess]) -> None:
     """Requests get a 503, or a 400 for the file that was being read; none is broken off, and nothing is lost."""
     service = service_process(**UNDER_LOAD)
@@ -268,7 +267,6 @@ def test_workers_count_and_tell_together(service_process: Callable[..., ServiceP
             client.close()
 
 
-@pytest.mark.slow
 def test_a_process_that_keeps_dying_rests(service_process: Callable[..., ServiceProcess]) -> None:
     """It is started again at once, then after pauses that grow, and the log says so; the other worker serves on."""
     service = service_process()
@@ -319,7 +317,6 @@ def has_ended(process: psutil.Process) -> bool:
         return True
 
 
-@pytest.mark.slow
 def test_a_database_that_does_not_start_holds_up_nothing_else(service_process: Callable[..., ServiceProcess]) -> None:
     """While it is tried again and again, workers that end are started again, and the service stops when it is told."""
     service = service_process()
@@ -340,7 +337,6 @@ def test_a_database_that_does_not_start_holds_up_nothing_else(service_process: C
     control.with_suffix(".away").rename(control)
 
 
-@pytest.mark.slow
 def test_a_process_that_can_not_be_started_is_tried_again(service_process: Callable[..., ServiceProcess]) -> None:
     """While the supervisor can open nothing, what is left serves on; then all is as before."""
     service = service_process()
