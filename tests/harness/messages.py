@@ -11,7 +11,7 @@ from service.platform.batches import Batch
 from service.platform.logs import request_id
 from tests.harness.services import RunningService
 
-_OURS = "a-request-whose-messages-are-kept"
+OURS = "a-request-whose-messages-are-kept"
 
 
 @contextmanager
@@ -24,15 +24,15 @@ def messages_of(service: RunningService) -> Iterator[list[str]]:
     run = Batch.run
 
     def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
-        if request_id() == _OURS:
+        if request_id() == OURS:
             found.append(statement)
 
     async def note_batch(batch: Batch, connection: AsyncConnection) -> None:
-        if request_id() == _OURS:
+        if request_id() == OURS:
             found.append("; ".join(part.text for part in batch.parts))
         await run(batch, connection)
 
-    service.http.headers["X-Request-Id"] = _OURS
+    service.http.headers["X-Request-Id"] = OURS
     event.listen(Engine, "before_cursor_execute", note)
     try:
         with pytest.MonkeyPatch.context() as patch:

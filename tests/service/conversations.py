@@ -147,6 +147,12 @@ def a_reply(text: str, *passages: Passage, cited: Sequence[int] = (), quotes_onl
     return Reply(text, "a model", passages, citations, quotes_only=quotes_only, **more)
 
 
+def in_flight(service: RunningService) -> float:
+    """How many requests the service is answering, this one among them and what other tests have left."""
+    lines = service.http.get("/metrics").text.splitlines()
+    return next(float(line.split()[1]) for line in lines if line.startswith("carrel_requests_in_flight "))
+
+
 def in_background(work: Callable[[], Any]) -> "Future[Any]":
     future: Future[Any] = Future()
 

@@ -21,6 +21,7 @@ from tests.service.conversations import (
     a_reply,
     a_visitor,
     in_background,
+    in_flight,
     passage,
 )
 from tests.service.directory import a_group, a_key, a_user, another_organization, code, done, on_rows, user
@@ -237,15 +238,14 @@ def test_a_defect_is_told_without_what_it_was(desk: Desk, script: Script) -> Non
 
 def test_a_caller_that_gives_up_leaves_the_turn_to_finish(desk: Desk, script: Script) -> None:
     """The service stops waiting; the reply is kept, and its key finds it."""
-    headers = {"Idempotency-Key": "once"}
+    headers, before = {"Idempotency-Key": "once"}, in_flight(desk.service)
     body = {"agentId": desk.agent_id, "message": "One"}
     request = desk.service.http.build_request("POST", "/api/v0/copilots/sendMessage", json=body, headers=headers)
     lines = "".join(f"{name}: {value}\r\n" for name, value in request.headers.items())
     with socket.create_connection(("127.0.0.1", desk.service.settings.port)) as connection:
         connection.sendall(f"POST {request.url.path} HTTP/1.1\r\n{lines}\r\n".encode() + request.read())
         script.scene()
-    # Until no request is being answered but this question.
-    until(lambda: "\ncarrel_requests_in_flight 1.0\n" in desk.service.http.get("/metrics").text)
+    until(lambda: in_flight(desk.service) <= before)
     script.end(a_reply("Done"))
     assert desk.ask("One", headers=headers)["response"]["message"] == "Done"
     assert len(script.scenes) == 1

@@ -8,8 +8,9 @@ import pytest
 from sqlalchemy import event
 
 from carrel.wire.search import SearchMode
+from service.platform.logs import request_id
 from tests.harness.documents import create_collection, get_document, ok, uploaded
-from tests.harness.messages import messages_of
+from tests.harness.messages import OURS, messages_of
 from tests.harness.services import ADMIN_EMAIL, RunningService, ServiceHarness
 
 CATALOG, COLLECTION = "search/searchDocumentCatalog", "search/searchDocumentCollection"
@@ -29,13 +30,14 @@ def fleet(service_harness: ServiceHarness) -> Iterator[tuple[RunningService, str
 
 @pytest.fixture
 def answers(fleet: tuple[RunningService, str], tmp_path: Path) -> Iterator[Callable[[], int]]:
-    """Count how often the database has said since the last call that it is ready for the next message."""
+    """Count how often the database has said since the last call that it is ready for the requests' next message."""
     engine = fleet[0].runtime.database._engine.sync_engine
     path = tmp_path / "messages"
     with path.open("wb") as file:
 
         def trace(pooled: Any, *_: Any) -> None:
-            pooled.driver_connection.pgconn.trace(file.fileno())
+            if request_id() == OURS:
+                pooled.driver_connection.pgconn.trace(file.fileno())
 
         def untrace(pooled: Any, *_: Any) -> None:
             pooled.driver_connection.pgconn.untrace()
@@ -46,6 +48,7 @@ def answers(fleet: tuple[RunningService, str], tmp_path: Path) -> Iterator[Calla
             return found - before
 
         seen = [0]
+        fleet[0].http.headers["X-Request-Id"] = OURS
         event.listen(engine, "checkout", trace)
         event.listen(engine, "checkin", untrace)
         yield count

@@ -345,7 +345,7 @@ def test_reports_at_once_never_mix(reporter: Reporter) -> None:
 
     def report(who: str) -> int:
         ended = 0
-        for _ in range(12):
+        for _ in range(6):
             begun = reporter.begin()
             for number in range(3):
                 reporter.add(begun, *(an_item(f"{who}{number}{one}") for one in range(10)))
