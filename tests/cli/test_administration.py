@@ -22,15 +22,14 @@ from tests.service.service_accounts import an_account, enable_service_accounts
 ADA, BEN = "ada@example.test", "ben@example.test"
 
 
-@pytest.fixture(scope="module")
-def service(module_service: RunningService) -> RunningService:
-    """An organization that all tests share, each with names of its own."""
-    a_user(module_service, ADA, name="Ada")
-    a_user(module_service, BEN, name="Ben [bold]")
-    return module_service
+@pytest.fixture
+def service(service: RunningService) -> RunningService:
+    a_user(service, ADA, name="Ada")
+    a_user(service, BEN, name="Ben [bold]")
+    return service
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def desk(service: RunningService) -> Desk:
     """An agent that everybody may use, over a document that everybody may read."""
     return a_desk(service)

@@ -15,7 +15,7 @@ from service.identity_server.oauth import client_documents
 from service.identity_server.oauth.client_documents import Unreadable, fetch_document, host_of
 from service.platform import kept
 from service.platform.errors import Unauthenticated
-from tests.harness.services import RunningService, ServiceHarness
+from tests.harness.services import RunningService
 from tests.oauth.flow import App, Person, Pkce, a_person, call_mcp, elsewhere, entries, error, sent_back
 from tests.service.directory import done
 
@@ -71,11 +71,11 @@ def publisher() -> Iterator[Publisher]:
     one.server.server_close()
 
 
-@pytest.fixture(scope="module")
-def near(service_harness: ServiceHarness) -> Iterator[RunningService]:
-    """A service whose operator lets it ask this machine."""
-    with service_harness.running(webhook_allowed_hosts=["127.0.0.1"]) as service:
-        yield service
+@pytest.fixture
+def near(make_service: Callable[..., RunningService], publisher: Publisher) -> RunningService:
+    """A service whose operator lets it ask this machine, and a host that was asked nothing yet."""
+    publisher.asked.clear()
+    return make_service(webhook_allowed_hosts=["127.0.0.1"])
 
 
 def allow(service: RunningService, *hosts: str, **options: Any) -> dict[str, Any]:
@@ -167,7 +167,6 @@ def test_few_documents_are_fetched_at_once_and_failures_are_remembered(near, pub
     allow(near, publisher.host)
     monkeypatch.setattr(kept, "ERROR_SECONDS", 60.0)
     agent = App(near, publisher.publish("/kept.json", status=500), None, LOCAL)
-    publisher.asked.clear()
     assert [Person(near).open(agent).status_code for _ in range(3)] == [400, 400, 400]
     assert publisher.asked == ["/kept.json"]
     agent, inside = App(near, publisher.publish("/slow.json"), None, LOCAL), threading.Event()
@@ -188,7 +187,6 @@ def test_few_documents_are_fetched_at_once_and_failures_are_remembered(near, pub
     assert publisher.asked == ["/slow.json"]
     assert (refused[0].status_code, refused[0].headers["Retry-After"]) == (503, "10")
     assert Person(near).open(other).status_code == 200
-    allow(near)
 
 
 def test_where_several_organizations_allow_a_host_people_sign_in_first(near, publisher):
@@ -212,7 +210,6 @@ def test_where_several_organizations_allow_a_host_people_sign_in_first(near, pub
     assert call_mcp(near, tokens[1]).email == eve.email
     with pytest.raises(Unauthenticated):
         call_mcp(near, tokens[0])
-    allow(near, api_key=key)
 
 
 def test_two_who_change_the_hosts_at_once_lose_nothing(near: RunningService) -> None:

@@ -28,10 +28,16 @@ WORDS = made_files.word(paragraphs=[("Normal", "some words")])
 
 
 @pytest.fixture(scope="module")
-def empty(service_harness: ServiceHarness) -> Iterator[RunningService]:
-    """A service in which nothing is stored, and nothing may be after a test."""
+def storing_nothing(service_harness: ServiceHarness) -> Iterator[RunningService]:
     with service_harness.running() as service:
         yield service
+
+
+@pytest.fixture
+def empty(storing_nothing: RunningService) -> Iterator[RunningService]:
+    """A new organization in a service in which nothing is stored, and nothing may be after a test."""
+    with storing_nothing.new_organization() as organization:
+        yield organization
 
 
 @pytest.mark.parametrize(

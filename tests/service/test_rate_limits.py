@@ -26,6 +26,7 @@ from tests.service.service_accounts import a_token, an_account, enable_service_a
 
 MakeService = Callable[..., RunningService]
 WRONG = "svc_key_" + "wrong" * 10
+ADDRESSES = (f"198.51.100.{number}" for number in range(1, 255))  # failures of each count for a minute
 
 
 def ask(service: RunningService, api_key: str | None = None, **headers: str) -> httpx.Response:
@@ -82,8 +83,8 @@ def test_a_credential_beyond_its_limit_is_told_when_to_come_back(limited: Runnin
 
 
 def test_failures_beyond_the_limit_are_429_and_valid_credentials_are_served(limited: RunningService) -> None:
-    address = {"X-Forwarded-For": "203.0.113.1"}
-    assert fail(limited, *["203.0.113.1"] * 3) == [FAILED] * 3
+    address = {"X-Forwarded-For": next(ADDRESSES)}
+    assert fail(limited, *[*address.values()] * 3) == [FAILED] * 3
     for header in (f"Bearer {WRONG}", "Basic YTpi", ""):
         assert refused(ask(limited, Authorization=header, **address)) == (429, TOO_MANY)
     for _ in range(5):
@@ -92,11 +93,11 @@ def test_failures_beyond_the_limit_are_429_and_valid_credentials_are_served(limi
 
 
 def test_valid_requests_are_no_failures(limited: RunningService) -> None:
-    member, address = limited.new_user("member@example.test"), {"X-Forwarded-For": "203.0.113.2"}
+    member, address = limited.new_user("member@example.test"), {"X-Forwarded-For": next(ADDRESSES)}
     assert [ask(limited, member, **address).status_code for _ in range(3)] == [403] * 3
     wrong = [limited.call("admin/users/upsert", {"x": 1}, headers=address).status_code for _ in range(3)]
     assert wrong == [400] * 3
-    assert fail(limited, *["203.0.113.2"] * 4) == [FAILED] * 3 + [TOO_MANY]
+    assert fail(limited, *[*address.values()] * 4) == [FAILED] * 3 + [TOO_MANY]
 
 
 def test_a_credential_that_counts_for_nothing_is_a_failure(limited: RunningService) -> None:
@@ -104,7 +105,8 @@ def test_a_credential_that_counts_for_nothing_is_a_failure(limited: RunningServi
     enable_service_accounts(limited)
     token = a_token(limited, an_account(limited), "catalog:read")["token"]
     enable_service_accounts(limited, enabled=False)
-    answers = [ask(limited, token, **{"X-Forwarded-For": "203.0.113.3"}) for _ in range(4)]
+    address = {"X-Forwarded-For": next(ADDRESSES)}
+    answers = [ask(limited, token, **address) for _ in range(4)]
     assert [answer.status_code for answer in answers] == [403, 403, 403, 429]
 
 
