@@ -92,8 +92,9 @@ bench-peers: setup
 	@$(BIN)/uv pip install --quiet --no-config --python .peers/bin/python -r bench/peers/requirements.txt
 	@$(BIN)/python -m bench.peers $(ARGS)
 
-# The pages that are made from the code; tests compare them.
+# The SDK's resources, and the pages that are made from the code; tests compare them.
 docs: setup
+	@$(BIN)/python -m scripts.write_resources
 	@$(BIN)/python -m scripts.settings_reference
 	@$(BIN)/python -m scripts.endpoints_reference
 	@$(BIN)/python -m scripts.errors_reference

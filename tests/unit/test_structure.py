@@ -84,7 +84,7 @@ BUILT_WITHOUT_ORGANIZATION = {
 # As `service.platform.sql.param` calls it, as a statement in plain text does, and as an INSERT of one row a column.
 ORGANIZATION_PARAMETERS = {"param_organization_id", "organization_id"}
 PRODUCT = ("app", "cli", "client", "flows", "service")
-MOST_LINES = 400
+MOST_LINES = 600
 
 
 def query_functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:

@@ -5,6 +5,7 @@ from typing import Any, TypeAlias, TypeVar, cast, overload
 from uuid import UUID
 
 from carrel.errors import InvalidArgumentError
+from carrel.wire.common import ResourceIdentifier, ResourceReference
 
 T = TypeVar("T")
 
@@ -40,3 +41,10 @@ def as_list(kind: type[T], values: Iterable[object] | None) -> list[T] | None:
     """
     del kind
     return cast("list[T] | None", values if values is None or isinstance(values, str) else list(values))
+
+
+def reference_to(resource: ResourceReference | ResourceIdentifier | Members) -> ResourceReference:
+    """Return a resource as requests name it, from how responses do."""
+    if isinstance(resource, ResourceIdentifier):
+        return ResourceReference(resource_id=resource.resource_id, resource_type=resource.resource_type)
+    return ResourceReference.model_validate(resource)

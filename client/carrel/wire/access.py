@@ -217,6 +217,7 @@ class AdminAccessListGroupPeopleResponse(PagedResponse):
 ADMIN_ACCESS_GET_STATE = ApiOperation(
     "admin/access/getState", AdminAccessGetStateRequest, AdminAccessGetStateResponse, ADMIN
 )
+"""Tell the state of all access, and whether it may have changed since an earlier one."""
 ADMIN_ACCESS_LIST_RESOURCES = ApiOperation(
     "admin/access/listResources", AdminAccessListResourcesRequest, AdminAccessListResourcesResponse, ADMIN
 )
@@ -226,6 +227,8 @@ ADMIN_ACCESS_COUNT_RESOURCES = ApiOperation(
 ADMIN_ACCESS_LIST_HOLDERS = ApiOperation(
     "admin/access/listHolders", AdminAccessListHoldersRequest, AdminAccessListHoldersResponse, ADMIN
 )
+"""List the holders of each access class with their roles, class by class."""
 ADMIN_ACCESS_LIST_GROUP_PEOPLE = ApiOperation(
     "admin/access/listGroupPeople", AdminAccessListGroupPeopleRequest, AdminAccessListGroupPeopleResponse, ADMIN
 )
+"""Walk the active people of every group, however deep they are in it, group by group."""

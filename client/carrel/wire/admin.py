@@ -326,22 +326,37 @@ _ACCESS = NOT_FOUND | CONFIRMED
 ADMIN_USERS_UPSERT = ApiOperation(
     "admin/users/upsert", AdminUsersUpsertRequest, AdminUsersUpsertResponse, ADMIN, CONFLICT | CONFIRMED
 )
+"""Create or change up to 1000 users, found by email; all or none. An inactive user's credentials stop at once.
+
+A user is `{"email": …}` with any of `name`, `is_admin`, `active`, `password`; what is left out stays.
+"""
 ADMIN_USERS_LIST = ApiOperation("admin/users/list", AdminUsersListRequest, AdminUsersListResponse, ADMIN)
 ADMIN_GROUPS_UPSERT = ApiOperation(
     "admin/groups/upsert", AdminGroupsUpsertRequest, AdminGroupsUpsertResponse, ADMIN, KEYED | CONFLICT | _ACCESS
 )
+"""Create or change up to 1000 groups, found by `id`, else by `external_id`; all or none.
+
+A group is `{"name": …}` with any of `id`, `external_id`, `members`; members given replace those it has.
+"""
 ADMIN_GROUPS_LIST = ApiOperation("admin/groups/list", AdminGroupsListRequest, AdminGroupsListResponse, ADMIN)
+"""Walk the groups, those of `ids` (at most 1000) if they are given; `query` is part of a name."""
 ADMIN_GROUPS_LIST_MEMBERS = ApiOperation(
     "admin/groups/listMembers", AdminGroupsListMembersRequest, AdminGroupsListMembersResponse, ADMIN, NOT_FOUND
 )
+"""Walk the direct members of a group: users, groups and service accounts."""
 ADMIN_GROUPS_ADD_MEMBERS = ApiOperation(
     "admin/groups/addMembers", AdminGroupsAddMembersRequest, AdminGroupsAddMembersResponse, ADMIN, _ACCESS
 )
+"""Add members to a group; those in it already stay."""
 ADMIN_GROUPS_REMOVE_MEMBERS = ApiOperation(
     "admin/groups/removeMembers", AdminGroupsRemoveMembersRequest, AdminGroupsRemoveMembersResponse, ADMIN, _ACCESS
 )
+"""Remove members from a group; those not in it are passed over."""
 ADMIN_GRANTS_SET = ApiOperation("admin/grants/set", AdminGrantsSetRequest, AdminGrantsSetResponse, ADMIN, _ACCESS)
+"""Replace every grant on a resource; its owner stays. `organization_wide`: every active user may read it."""
 ADMIN_GRANTS_SET_MANY = ApiOperation(
     "admin/grants/setMany", AdminGrantsSetManyRequest, AdminGrantsSetManyResponse, ADMIN, _ACCESS
 )
+"""Replace the grants on up to 1000 resources, each given with what `set` takes; all or none."""
 ADMIN_GRANTS_LIST = ApiOperation("admin/grants/list", AdminGrantsListRequest, AdminGrantsListResponse, ADMIN, NOT_FOUND)
+"""Walk the grants on a resource; its pages also tell whether it is organization-wide."""

@@ -204,14 +204,35 @@ class ListAgentsResponse(PagedResponse):
 ADMIN_AGENTS_CREATE = ApiOperation(
     "admin/agents/create", AdminAgentsCreateRequest, AdminAgentsCreateResponse, ADMIN, KEYED
 )
+"""Define an agent; nobody may use it before `deploy`.
+
+It retrieves from the collections what the sender of a message may read there; without any, nothing.
+`api_access_enabled` lets programs message it on v0. `model` is one of those that `list` tells (None: the
+service's default). `retrieval` are options of searches for what it looks up, such as
+`{"enable_smart_filtering": True}`.
+"""
 ADMIN_AGENTS_UPDATE = ApiOperation(
     "admin/agents/update", AdminAgentsUpdateRequest, AdminAgentsUpdateResponse, ADMIN, NOT_FOUND | CONFLICT
 )
 ADMIN_AGENTS_LIST = ApiOperation("admin/agents/list", AdminAgentsListRequest, AdminAgentsListResponse, ADMIN)
+"""Walk the agents, those of `ids` (at most 1000) or with `query` in their name if these are given.
+
+`pages()` also have the models.
+"""
 ADMIN_AGENTS_DELETE = ApiOperation(
     "admin/agents/delete", AdminAgentsDeleteRequest, AdminAgentsDeleteResponse, ADMIN, KEYED | NOT_FOUND
 )
+"""Delete an agent: nobody can message it any more. People keep their conversations with it."""
 ADMIN_AGENTS_DEPLOY = ApiOperation(
-    "admin/agents/deploy", AdminAgentsDeployRequest, AdminAgentsDeployResponse, ADMIN, NOT_FOUND
+    "admin/agents/deploy",
+    AdminAgentsDeployRequest,
+    AdminAgentsDeployResponse,
+    ADMIN,
+    NOT_FOUND,
+    by_position=("agent_id", "principals"),
 )
+"""Replace the access to an agent: these users, groups and service accounts, and perhaps every active user.
+
+It opens no collection and no document to them.
+"""
 LIST_AGENTS = ApiOperation("agents", ListAgentsRequest, ListAgentsResponse, MESSAGE, method="GET", version="v1")

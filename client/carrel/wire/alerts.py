@@ -363,10 +363,22 @@ class AdminAlertsEndResponse(Alert):
     """The alert, which has ended. What fails later begins another one."""
 
 
-REPORT_RUN = ApiOperation("alerts/reportRun", ReportRunRequest, ReportRunResponse, WRITE, CONFLICT)
+REPORT_RUN = ApiOperation(
+    "alerts/reportRun", ReportRunRequest, ReportRunResponse, WRITE, CONFLICT, by_position=("run_id", "outcome")
+)
+"""Report that a run has not ended yet, or how it ended; the former again after `report_again_seconds`.
+
+One that fails while `has_begun` is False is an alert only if an earlier run over the same subject had begun.
+
+Raises ConflictError `too_many_reports`.
+"""
 REPORT_SCHEDULES = ApiOperation(
     "alerts/reportSchedules", ReportSchedulesRequest, ReportSchedulesResponse, WRITE, CONFLICT
 )
+"""Report all schedules that are served (at most 1000), each with when it is due.
+
+Raises ConflictError `too_many_reports`.
+"""
 ADMIN_ALERT_RULES_CREATE = ApiOperation(
     "admin/alertRules/create",
     AdminAlertRulesCreateRequest,
@@ -374,18 +386,27 @@ ADMIN_ALERT_RULES_CREATE = ApiOperation(
     ADMIN,
     KEYED | SECRET | ADDS_DATA | CONFLICT,
 )
+"""Make a rule that posts to a web address, or sends mail to people of the organization: give one of both.
+
+`webhook_secret` of the answer, which signatures are made with, is shown this once. Raises InvalidRequestError
+`webhook_not_allowed`, `mail_not_set_up` and `unknown_principal`, and ConflictError `too_many_alert_rules`.
+"""
 ADMIN_ALERT_RULES_LIST = ApiOperation(
     "admin/alertRules/list", AdminAlertRulesListRequest, AdminAlertRulesListResponse, ADMIN
 )
+"""Walk the rules, oldest first; each page says whether the service can send mail (`mail_enabled`)."""
 ADMIN_ALERT_RULES_UPDATE = ApiOperation(
     "admin/alertRules/update", AdminAlertRulesUpdateRequest, AdminAlertRulesUpdateResponse, ADMIN, NOT_FOUND
 )
+"""Change what a rule is about, or to whom it sends mail, or let it rest; what isn't given stays."""
 ADMIN_ALERT_RULES_DELETE = ApiOperation(
     "admin/alertRules/delete", AdminAlertRulesDeleteRequest, AdminAlertRulesDeleteResponse, ADMIN, KEYED | NOT_FOUND
 )
+"""Delete a rule with its secret and its deliveries."""
 ADMIN_ALERT_RULES_TEST = ApiOperation(
     "admin/alertRules/test", AdminAlertRulesTestRequest, AdminAlertRulesTestResponse, ADMIN, KEYED | NOT_FOUND
 )
+"""Send a test message by a rule, once; `list_deliveries` tells what came of it."""
 ADMIN_ALERT_RULES_LIST_DELIVERIES = ApiOperation(
     "admin/alertRules/listDeliveries",
     AdminAlertRulesListDeliveriesRequest,
@@ -393,5 +414,8 @@ ADMIN_ALERT_RULES_LIST_DELIVERIES = ApiOperation(
     ADMIN,
     NOT_FOUND,
 )
+"""Walk the deliveries of the last 30 days, newest first, each with its last ten attempts."""
 ADMIN_ALERTS_LIST = ApiOperation("admin/alerts/list", AdminAlertsListRequest, AdminAlertsListResponse, ADMIN)
+"""Walk the alerts of the last 30 days, newest first, or only what is wrong now (`only_open`)."""
 ADMIN_ALERTS_END = ApiOperation("admin/alerts/end", AdminAlertsEndRequest, AdminAlertsEndResponse, ADMIN, NOT_FOUND)
+"""End an alert whose subject nobody runs any more; nobody is told. Ending it again changes nothing."""

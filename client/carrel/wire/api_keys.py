@@ -91,7 +91,14 @@ class AdminApiKeysRevokeResponse(ApiKey):
 ADMIN_API_KEYS_CREATE = ApiOperation(
     "admin/apiKeys/create", AdminApiKeysCreateRequest, AdminApiKeysCreateResponse, ADMIN, KEYED | SECRET | CONFIRMED
 )
+"""Create a key that acts as its owner, the caller unless named; `api_key` is its value, shown this once.
+
+When the answer was lost on the way, the retry raises ConflictError `already_done`: revoke that key and create
+another.
+"""
 ADMIN_API_KEYS_LIST = ApiOperation("admin/apiKeys/list", AdminApiKeysListRequest, AdminApiKeysListResponse, ADMIN)
+"""Walk the API keys without their values; those of one owner, or of `ids` (at most 1000), if given."""
 ADMIN_API_KEYS_REVOKE = ApiOperation(
     "admin/apiKeys/revoke", AdminApiKeysRevokeRequest, AdminApiKeysRevokeResponse, ADMIN, NOT_FOUND | CONFIRMED
 )
+"""Stop a key at once."""

@@ -380,16 +380,34 @@ class DeleteDocumentResponse(ResponseModel):
 
 
 GET_DOCUMENT = ApiOperation("catalog/getDocument", GetDocumentRequest, GetDocumentResponse, READ, NOT_FOUND)
+"""Return a document with its versions, newest first, and how far it is indexed where."""
 LIST_DOCUMENTS = ApiOperation("catalog/listDocuments", ListDocumentsRequest, ListDocumentsResponse, READ)
+"""Walk the documents the caller may read, in a stable order; filters narrow together.
+
+`ids` and `document_external_ids` are at most 1000 each, and those of nothing are passed over.
+`document_name` is part of the name, whatever its case; `updated_from` is included, `updated_to` is not.
+`indexing` (DONE, RUNNING or FAILED) is of the catalog's index. `parent_document_id` is the archive or mail that
+the documents are files in; `contained`: only files in any (True), or only documents that are none (False).
+"""
 LIST_LEFT_OUT_FILES = ApiOperation(
     "catalog/listLeftOutFiles", ListLeftOutFilesRequest, ListLeftOutFilesResponse, READ, NOT_FOUND
 )
+"""Walk the files in an archive or mail that are no documents, each with its reason, in their order there.
+
+Those in an archive in it are listed of that one. Raises NotFoundError for who may not read it.
+"""
 DOWNLOAD_DOCUMENT: ApiOperation[Any] = ApiOperation(
     "catalog/downloadDocument", DownloadDocumentRequest, None, READ, NOT_FOUND
 )
+"""Open a document's file, of its newest version unless one is named; `save`, `read` or iterate it."""
 REINDEX_DOCUMENT = ApiOperation(
     "catalog/reindexDocument", ReindexDocumentRequest, ReindexDocumentResponse, WRITE, ADDS_DATA | NOT_FOUND
 )
+"""Chunk and index a document's newest contents in the catalog again, such as after indexing has failed.
+
+Raises PermissionDeniedError `document_editor_required` for who may read it and not update it.
+"""
 DELETE_DOCUMENT = ApiOperation(
     "catalog/deleteDocument", DeleteDocumentRequest, DeleteDocumentResponse, WRITE, KEYED | NOT_FOUND
 )
+"""Delete a document everywhere; its id and version numbers are never used for something else."""

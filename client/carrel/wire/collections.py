@@ -324,34 +324,57 @@ CREATE_DOCUMENT_COLLECTION = ApiOperation(
     KEYED | ADDS_DATA | SHARED,
     successor="",
 )
+"""Create a collection, which the caller then owns. Raises ConflictError `collection_name_taken`.
+
+The schema is `{"fields": [{"name": "team", "type": "STRING"}, …]}`, types being STRING, INT, DOUBLE, DATETIME
+and BOOLEAN; without one, documents have no metadata there.
+"""
 ADD_DOCUMENT_TO_COLLECTION = ApiOperation(
     "documentCollections/addDocumentToCollection",
     AddDocumentToCollectionRequest,
     AddDocumentToCollectionResponse,
     WRITE,
     ADDS_DATA | NOT_FOUND | CONFLICT | SHARED,
+    by_position=(),
 )
+"""Add a catalog document to a collection, or bring it up to date there; needs EDITOR and READ.
+
+Keys of the metadata must be in the collection's schema, and values, always strings, parse as their types. The
+files in an archive or a mail are added with it, with the same metadata.
+"""
 ADD_DOCUMENT_CHUNKS_TO_COLLECTION = ApiOperation(
     "documentCollections/addDocumentChunksToCollection",
     AddDocumentChunksToCollectionRequest,
     AddDocumentChunksToCollectionResponse,
     WRITE,
     ADDS_DATA | NOT_FOUND | CONFLICT | SHARED,
+    by_position=(),
 )
+"""Add a catalog document with up to 10,000 chunks of the caller's making, indexed as given."""
 REINDEX_DOCUMENT_IN_COLLECTION = ApiOperation(
     "documentCollections/reindexDocumentInCollection",
     ReindexDocumentInCollectionRequest,
     ReindexDocumentInCollectionResponse,
     WRITE,
     ADDS_DATA | NOT_FOUND | CONFLICT | SHARED,
+    by_position=(),
 )
+"""Chunk and index a document's newest contents again; its metadata stays unless given.
+
+Raises ConflictError for a document whose chunks the caller made: those are the caller's to send again.
+"""
 REMOVE_DOCUMENT_FROM_COLLECTION = ApiOperation(
     "documentCollections/removeDocumentFromCollection",
     RemoveDocumentFromCollectionRequest,
     RemoveDocumentFromCollectionResponse,
     WRITE,
     KEYED | NOT_FOUND | SHARED,
+    by_position=(),
 )
+"""Take a document, with the files in it, out of a collection; they stay in the catalog.
+
+Raises NotFoundError if it isn't in it.
+"""
 DELETE_DOCUMENT_COLLECTION = ApiOperation(
     "documentCollections/deleteDocumentCollection",
     DeleteDocumentCollectionRequest,
@@ -359,9 +382,11 @@ DELETE_DOCUMENT_COLLECTION = ApiOperation(
     WRITE,
     KEYED | NOT_FOUND,
 )
+"""Delete a collection; its documents stay in the catalog."""
 LIST_DOCUMENT_COLLECTIONS = ApiOperation(
     "documentCollections/listDocumentCollections", ListDocumentCollectionsRequest, ListDocumentCollectionsResponse, READ
 )
+"""Walk the collections the caller may search; `collection_name` is part of the name, whatever its case."""
 LIST_DOCUMENTS_IN_COLLECTION = ApiOperation(
     "documentCollections/listDocumentsInCollection",
     ListDocumentsInCollectionRequest,
@@ -369,6 +394,15 @@ LIST_DOCUMENTS_IN_COLLECTION = ApiOperation(
     READ,
     NOT_FOUND,
 )
+"""Walk the documents of a collection that the caller may read, each with its version there.
+
+With `ids` of documents (at most 1000) it walks those of them that are in it. `indexing` (DONE, RUNNING or
+FAILED) is of that collection's index.
+"""
 GET_DOCUMENT_CHUNKS = ApiOperation(
     "documentCollections/getDocumentChunks", GetDocumentChunksRequest, GetDocumentChunksResponse, READ, NOT_FOUND
 )
+"""Walk a document's chunks in reading order, as a collection has them, or the catalog when none is named.
+
+`first_chunk_index`: begin with this chunk, such as the `chunk_index` of a passage that was found.
+"""

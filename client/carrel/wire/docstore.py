@@ -319,14 +319,23 @@ CREATE_DOCSTORE_SYNC = ApiOperation(
     CreateDocstoreSyncResponse,
     DOCSTORE_WRITE,
     KEYED | ADDS_DATA | NOT_FOUND,
+    by_position=("document_collection_id",),
 )
+"""Keep a collection as a collection of a document database has it, and launch the first run.
+
+`docstore_uri` is mongodb://user:password@host:port/database or mongodb+srv://…; it is encrypted at rest and
+never returned. `config` is `{"sync_name": …, "collection_name": …, "source_fields": {"body": …,
+"source_name": …}}`, and what else `carrel.wire.docstore.DocstoreConfig` has.
+"""
 UPDATE_DOCSTORE_SYNC = ApiOperation(
     "documentCollections/docstore/updateDocstoreSync",
     UpdateDocstoreSyncRequest,
     UpdateDocstoreSyncResponse,
     DOCSTORE_WRITE,
     KEYED | ADDS_DATA | NOT_FOUND | SHARED,
+    by_position=("docstore_credential_id",),
 )
+"""Replace a sync's address and config, and launch a run that reads everything; for who made it, and admins."""
 LAUNCH_DOCSTORE_SYNC = ApiOperation(
     "documentCollections/docstore/launchDocstoreSync",
     LaunchDocstoreSyncRequest,
@@ -334,6 +343,7 @@ LAUNCH_DOCSTORE_SYNC = ApiOperation(
     DOCSTORE_WRITE,
     KEYED | ADDS_DATA | NOT_FOUND,
 )
+"""Launch a run that goes on where the last one stopped; `sync_launched` is False while one goes on."""
 GET_DOCSTORE_SYNC = ApiOperation(
     "documentCollections/docstore/getDocstoreSync",
     GetDocstoreSyncRequest,
@@ -341,6 +351,7 @@ GET_DOCSTORE_SYNC = ApiOperation(
     DOCSTORE_READ,
     NOT_FOUND,
 )
+"""Show a sync: its config, its status, the counts of its last run, and what went wrong."""
 LIST_DOCSTORE_SYNCS = ApiOperation(
     "documentCollections/docstore/listDocstoreSyncs",
     ListDocstoreSyncsRequest,
@@ -348,6 +359,7 @@ LIST_DOCSTORE_SYNCS = ApiOperation(
     DOCSTORE_READ,
     NOT_FOUND,
 )
+"""Walk the syncs into collections that the caller may edit, or into one of them."""
 LIST_DOCSTORE_FAILURES = ApiOperation(
     "documentCollections/docstore/listDocstoreFailures",
     ListDocstoreFailuresRequest,
@@ -355,6 +367,7 @@ LIST_DOCSTORE_FAILURES = ApiOperation(
     DOCSTORE_READ,
     NOT_FOUND,
 )
+"""Walk the source documents that a sync could not take, each with its reason."""
 DELETE_DOCSTORE_SYNC = ApiOperation(
     "documentCollections/docstore/deleteDocstoreSync",
     DeleteDocstoreSyncRequest,
@@ -362,3 +375,4 @@ DELETE_DOCSTORE_SYNC = ApiOperation(
     DOCSTORE_WRITE,
     KEYED | NOT_FOUND,
 )
+"""Delete a sync and its address; the documents that it brought stay."""

@@ -261,16 +261,24 @@ ADMIN_EVALUATION_SETS_CREATE = ApiOperation(
     ADMIN,
     KEYED | ADDS_DATA | NOT_FOUND,
 )
+"""Create a set of searches in the catalog, of searches in a collection, or of questions to an agent.
+
+Raises NotFoundError for an unknown collection or agent, ConflictError `evaluation_set_name_taken` and
+`too_many_evaluation_sets`.
+"""
 ADMIN_EVALUATION_SETS_LIST = ApiOperation(
     "admin/evaluationSets/list", AdminEvaluationSetsListRequest, AdminEvaluationSetsListResponse, ADMIN
 )
+"""Walk the sets, those of `ids` (at most 1000), with `query` in their name, or that ask an agent, if given."""
 ADMIN_EVALUATION_SETS_UPDATE = ApiOperation(
     "admin/evaluationSets/update",
     AdminEvaluationSetsUpdateRequest,
     AdminEvaluationSetsUpdateResponse,
     ADMIN,
     NOT_FOUND | CONFLICT,
+    by_position=("evaluation_set_id",),
 )
+"""Rename a set. Raises ConflictError `evaluation_set_name_taken`."""
 ADMIN_EVALUATION_SETS_DELETE = ApiOperation(
     "admin/evaluationSets/delete",
     AdminEvaluationSetsDeleteRequest,
@@ -278,6 +286,7 @@ ADMIN_EVALUATION_SETS_DELETE = ApiOperation(
     ADMIN,
     KEYED | NOT_FOUND,
 )
+"""Delete a set with its cases and its runs."""
 ADMIN_EVALUATION_SETS_PUT_JUDGEMENTS = ApiOperation(
     "admin/evaluationSets/putJudgements",
     AdminEvaluationSetsPutJudgementsRequest,
@@ -285,6 +294,14 @@ ADMIN_EVALUATION_SETS_PUT_JUDGEMENTS = ApiOperation(
     ADMIN,
     ADDS_DATA | NOT_FOUND | CONFLICT,
 )
+"""Add at most 100 questions, what is expected and notes to a set; what is there and isn't named stays.
+
+A case is `{"question": …, "judgements": [{"document_external_id": …, "grade": 2}], "statements": [words that
+the reply must say], "nothing_answers": False, "note": …}`. Sending it again changes nothing.
+`carrel.evaluation.add_judgements` sends more than 100. Raises ConflictError `too_many_cases` (a set has at most
+2000), `too_many_judgements` (a question has at most 200) and `case_contradicts_itself` (nothing answers, and
+yet something should).
+"""
 ADMIN_EVALUATION_SETS_REMOVE_JUDGEMENTS = ApiOperation(
     "admin/evaluationSets/removeJudgements",
     AdminEvaluationSetsRemoveJudgementsRequest,
@@ -292,6 +309,7 @@ ADMIN_EVALUATION_SETS_REMOVE_JUDGEMENTS = ApiOperation(
     ADMIN,
     NOT_FOUND,
 )
+"""Remove the judgements of these documents, or (None) the whole case, from the results of runs too."""
 ADMIN_EVALUATION_SETS_LIST_CASES = ApiOperation(
     "admin/evaluationSets/listCases",
     AdminEvaluationSetsListCasesRequest,
@@ -299,3 +317,4 @@ ADMIN_EVALUATION_SETS_LIST_CASES = ApiOperation(
     ADMIN,
     NOT_FOUND,
 )
+"""Walk the cases of a set in the order of their addition, or those with `query` in their question."""

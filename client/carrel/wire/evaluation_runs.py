@@ -238,6 +238,14 @@ ADMIN_EVALUATION_SETS_ADD_RUN = ApiOperation(
     ADMIN,
     KEYED | ADDS_DATA | NOT_FOUND,
 )
+"""Keep what was measured as a run of the caller's; `mode` is None for a set that asks an agent.
+
+`agent_id` is the agent that was asked, if that isn't the set's. Cases that are gone from the set are left out.
+A long run is kept in parts: the first says how many cases are planned, the others name the run that they
+belong to, as `carrel.evaluation.run` does.
+Raises NotFoundError for an unknown set, agent or run, BadRequestError `unknown_case` and `wrong_mode`,
+ConflictError `too_many_evaluation_runs` (a set has at most 1000).
+"""
 ADMIN_EVALUATION_SETS_LIST_RUNS = ApiOperation(
     "admin/evaluationSets/listRuns",
     AdminEvaluationSetsListRunsRequest,
@@ -245,6 +253,7 @@ ADMIN_EVALUATION_SETS_LIST_RUNS = ApiOperation(
     ADMIN,
     NOT_FOUND,
 )
+"""Walk the runs of a set, newest first, or those of `ids` (at most 1000)."""
 ADMIN_EVALUATION_SETS_LIST_RESULTS = ApiOperation(
     "admin/evaluationSets/listResults",
     AdminEvaluationSetsListResultsRequest,
@@ -252,6 +261,7 @@ ADMIN_EVALUATION_SETS_LIST_RESULTS = ApiOperation(
     ADMIN,
     NOT_FOUND,
 )
+"""Walk what a run measured, case by case."""
 ADMIN_EVALUATION_SETS_DELETE_RUN = ApiOperation(
     "admin/evaluationSets/deleteRun",
     AdminEvaluationSetsDeleteRunRequest,
@@ -259,3 +269,4 @@ ADMIN_EVALUATION_SETS_DELETE_RUN = ApiOperation(
     ADMIN,
     KEYED | NOT_FOUND,
 )
+"""Delete a run with its results."""

@@ -299,17 +299,28 @@ ADMIN_OAUTH_CLIENTS_CREATE = ApiOperation(
     AdminOAuthClientsCreateResponse,
     ADMIN,
     KEYED | SECRET | CONFIRMED,
+    by_position=("name",),
 )
+"""Create a client, approved at once; `client_secret` is shown this once.
+
+`audience` is what its tokens are for: `"api"` (v1), or `"mcp"` (the endpoint /mcp). Only for the latter may it
+be public (`is_public`): it has no secret then.
+
+When the answer was lost on the way, the retry raises ConflictError `already_done`: rotate its secret.
+"""
 ADMIN_OAUTH_CLIENTS_REQUEST = ApiOperation(
     "admin/oauthClients/request",
     AdminOAuthClientsRequestRequest,
     AdminOAuthClientsRequestResponse,
     MEMBER,
     KEYED | SECRET,
+    by_position=("name",),
 )
+"""Ask for a client, which can do nothing until an admin approves it; `client_secret` is shown this once."""
 ADMIN_OAUTH_CLIENTS_LIST = ApiOperation(
     "admin/oauthClients/list", AdminOAuthClientsListRequest, AdminOAuthClientsListResponse, ADMIN
 )
+"""Walk the clients, without their secrets; those of one status, and of `ids` (at most 1000), if given."""
 ADMIN_OAUTH_CLIENTS_UPDATE = ApiOperation(
     "admin/oauthClients/update",
     AdminOAuthClientsUpdateRequest,
@@ -317,6 +328,7 @@ ADMIN_OAUTH_CLIENTS_UPDATE = ApiOperation(
     ADMIN,
     NOT_FOUND | CONFLICT | CONFIRMED,
 )
+"""Change a client; what is left out stays. A scope that is taken away stops at once."""
 ADMIN_OAUTH_CLIENTS_APPROVE = ApiOperation(
     "admin/oauthClients/approve",
     AdminOAuthClientsApproveRequest,
@@ -324,6 +336,7 @@ ADMIN_OAUTH_CLIENTS_APPROVE = ApiOperation(
     ADMIN,
     NOT_FOUND | CONFIRMED,
 )
+"""Let a client be used that a member asked for."""
 ADMIN_OAUTH_CLIENTS_ROTATE_SECRET = ApiOperation(
     "admin/oauthClients/rotateSecret",
     AdminOAuthClientsRotateSecretRequest,
@@ -331,6 +344,7 @@ ADMIN_OAUTH_CLIENTS_ROTATE_SECRET = ApiOperation(
     ADMIN,
     KEYED | SECRET | NOT_FOUND | CONFIRMED,
 )
+"""Give a client a new secret, shown this once; the one before stops at once."""
 ADMIN_OAUTH_CLIENTS_DELETE = ApiOperation(
     "admin/oauthClients/delete",
     AdminOAuthClientsDeleteRequest,
@@ -338,12 +352,14 @@ ADMIN_OAUTH_CLIENTS_DELETE = ApiOperation(
     ADMIN,
     KEYED | NOT_FOUND | CONFIRMED,
 )
+"""Delete a client: its codes and tokens stop at once, and what people allowed it is forgotten."""
 ADMIN_OAUTH_CLIENTS_LIST_CONSENTS = ApiOperation(
     "admin/oauthClients/listConsents",
     AdminOAuthClientsListConsentsRequest,
     AdminOAuthClientsListConsentsResponse,
     ADMIN,
 )
+"""Walk what people have allowed clients; what they allowed this client, or this person allowed, if given."""
 ADMIN_OAUTH_CLIENTS_WITHDRAW_CONSENTS = ApiOperation(
     "admin/oauthClients/withdrawConsents",
     AdminOAuthClientsWithdrawConsentsRequest,
@@ -351,3 +367,4 @@ ADMIN_OAUTH_CLIENTS_WITHDRAW_CONSENTS = ApiOperation(
     ADMIN,
     NOT_FOUND | CONFIRMED,
 )
+"""Withdraw what people have allowed a client, or this person alone: its codes and tokens stop at once."""

@@ -1,7 +1,7 @@
 """What an operation of the API is, for all who need to know: router, authorization, OpenAPI, SDK, references and tests.
 
 Each operation is declared once, after its models (`CREATE_DOCUMENT_COLLECTION` in `carrel.wire.collections`);
-`carrel.wire.api` has them all.
+`carrel.wire.api` has them all. The text under an operation documents the method of the SDK that `make docs` writes.
 """
 
 from dataclasses import dataclass
@@ -76,6 +76,7 @@ class ApiOperation(Generic[Answer]):
     `path`: behind `/api/v0/` and `/api/v1/`, or behind the one `version` that has it. `request`: the model of the JSON
     body, of a GET the parameters; None for a form. `answer`: the model of the answer; None for a file or events.
     `successor`: the operation that takes the place of a deprecated one, in the same folder; "" when there is none.
+    `by_position`: the members that the SDK's method takes by position too; None: those that are required.
     """
 
     path: str
@@ -86,6 +87,7 @@ class ApiOperation(Generic[Answer]):
     method: Method = "POST"
     version: Version | None = None
     successor: str | None = None
+    by_position: tuple[str, ...] | None = None
 
     @property
     def is_deprecated(self) -> bool:

@@ -69,6 +69,16 @@ class AdminOrganizationUpdateResponse(Organization):
 ADMIN_ORGANIZATION_GET = ApiOperation(
     "admin/organization/get", AdminOrganizationGetRequest, AdminOrganizationGetResponse, ADMIN
 )
+"""Return the organization's settings."""
 ADMIN_ORGANIZATION_UPDATE = ApiOperation(
     "admin/organization/update", AdminOrganizationUpdateRequest, AdminOrganizationUpdateResponse, ADMIN, CONFIRMED
 )
+"""Change the organization's settings; what is left out stays. Service accounts have addresses on `domain`.
+
+`second_factor` says who must give one after a password that is kept here: `"NOBODY"`, `"ADMINS"` or
+`"EVERYBODY"`. `client_document_hosts` are hosts, such as `claude.ai`, whose documents describe OAuth clients
+for /mcp that people may allow; one that is taken away takes its clients with it. `added_client_document_hosts`
+and `removed_client_document_hosts` change this list by some, whatever others change. `enable_reranking` has
+searches reranked that don't choose it, and what agents look up; `enable_query_model` has the language model
+read the queries of smart filtering and query extraction.
+"""

@@ -358,12 +358,29 @@ class AdminSearchLogQueryResponse(PagedResponse):
 
 
 ADMIN_SEARCH_LOG_SUMMARIZE = ApiOperation(
-    "admin/searchLog/summarize", AdminSearchLogSummarizeRequest, AdminSearchLogSummarizeResponse, ADMIN
+    "admin/searchLog/summarize", AdminSearchLogSummarizeRequest, AdminSearchLogSummarizeResponse, ADMIN, by_position=()
 )
+"""Count the searches of every day or week (in UTC, beginning on Monday); `from_` is included, `to` is not.
+
+Days and weeks without searches are among them. More than 400 are refused with BadRequestError.
+"""
 ADMIN_STATUS_GET = ApiOperation("admin/status/get", AdminStatusGetRequest, AdminStatusGetResponse, ADMIN)
+"""Tell what there is, what is being indexed, and which jobs and syncs go on or failed, at this moment."""
 ADMIN_AUDIT_LOG_QUERY = ApiOperation(
     "admin/auditLog/query", AdminAuditLogQueryRequest, AdminAuditLogQueryResponse, ADMIN
 )
+"""Walk the entries, newest first; `actor` is an email address, `from_` is included, `to` is not.
+
+`query` is a part of the name, as it was then, of what was changed or of who did it. `contained` False omits
+entries about files in archives and mails, which `document.unpack` sums up; True leaves those alone, and
+`container_id` those of one archive or mail. `ids` leaves the entries of these ids, at most 1000.
+"""
 ADMIN_SEARCH_LOG_QUERY = ApiOperation(
     "admin/searchLog/query", AdminSearchLogQueryRequest, AdminSearchLogQueryResponse, ADMIN
 )
+"""Walk the searches, newest first; `from_` is included, `to` is not.
+
+`without_results` leaves only those that found nothing, `without_words` those of whose words nothing that could
+be read has any, `feedback` (THUMBS_UP or THUMBS_DOWN) those that were given it, `ids` those of these ids, at
+most 1000.
+"""

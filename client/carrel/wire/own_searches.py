@@ -105,10 +105,20 @@ class DeleteSavedSearchResponse(ResponseModel):
 LIST_RECENT_SEARCHES = ApiOperation(
     "search/listRecentSearches", ListRecentSearchesRequest, ListRecentSearchesResponse, READ
 )
+"""List up to 50 searches that the caller did of late, each once, the newest first.
+
+They come from the search log, as long as that keeps their words; nobody else's are among them.
+"""
 SAVE_SEARCH = ApiOperation("search/saveSearch", SaveSearchRequest, SaveSearchResponse, READ, ADDS_DATA | CONFLICT)
+"""Save a search, of the catalog or a collection, for the caller alone; saving it again changes nothing.
+
+Raises ConflictError `too_many_saved_searches` beyond 100.
+"""
 LIST_SAVED_SEARCHES = ApiOperation(
     "search/listSavedSearches", ListSavedSearchesRequest, ListSavedSearchesResponse, READ
 )
+"""List the searches that the caller saved, at most 100, the newest first."""
 DELETE_SAVED_SEARCH = ApiOperation(
     "search/deleteSavedSearch", DeleteSavedSearchRequest, DeleteSavedSearchResponse, READ, NOT_FOUND
 )
+"""Delete a search that the caller saved. Raises NotFoundError `saved_search_not_found`."""

@@ -33,3 +33,9 @@ class DownloadDocumentPageRequest(DownloadDocumentRequest):
 DOWNLOAD_DOCUMENT_PAGE: ApiOperation[Any] = ApiOperation(
     "catalog/downloadDocumentPage", DownloadDocumentPageRequest, None, READ, NOT_FOUND
 )
+"""Open a page of a PDF or picture, counted from 1, as a JPEG; its `page_count` tells how many pages there are.
+
+It is the newest version's unless one is named. The boxes of a passage's `place` are in fractions of the
+picture's width and height. Raises NotFoundError `page_not_found` after the last page, BadRequestError
+`document_without_pages` for other formats.
+"""

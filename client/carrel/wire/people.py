@@ -134,6 +134,10 @@ ADMIN_USERS_COUNT = ApiOperation("admin/users/count", AdminUsersCountRequest, Ad
 ADMIN_USERS_INVITE = ApiOperation(
     "admin/users/invite", AdminUsersInviteRequest, AdminUsersInviteResponse, ADMIN, KEYED | SECRET | CONFIRMED
 )
+"""Make an invitation: `url` is where the user sets a password, once, within 7 days; it is shown this once.
+
+It ends the invitation that the user had. Send it as you would send a password.
+"""
 ADMIN_USERS_RESET_SECOND_FACTOR = ApiOperation(
     "admin/users/resetSecondFactor",
     AdminUsersResetSecondFactorRequest,
@@ -141,12 +145,27 @@ ADMIN_USERS_RESET_SECOND_FACTOR = ApiOperation(
     ADMIN,
     CONFIRMED,
 )
+"""Take all second factors and recovery codes of a user away, who has lost them.
+
+If the organization demands a second factor of them, they set one up when they next sign in with their password.
+"""
 ADMIN_GROUPS_LIST_MEMBERSHIPS = ApiOperation(
     "admin/groups/listMemberships", AdminGroupsListMembershipsRequest, AdminGroupsListMembershipsResponse, ADMIN
 )
+"""Walk the groups that a user, group or service account is in, directly or through other groups."""
 ADMIN_GROUPS_PREVIEW_LOSSES = ApiOperation(
-    "admin/groups/previewLosses", AdminGroupsPreviewLossesRequest, AdminGroupsPreviewLossesResponse, ADMIN, NOT_FOUND
+    "admin/groups/previewLosses",
+    AdminGroupsPreviewLossesRequest,
+    AdminGroupsPreviewLossesResponse,
+    ADMIN,
+    NOT_FOUND,
+    by_position=("group_id", "members"),
 )
+"""Tell who would read less without these members being in a group, or, without `members`, without the group."""
 ADMIN_GROUPS_DELETE = ApiOperation(
     "admin/groups/delete", AdminGroupsDeleteRequest, AdminGroupsDeleteResponse, ADMIN, KEYED | NOT_FOUND | CONFIRMED
 )
+"""Delete a group: its members stop reading at once what only it opened to them.
+
+The next import of a directory that has the group makes it again, without what it was granted.
+"""

@@ -161,21 +161,37 @@ LIST_AUTHORIZED_PRINCIPALS_FOR_RESOURCE = ApiOperation(
     ADMIN,
     NOT_FOUND | SHARED,
 )
+"""Walk every group and user that may effectively act on a resource, each once; for admins."""
 LIST_AUTHORIZED_RESOURCES = ApiOperation(
     "permissions/listAuthorizedResources", ListAuthorizedResourcesRequest, ListAuthorizedResourcesResponse, READ, SHARED
 )
+"""Walk the resources the caller may act on, of every type unless one is named."""
 EXPLAIN_AUTHORIZATION = ApiOperation(
     "permissions/explainAuthorization", ExplainAuthorizationRequest, ExplainAuthorizationResponse, ADMIN, NOT_FOUND
 )
+"""Tell by which chains of groups and grants a principal may act on a resource, or what it lacks; for admins.
+
+`principal` is `{"type": "user", "email": …}`, `{"type": "group", "id": …}` or
+`{"type": "serviceAccount", "id": …}`.
+"""
 CHECK_RESOURCE_AUTHORIZATION_FOR_USER = ApiOperation(
     "permissions/checkResourceAuthorizationForUser",
     CheckResourceAuthorizationForUserRequest,
     CheckResourceAuthorizationForUserResponse,
     READ,
 )
+"""Tell whether the caller may act on a resource, or for admins whether `user_email` may.
+
+A resource that doesn't exist is one that nobody may act on.
+"""
 CHECK_BULK_RESOURCES_AUTHORIZATION_FOR_USER = ApiOperation(
     "permissions/checkBulkResourcesAuthorizationForUser",
     CheckBulkResourcesAuthorizationForUserRequest,
     CheckBulkResourcesAuthorizationForUserResponse,
     READ,
 )
+"""Tell whether a user may act on each of 1 to 1000 resources, in the order given.
+
+More raise InvalidArgumentError: one call is answered as things are at one moment, so whoever asks in several
+says so.
+"""

@@ -181,9 +181,24 @@ class AdminQuestionLogRankResponse(Tabular):
 ADMIN_QUESTION_LOG_QUERY = ApiOperation(
     "admin/questionLog/query", AdminQuestionLogQueryRequest, AdminQuestionLogQueryResponse, ADMIN
 )
+"""Walk the questions, newest first; `from_` is included, `to` is not, and `query` is a part of a message.
+
+`outcome="UNANSWERED"` leaves the questions whose reply cites no document, `group_id` those of everybody who is
+in a group, `ids` those of these messages, at most 1000. A reply is withheld if it rests on documents that the
+caller may not read.
+"""
 ADMIN_QUESTION_LOG_SUMMARIZE = ApiOperation(
-    "admin/questionLog/summarize", AdminQuestionLogSummarizeRequest, AdminQuestionLogSummarizeResponse, ADMIN
+    "admin/questionLog/summarize",
+    AdminQuestionLogSummarizeRequest,
+    AdminQuestionLogSummarizeResponse,
+    ADMIN,
+    by_position=(),
 )
+"""Count the questions of every day or week (in UTC, beginning on Monday); `from_` is included, `to` is not.
+
+Days and weeks without questions are among them. More than 400 are refused with BadRequestError.
+"""
 ADMIN_QUESTION_LOG_RANK = ApiOperation(
-    "admin/questionLog/rank", AdminQuestionLogRankRequest, AdminQuestionLogRankResponse, ADMIN
+    "admin/questionLog/rank", AdminQuestionLogRankRequest, AdminQuestionLogRankResponse, ADMIN, by_position=("by",)
 )
+"""Count the questions of a time for each `AGENT` or `GROUP`; the 100 with the most, most first."""

@@ -133,21 +133,38 @@ START_INDEX_REBUILD = ApiOperation(
     StartIndexRebuildResponse,
     WRITE,
     ADDS_DATA | NOT_FOUND | CONFLICT,
+    by_position=("document_collection_id",),
 )
+"""Make an index with another model beside the one that is searched; returns at once.
+
+While it goes on already with this model, what failed is tried again at once; with `force`, the new index takes
+the old one's place without the documents that fail. Raises ConflictError `model_in_use` for the model it has,
+`rebuild_running` while it is rebuilt with a third one.
+"""
 GET_INDEX_REBUILD = ApiOperation(
-    "documentCollections/getIndexRebuild", GetIndexRebuildRequest, GetIndexRebuildResponse, READ, NOT_FOUND | CONFLICT
+    "documentCollections/getIndexRebuild",
+    GetIndexRebuildRequest,
+    GetIndexRebuildResponse,
+    READ,
+    NOT_FOUND | CONFLICT,
+    by_position=("document_collection_id",),
 )
+"""Show the newest rebuild of an index. Raises ConflictError `no_rebuild` when there has been none."""
 LIST_INDEX_REBUILD_FAILURES = ApiOperation(
     "documentCollections/listIndexRebuildFailures",
     ListIndexRebuildFailuresRequest,
     ListIndexRebuildFailuresResponse,
     READ,
     NOT_FOUND | CONFLICT,
+    by_position=("document_collection_id",),
 )
+"""Walk the documents that keep a rebuild from coming to its end, each with the reason of its last failure."""
 CANCEL_INDEX_REBUILD = ApiOperation(
     "documentCollections/cancelIndexRebuild",
     CancelIndexRebuildRequest,
     CancelIndexRebuildResponse,
     WRITE,
     KEYED | NOT_FOUND,
+    by_position=("document_collection_id",),
 )
+"""Give up the rebuild that goes on; the index that is searched stays. Raises ConflictError `rebuild_over`."""

@@ -80,9 +80,16 @@ ADMIN_SCIM_TOKENS_CREATE = ApiOperation(
     ADMIN,
     KEYED | SECRET | CONFIRMED,
 )
+"""Create a token; `token` is its value, shown this once, and `base_url` the address to give with it.
+
+When the answer was lost on the way, the retry raises ConflictError `already_done`: revoke that token and
+create another.
+"""
 ADMIN_SCIM_TOKENS_LIST = ApiOperation(
     "admin/scimTokens/list", AdminScimTokensListRequest, AdminScimTokensListResponse, ADMIN
 )
+"""Walk the tokens without their values; those of `ids` (at most 1000), if given."""
 ADMIN_SCIM_TOKENS_REVOKE = ApiOperation(
     "admin/scimTokens/revoke", AdminScimTokensRevokeRequest, AdminScimTokensRevokeResponse, ADMIN, NOT_FOUND | CONFIRMED
 )
+"""Stop a token at once."""

@@ -350,17 +350,38 @@ class SubmitSearchFeedbackResponse(ResponseModel):
 SEARCH_DOCUMENT_CATALOG = ApiOperation(
     "search/searchDocumentCatalog", SearchDocumentCatalogRequest, SearchDocumentCatalogResponse, READ, SHARED
 )
+"""Find up to 100 documents, best first, by words and meaning (HYBRID), words (LEXICAL) or meaning (SEMANTIC).
+
+A filter is `{"field": …, "operator": …, "value": …}` with one of `<`, `>`, `<=`, `>=`, `!=`, `==`, `contains`;
+filters narrow together. `enable_reranking` has a model order the best 50 again; `applied.reranking` of the
+answer says whether it did.
+"""
 SEARCH_DOCUMENT_COLLECTION = ApiOperation(
     "search/searchDocumentCollection",
     SearchDocumentCollectionRequest,
     SearchDocumentCollectionResponse,
     READ,
     NOT_FOUND,
+    by_position=("search_query",),
 )
+"""Find up to 100 chunks in a collection, grouped by document; needs VIEWER there and READ on each document.
+
+`threshold` drops chunks that score less (0 to 1); `merge_contents` also joins a document's chunks. Filters
+compare by the type the collection's schema gives the field. `enable_smart_filtering` draws filters from the
+query ("finance reports since March 2025"), `enable_query_extraction` searches for the questions of a message;
+`enable_reranking` has a model order the best 50 chunks again; `applied` in the answer says what they did.
+"""
 SUBMIT_SEARCH_FEEDBACK = ApiOperation(
     "search/submitSearchFeedback",
     SubmitSearchFeedbackRequest,
     SubmitSearchFeedbackResponse,
     READ,
     KEYED | NOT_FOUND | SHARED,
+    by_position=(),
 )
+"""Keep THUMBS_UP or THUMBS_DOWN on a search, or on a document that it found, on the audit log.
+
+The search is the caller's own, or that of the user named by `user_email`; admins judge everybody's. An end user
+who is no user of the organization is kept in the entry's text. Raises NotFoundError `search_not_found` for
+other searches, BadRequestError `document_not_in_results` for other documents.
+"""

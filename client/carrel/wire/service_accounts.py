@@ -213,9 +213,14 @@ ADMIN_SERVICE_ACCOUNTS_CREATE = ApiOperation(
     SERVICE_ACCOUNTS,
     KEYED | CONFIRMED,
 )
+"""Create a service account, which may read nothing yet: grant it access, or put it into groups.
+
+Its address is made from its name, on the organization's domain.
+"""
 ADMIN_SERVICE_ACCOUNTS_LIST = ApiOperation(
     "admin/serviceAccounts/list", AdminServiceAccountsListRequest, AdminServiceAccountsListResponse, ADMIN
 )
+"""Walk the service accounts, those of `ids` (at most 1000) if given; `query` is part of a name or address."""
 ADMIN_SERVICE_ACCOUNTS_DELETE = ApiOperation(
     "admin/serviceAccounts/delete",
     AdminServiceAccountsDeleteRequest,
@@ -223,20 +228,32 @@ ADMIN_SERVICE_ACCOUNTS_DELETE = ApiOperation(
     ADMIN,
     KEYED | NOT_FOUND | CONFIRMED,
 )
+"""Delete a service account: its tokens stop at once, it leaves its groups; documents it uploaded stay."""
 ADMIN_SERVICE_ACCOUNT_TOKENS_MINT = ApiOperation(
     "admin/serviceAccountTokens/mint",
     AdminServiceAccountTokensMintRequest,
     AdminServiceAccountTokensMintResponse,
     SERVICE_ACCOUNTS,
     KEYED | SECRET | NOT_FOUND | CONFIRMED,
+    by_position=("service_account_id", "name"),
 )
+"""Create a token, for one year unless `expires_at` says otherwise; `token` is its value, shown this once.
+
+When the answer was lost on the way, the retry raises ConflictError `already_done`: revoke that token and create
+another.
+"""
 ADMIN_SERVICE_ACCOUNT_TOKENS_LIST = ApiOperation(
     "admin/serviceAccountTokens/list",
     AdminServiceAccountTokensListRequest,
     AdminServiceAccountTokensListResponse,
     ADMIN,
     NOT_FOUND,
+    by_position=("service_account_id",),
 )
+"""Walk the tokens without their values, of every account unless one is named; those that stopped too.
+
+`ids` leaves those of these ids, at most 1000.
+"""
 ADMIN_SERVICE_ACCOUNT_TOKENS_REVOKE = ApiOperation(
     "admin/serviceAccountTokens/revoke",
     AdminServiceAccountTokensRevokeRequest,
@@ -244,10 +261,17 @@ ADMIN_SERVICE_ACCOUNT_TOKENS_REVOKE = ApiOperation(
     ADMIN,
     NOT_FOUND | CONFIRMED,
 )
+"""Stop a token at once."""
 ADMIN_SERVICE_ACCOUNT_TOKENS_PREVIEW_REACH = ApiOperation(
     "admin/serviceAccountTokens/previewReach",
     AdminServiceAccountTokensPreviewReachRequest,
     AdminServiceAccountTokensPreviewReachResponse,
     ADMIN,
     NOT_FOUND,
+    by_position=("service_account_id", "scopes"),
 )
+"""Return what a token with these scopes could read and do now.
+
+Name an account and scopes before there is a token, or else the `token_id` of one that exists; anything between
+raises InvalidArgumentError.
+"""

@@ -76,4 +76,6 @@ class AdminSessionsEndResponse(ResponseModel):
 
 
 ADMIN_SESSIONS_LIST = ApiOperation("admin/sessions/list", AdminSessionsListRequest, AdminSessionsListResponse, ADMIN)
+"""Walk the sessions of the person of this address that last, oldest first."""
 ADMIN_SESSIONS_END = ApiOperation("admin/sessions/end", AdminSessionsEndRequest, AdminSessionsEndResponse, ADMIN)
+"""End all sessions of a person, or those of `session_ids` (at most 1000), from the next request on."""

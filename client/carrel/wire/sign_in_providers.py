@@ -219,13 +219,22 @@ ADMIN_SIGN_IN_PROVIDERS_CREATE = ApiOperation(
     AdminSignInProvidersCreateResponse,
     ADMIN,
     KEYED | ADDS_DATA | CONFLICT | CONFIRMED,
+    by_position=("name",),
 )
+"""Add a provider, whose name is on the button of the sign-in page.
+
+`trust_addresses` counts its addresses as verified though its tokens don't say so, as those of Microsoft Entra
+ID. Raises InvalidRequestError `issuer_not_allowed` and `addresses_not_trustable`, ConflictError `issuer_taken`,
+`domain_taken` and `too_many_sign_in_providers`.
+"""
 ADMIN_SIGN_IN_PROVIDERS_LIST = ApiOperation(
     "admin/signInProviders/list", AdminSignInProvidersListRequest, AdminSignInProvidersListResponse, ADMIN
 )
+"""Walk the providers, oldest first."""
 ADMIN_SIGN_IN_PROVIDERS_GET = ApiOperation(
     "admin/signInProviders/get", AdminSignInProvidersGetRequest, AdminSignInProvidersGetResponse, ADMIN, NOT_FOUND
 )
+"""Get a provider. Raises NotFoundError `sign_in_provider_not_found`."""
 ADMIN_SIGN_IN_PROVIDERS_UPDATE = ApiOperation(
     "admin/signInProviders/update",
     AdminSignInProvidersUpdateRequest,
@@ -233,6 +242,7 @@ ADMIN_SIGN_IN_PROVIDERS_UPDATE = ApiOperation(
     ADMIN,
     NOT_FOUND | CONFLICT | CONFIRMED,
 )
+"""Change a provider; what isn't given stays, and its issuer always does."""
 ADMIN_SIGN_IN_PROVIDERS_DELETE = ApiOperation(
     "admin/signInProviders/delete",
     AdminSignInProvidersDeleteRequest,
@@ -240,6 +250,7 @@ ADMIN_SIGN_IN_PROVIDERS_DELETE = ApiOperation(
     ADMIN,
     KEYED | NOT_FOUND | CONFIRMED,
 )
+"""Delete a provider: nobody signs in with it any more. Accounts and memberships that came by it stay."""
 ADMIN_SIGN_IN_PROVIDERS_TEST = ApiOperation(
     "admin/signInProviders/test",
     AdminSignInProvidersTestRequest,
@@ -247,3 +258,4 @@ ADMIN_SIGN_IN_PROVIDERS_TEST = ApiOperation(
     ADMIN,
     NOT_FOUND,
 )
+"""Read a provider's metadata and keys; `problems` say what is wrong with it, as far as can be told."""

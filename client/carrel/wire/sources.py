@@ -260,6 +260,11 @@ class RemoveSourceResponse(ResponseModel):
 REPORT_SOURCE = ApiOperation(
     "sources/reportSource", ReportSourceRequest, ReportSourceResponse, WRITE, ADDS_DATA | CONFLICT
 )
+"""Begin to report the quarantine of a source; a report that was begun before can't go on.
+
+`report_no` is None when the last report had the same fingerprint: then there is nothing to send. Raises
+ConflictError `too_many_sources`.
+"""
 REPORT_SOURCE_ITEMS = ApiOperation(
     "sources/reportSourceItems",
     ReportSourceItemsRequest,
@@ -267,19 +272,29 @@ REPORT_SOURCE_ITEMS = ApiOperation(
     WRITE,
     ADDS_DATA | NOT_FOUND | CONFLICT,
 )
+"""Add at most 1000 items to a report, in place of those of the same name and place.
+
+Raises ConflictError `source_report_over`, and `too_many_source_items`.
+"""
 END_SOURCE_REPORT = ApiOperation(
     "sources/endSourceReport", EndSourceReportRequest, EndSourceReportResponse, WRITE, NOT_FOUND | CONFLICT
 )
+"""End a report, whose items are the source's quarantine from now on. ConflictError `source_report_over`."""
 LIST_SOURCES = ApiOperation("sources/listSources", ListSourcesRequest, ListSourcesResponse, READ)
+"""Walk the sources, each with how much of it could not be loaded; or those of a ledger, or the caller's own."""
 LIST_SOURCE_ITEMS = ApiOperation(
     "sources/listSourceItems", ListSourceItemsRequest, ListSourceItemsResponse, READ, NOT_FOUND
 )
+"""Walk what of a source could not be loaded, by name: all, what is `ignored`, or what is not."""
 IGNORE_SOURCE_ITEMS = ApiOperation(
     "sources/ignoreSourceItems", IgnoreSourceItemsRequest, IgnoreSourceItemsResponse, WRITE, KEYED | NOT_FOUND
 )
+"""Let items count no more until they change; `unknown_names` are those that are not in quarantine."""
 RESTORE_SOURCE_ITEMS = ApiOperation(
     "sources/restoreSourceItems", RestoreSourceItemsRequest, RestoreSourceItemsResponse, WRITE, KEYED | NOT_FOUND
 )
+"""Let items that are ignored count again; `unknown_names` are those that are not in quarantine."""
 REMOVE_SOURCE = ApiOperation(
     "sources/removeSource", RemoveSourceRequest, RemoveSourceResponse, WRITE, KEYED | NOT_FOUND
 )
+"""Remove a source that is never loaded again, with its quarantine; a later report makes it anew."""

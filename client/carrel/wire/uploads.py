@@ -250,6 +250,7 @@ UPLOAD_DOCUMENT_FILE = ApiOperation(
     successor="uploadFile",
 )
 PLAN_UPLOAD = ApiOperation("catalog/planUpload", PlanUploadRequest, PlanUploadResponse, WRITE)
+"""Ask what uploading each of up to 1000 documents would do, by the fingerprints of what would be sent."""
 UPLOAD_DOCUMENT_CONTENTS = ApiOperation(
     "catalog/uploadDocumentContents",
     UploadDocumentContentsRequest,

@@ -1,0 +1,231 @@
+"""Operations that need more than a declaration says: uploads, filters, and changes in which None is a value."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypedDict, TypeVar, Unpack
+from uuid import UUID
+
+from carrel._calls import Call
+from carrel._connect import UNCHANGED, Unchanged
+from carrel._operations import ListOperation, Operation, Resource
+from carrel._pages import Listing
+from carrel._uploads import FileInput, Upload, UploadProgress, source_of
+from carrel.resources._arguments import Id, Members, as_any, as_list
+from carrel.resources._choices import AnyAction, AnyResourceOrder, AnyResourceType
+from carrel.wire import access, admin, agents, people, uploads
+from carrel.wire.common import Action, PrincipalReference, ResourceType
+
+M = TypeVar("M")
+
+# The service answers an upload within about 20 seconds, unless asked to wait until it is indexed.
+INDEXING_PATIENCE = 3600.0
+
+
+class Uploads(Resource[M]):
+    """Uploads of documents."""
+
+    @Operation
+    def upload_file(
+        self,
+        file: FileInput,
+        *,
+        document_external_id: str,
+        document_name: str | None = None,
+        file_name: str | None = None,
+        collection_id: Id | None = None,
+        upload_as_user_email: str | None = None,
+        allowed_users_email_addresses: Sequence[str] | None = None,
+        allowed_group_ids: Sequence[Id] | None = None,
+        internal_public: bool | None = None,
+        document_external_url: str | None = None,
+        custom_metadata: Mapping[str, str] | None = None,
+        source_system_updated: datetime | str | None = None,
+        resource_id: str | None = None,
+        resource_type: AnyResourceType | None = None,
+        force_update: bool = False,
+        read_pictures: bool | None = None,
+        reindex_collections: bool = True,
+        fingerprint: str | None = None,
+        await_vector_store_sync: bool = False,
+        on_progress: UploadProgress | None = None,
+    ) -> Call[uploads.UploadFileResponse]:
+        """Upload a document, or update the one with the same external id.
+
+        `file` is a path, bytes, or a file open for reading bytes; it is streamed, never held whole. Access that is not
+        given stays as it was; a new document without any is readable by its uploader alone. With
+        `await_vector_store_sync` the call returns when the document is searchable, however long that takes; otherwise
+        `indexing` tells whether it is. With `read_pictures`, text in pictures within the file is read by machine (OCR),
+        too, after the answer; it stays so for updates that don't say. Sent again after a broken connection unless
+        `file` can't be rewound. Raises
+        PermissionDeniedError `external_id_taken` when the external id is somebody else's document.
+
+        `on_progress` is called with two numbers: how many of the file's bytes the socket has taken, and how many there
+        are (None for a pipe). It gets 0 when an attempt begins, so again when the file is sent again, and is called
+        after each piece of up to 256 KiB. What it raises ends the upload. An AsyncCarrel calls it in the event loop.
+        """
+        form = uploads.UploadFileForm(
+            document_external_id=document_external_id,
+            document_name=document_name,
+            collection_id=as_any(UUID, collection_id),
+            upload_as_user_email=upload_as_user_email,
+            allowed_users_email_addresses=as_list(str, allowed_users_email_addresses),
+            allowed_group_ids=as_list(UUID, allowed_group_ids),
+            internal_public=internal_public,
+            document_external_url=document_external_url,
+            custom_metadata=None if custom_metadata is None else dict(custom_metadata),
+            source_system_updated=as_any(datetime, source_system_updated),
+            resource_id=resource_id,
+            resource_type=as_any(ResourceType, resource_type),
+            force_update=force_update,
+            read_pictures=read_pictures,
+            reindex_collections=reindex_collections,
+            fingerprint=fingerprint,
+            await_vector_store_sync=await_vector_store_sync,
+        )
+        source = source_of(file, file_name=file_name, fallback_name=document_name or document_external_id)
+        upload = Upload(fields=form.parts(), part="file", source=source, on_progress=on_progress)
+        patience = INDEXING_PATIENCE if await_vector_store_sync else 0.0
+        return Call(uploads.UPLOAD_FILE, upload, patience=patience)
+
+    @Operation
+    def upload_document_file(
+        self, file: FileInput, *, file_name: str | None = None
+    ) -> Call[uploads.UploadDocumentFileResponse]:
+        """Upload a document under an external id of its own (deprecated: use `upload_file`)."""
+        source = source_of(file, file_name=file_name, fallback_name="document")
+        upload = Upload(fields={}, part="document", source=source)
+        return Call(uploads.UPLOAD_DOCUMENT_FILE, upload)
+
+
+class UserFilters(TypedDict, total=False):
+    """Filters on users; filters narrow together, and one that is None narrows nothing.
+
+    `query` is part of a name or an address. `active`, `is_admin`, `signed_in` (ever, with a browser) and `in_group`
+    (any) leave those of whom that is true, or with False those of whom it isn't.
+    """
+
+    query: str | None
+    active: bool | None
+    is_admin: bool | None
+    signed_in: bool | None
+    in_group: bool | None
+
+
+class FilteredUsers(Resource[M]):
+    """Users, narrowed by filters."""
+
+    @ListOperation
+    def list(
+        self,
+        *,
+        ids: Sequence[Id] | None = None,
+        page_size: int = 100,
+        page_token: str | None = None,
+        **filters: Unpack[UserFilters],
+    ) -> Listing[admin.ListedUser, admin.AdminUsersListResponse]:
+        """Walk the users: all, unless `ids` (at most 1000) or `UserFilters` narrow them."""
+        request = admin.AdminUsersListRequest(
+            **filters, ids=as_list(UUID, ids), page_size=page_size, page_token=page_token
+        )
+        return Listing(admin.ADMIN_USERS_LIST, request, lambda page: page.users)
+
+    @Operation
+    def count(self, **filters: Unpack[UserFilters]) -> Call[people.AdminUsersCountResponse]:
+        """Count the users that `list` walks with the same filters."""
+        return Call(people.ADMIN_USERS_COUNT, people.AdminUsersCountRequest(**filters))
+
+
+class ResourceFilters(TypedDict, total=False):
+    """Filters on resources; filters narrow together, and one that is None narrows nothing.
+
+    `object_ids` are own ids of documents, collections and agents, at most 1000; those of nothing are passed over.
+    `query` is part of a name or a resourceId, whatever its case; `resource_ids` are whole ones, at most 1000.
+    `readable_by` leaves what this user, group or service account may effectively act on (READ, unless another `action`
+    is named); `not_readable_by`, beside it, takes away what that one may act on, too. `owned_by` leaves the documents
+    and collections that belong to this user or service account, active or not. `organization_wide` leaves what is open
+    to everybody in the organization.
+    """
+
+    object_ids: Sequence[Id] | None
+    query: str | None
+    resource_ids: Sequence[str] | None
+    resource_types: Sequence[AnyResourceType] | None
+    readable_by: PrincipalReference | Members | None
+    action: AnyAction
+    not_readable_by: PrincipalReference | Members | None
+    owned_by: PrincipalReference | Members | None
+    organization_wide: bool
+
+
+class FilteredResources(Resource[M]):
+    """Resources, narrowed by filters."""
+
+    @ListOperation
+    def list_resources(
+        self,
+        *,
+        order: AnyResourceOrder | None = None,
+        with_through: bool | None = None,
+        page_size: int = 100,
+        page_token: str | None = None,
+        **filters: Unpack[ResourceFilters],
+    ) -> Listing[access.ClassedResource, access.AdminAccessListResourcesResponse]:
+        """Walk resources with their names and access classes: all, unless `ResourceFilters` narrow them.
+
+        In the order of their objects' ids, or, where these aren't too many to sort for each page, by NAME. With
+        `with_through`, each says through whom `readable_by` may act on it: itself, groups, or everybody.
+        """
+        request = access.AdminAccessListResourcesRequest(
+            **_members(filters),
+            order=as_any(access.ResourceOrder, order),
+            with_through=with_through,
+            page_size=page_size,
+            page_token=page_token,
+        )
+        return Listing(access.ADMIN_ACCESS_LIST_RESOURCES, request, lambda page: page.resources)
+
+    @Operation
+    def count_resources(self, **filters: Unpack[ResourceFilters]) -> Call[access.AdminAccessCountResourcesResponse]:
+        """Count by type what `list_resources` walks with the same filters; `total` is of all types."""
+        request = access.AdminAccessCountResourcesRequest(**_members(filters))
+        return Call(access.ADMIN_ACCESS_COUNT_RESOURCES, request)
+
+
+def _members(filters: ResourceFilters) -> dict[str, Any]:
+    given: dict[str, Any] = {"action": Action.READ, **filters}
+    return given if given.get("readable_by") is not None else {**given, "action": None}
+
+
+class AgentChanges(Resource[M]):
+    """Changes of agents."""
+
+    @Operation
+    def update(
+        self,
+        agent_id: Id,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        instructions: str | None = None,
+        model: str | Unchanged | None = UNCHANGED,
+        collection_ids: Iterable[Id] | None = None,
+        api_access_enabled: bool | None = None,
+        retrieval: agents.RetrievalOptions | Members | None = None,
+    ) -> Call[agents.AdminAgentsUpdateResponse]:
+        """Change an agent from the next message on; what is left out stays. `model=None` is the service's default.
+
+        `retrieval` replaces all of its options.
+        """
+        given: dict[str, Any] = {
+            "name": name,
+            "description": description,
+            "instructions": instructions,
+            "collection_ids": as_list(UUID, collection_ids),
+            "api_access_enabled": api_access_enabled,
+            "retrieval": as_any(agents.RetrievalOptions, retrieval),
+        }
+        changes = {member: value for member, value in given.items() if value is not None}
+        if model is not UNCHANGED:
+            changes["model"] = model
+        request = agents.AdminAgentsUpdateRequest(agent_id=as_any(UUID, agent_id), **changes)
+        return Call(agents.ADMIN_AGENTS_UPDATE, request)
