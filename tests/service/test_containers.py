@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from service.domains.documents.catalog.containers import queries, unpacking
-from service.domains.documents.catalog.saved import SavedUpload
+from service.domains.documents.catalog.writing import SavedUpload
 from service.platform.errors import InsufficientStorage
 from service.platform.identifiers import document_id_for
 from service.text.extraction import ContainedFile, UnreadableFile

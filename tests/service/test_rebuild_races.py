@@ -10,7 +10,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.domains.agents.answering import retrieval
-from service.domains.documents.catalog import uploads
+from service.domains.documents.catalog import writing as uploads
 from service.domains.documents.rebuilds import service as rules
 from service.domains.search import queries as search_queries
 from service.domains.search.searching import Search

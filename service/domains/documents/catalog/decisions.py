@@ -1,4 +1,4 @@
-"""What an upload would make of a document, judged under its lock against how it is now; nothing is changed here."""
+"""The rules of an upload: what it would make of a document, given how that is now; nothing is changed here."""
 
 from dataclasses import dataclass, replace
 from uuid import UUID
@@ -7,9 +7,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.common import ResourceType
 from carrel.wire.uploads import UploadFileForm
-from service.auth.callers import Caller
+from service.auth.callers import ActingFor, Caller, ask_acting_for
 from service.domains.documents.collections.service import Placement, check_placement, refuse_caller_chunks
-from service.domains.documents.stored.containers import refuse_contained
+from service.domains.documents.stored.containers import AskedContainer, Container, refuse_contained
 from service.domains.documents.stored.queries import (
     AskedDocument,
     DocumentFields,
@@ -22,20 +22,39 @@ from service.domains.documents.stored.rights import external_id_taken, require_s
 from service.permissions.access import Access
 from service.permissions.service import resolve_readers
 from service.platform.batches import Answer, Batch
-from service.platform.errors import BadRequest, FieldError
+from service.platform.errors import BadRequest, Conflict, FieldError
 from service.platform.identifiers import document_id_for
 from service.web.multipart import ReceivedFile
 
+ACTING_PART = "uploadAsUserEmail"
 _COMPARED = ("name", "external_url", "custom_metadata", "source_updated_at", "fingerprint")
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A request to make a file on disk the document of a form's external id.
+
+    `new_only`: another upload of the same key may have made the document already, but only from the same file.
+    `container`: the contents that the file comes out of, if it comes out of another document.
+    """
+
+    caller: Caller
+    form: UploadFileForm
+    file: ReceivedFile
+    new_only: bool = False
+    container: Container | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What a document is to be; `before` is how it is (None: new), `placement` the collection it also goes to.
 
-    `container_id`: the document whose file holds this one's, if one does.
+    `caller` makes the upload, or is the person it is made for. `container_id`: the document whose file holds this
+    document's file, if one does.
     """
 
+    upload: Upload
+    caller: Caller
     document_id: UUID
     before: StoredDocument | None
     fields: DocumentFields
@@ -78,50 +97,42 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class AskedState:
-    """A question in a batch: how the document of an upload is, and which version it had last."""
+    """Questions in a batch: who the caller is, how the document and its container are, which version was the last."""
 
     document_id: UUID
-    _asked: AskedDocument
-    _versions: Answer[dict[str, int]]
-
-    @property
-    def before(self) -> StoredDocument | None:
-        """The document, once the batch has been run; None when it does not exist or was deleted."""
-        return self._asked.document
-
-    @property
-    def next_version(self) -> int:
-        """The number of the document's next version: no number is ever used twice."""
-        return 1 + (self._versions.row or {"version": 0})["version"]
+    acting: ActingFor
+    container: AskedContainer | None
+    document: AskedDocument
+    last_version: Answer[dict[str, int]]
 
 
-def ask_state(batch: Batch, caller: Caller, *, external_id: str, lock: bool) -> AskedState:
-    """Ask how the document of an external id is; with `lock` it stays so until the transaction ends."""
-    document_id = document_id_for(caller.organization_id, external_id)
+def ask_state(batch: Batch, upload: Upload, *, lock: bool) -> AskedState:
+    """Ask what an upload is judged by; with `lock`, documents stay as they are until the transaction ends."""
+    caller, organization_id = upload.caller, upload.caller.organization_id
+    document_id = document_id_for(organization_id, upload.form.document_external_id)
+    acting = ask_acting_for(batch, caller, upload.form.upload_as_user_email, field=ACTING_PART)
+    container = None if upload.container is None else upload.container.ask(batch, organization_id, lock=lock)
     if lock:
         lock_document(batch, document_id)
-    asked = ask_document(batch, caller.organization_id, document_id=document_id, lock=lock)
-    return AskedState(document_id, asked, ask_version(batch, caller.organization_id, document_id=document_id))
+    document = ask_document(batch, organization_id, document_id=document_id, lock=lock)
+    last_version = ask_version(batch, organization_id, document_id=document_id)
+    return AskedState(document_id, acting, container, document, last_version)
 
 
-async def decide(
-    connection: AsyncConnection,
-    caller: Caller,
-    *,
-    state: AskedState,
-    form: UploadFileForm,
-    file: ReceivedFile,
-    container: StoredDocument | None = None,
-) -> Decision:
-    """Judge the upload of a document in this state; of a file in a `container`, whose owner and access it has.
+async def decide(connection: AsyncConnection, upload: Upload, state: AskedState) -> Decision:
+    """Judge an upload in this state; a file in a container has the container's owner and access.
 
     Raises:
         Forbidden: `external_id_taken`, `owner_required`, `collection_editor_required`.
-        NotFound: a collection the caller has no role in. Conflict: `caller_chunks`, `document_in_container`.
+        NotFound: a collection the caller has no role in. Conflict: `caller_chunks`, `document_in_container`, or
+            `idempotency_key_reused` if the upload is `new_only`.
         BadRequest: unknown readers, metadata that doesn't fit the collection's schema.
+        ContainerChangedError: the container has other contents now.
     """
-    document_id, before = state.document_id, state.before
-    fields = _fields(caller, form, file, before)
+    form, caller = upload.form, state.acting.caller()
+    container = None if state.container is None else state.container.document
+    document_id, before = state.document_id, state.document.document
+    fields = _fields(caller, form, upload.file, before)
     if container is None:
         access = await _own_access(connection, caller, form, before)
     else:
@@ -130,20 +141,26 @@ async def decide(
         access, fields = container.access, replace(fields, owner_id=container.fields.owner_id)
     reads_pictures = _reads_pictures(form, before, container)
     decision = Decision(
+        upload,
+        caller,
         document_id=document_id,
         before=before,
         fields=fields,
         access=access,
         resource=_resource(form, document_id, before),
         placement=await _placement(connection, caller, form, document_id),
-        next_version=state.next_version,
+        # No number is ever used twice, also not those of a document that was deleted.
+        next_version=1 + (state.last_version.row or {"version": 0})["version"],
         new_contents=before is None
         or form.force_update
-        or before.file.sha256 != file.sha256
+        or before.file.sha256 != upload.file.sha256
         or before.file.reads_pictures != reads_pictures,
         reads_pictures=reads_pictures,
         container_id=None if container is None else container.document_id,
     )
+    if upload.new_only and before is not None and decision.new_contents:
+        message = "This Idempotency-Key was used for another file. Use a new one."
+        raise Conflict(message, code="idempotency_key_reused")
     return _with_fingerprint(decision, form.fingerprint)
 
 

@@ -1,16 +1,37 @@
 """Waiting for the index of an upload, for as long as somebody wants the answer."""
 
 import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
 
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
-from service.domains.documents.catalog.saved import SavedUpload, Uploaded
+from carrel.wire.catalog import IndexingStatus, TextRecognition
+from carrel.wire.uploads import UploadStatus
+from service.domains.documents.catalog.queries import known_not_read
+from service.domains.documents.catalog.writing import SavedUpload
 from service.runtime import Runtime
 from service.web.dependencies import is_stopping
 from service.web.routing import promise_of
 
 LOOK_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Uploaded:
+    """The outcome of an upload; `indexing` is DONE when the document is searchable wherever it is wanted."""
+
+    document_id: UUID
+    document_version: int
+    status: UploadStatus
+    indexing: IndexingStatus
+    not_read: Sequence[Mapping[str, Any]] | None
+    text_recognition: TextRecognition | None
+    file_count: int | None
+    files_done: int | None
 
 
 async def wait_for_index(request: Request, runtime: Runtime, saved: SavedUpload, *, patiently: bool) -> Uploaded:
@@ -21,16 +42,32 @@ async def wait_for_index(request: Request, runtime: Runtime, saved: SavedUpload,
     """
     # What was saved is on the disk, and seen there.
     promise_of(request).end()
+    is_indexed = await _wait(request, runtime, saved, patiently=patiently)
+    file = saved.file
+    return Uploaded(
+        document_id=saved.document_id,
+        document_version=saved.version,
+        status=saved.status,
+        indexing=IndexingStatus.DONE if is_indexed and not saved.is_pending else IndexingStatus.RUNNING,
+        not_read=known_not_read(file),
+        text_recognition=saved.text_recognition,
+        file_count=file.file_count,
+        files_done=file.files_done,
+    )
+
+
+async def _wait(request: Request, runtime: Runtime, saved: SavedUpload, *, patiently: bool) -> bool:
+    """Wait for the index of this upload; False if it is not there when the wait is over."""
     if saved.waiter is None:
-        return saved.to_uploaded(is_indexed=True)
+        return True
     seconds = None if patiently else runtime.settings.inline_indexing_seconds
     waiting = asyncio.ensure_future(runtime.indexer.wait(saved.waiter, seconds=seconds))
     try:
         while not (await asyncio.wait({waiting}, timeout=LOOK_SECONDS))[0]:
             if is_stopping(request):
-                return saved.to_uploaded(is_indexed=False)
+                return False
             if await request.is_disconnected():
                 raise ClientDisconnect
-        return saved.to_uploaded(is_indexed=waiting.result() is not None)
+        return waiting.result() is not None
     finally:
         waiting.cancel()

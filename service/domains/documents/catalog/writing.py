@@ -1,0 +1,299 @@
+"""The rows of an upload: a document, its version, text, readers, and collection, in the transaction of the upload."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.catalog import TextRecognition
+from carrel.wire.uploads import UploadStatus
+from service.audit.service import Change, record_in
+from service.domains.documents.catalog import queries
+from service.domains.documents.catalog.decisions import Decision
+from service.domains.documents.catalog.queries import NewText
+from service.domains.documents.collections.membership import place_document
+from service.domains.documents.recognition.jobs import enqueue_reading
+from service.domains.documents.recognition.queries import read_recognition, replace_pages
+from service.domains.documents.recognition.unread import has_unread_pages
+from service.domains.documents.stored.containers import enqueue_unpacking
+from service.domains.documents.stored.queries import StoredDocument, StoredFile
+from service.index.ingestion.indexer import Waiter
+from service.index.ingestion.queries import IndexingWork, ask_indexing
+from service.index.service import ensure_catalog_space
+from service.index.spaces.queries import SearchedSpace
+from service.permissions.service import Registration, ask_registration, set_access
+from service.platform.batches import Answer, Batch
+from service.platform.errors import Conflict
+from service.runtime import Runtime
+from service.text.extraction import FoundPicture
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """A file that was read: as it is stored, its own title, the packed blocks, the pages and pictures to recognize."""
+
+    file: StoredFile
+    title: str | None
+    blocks: bytes
+    scanned: Sequence[int]
+    pictures: Sequence[FoundPicture]
+
+    @property
+    def is_recognized(self) -> bool:
+        """Whether text recognition has something to read."""
+        return bool(self.scanned or self.pictures)
+
+
+@dataclass(frozen=True, slots=True)
+class SavedUpload:
+    """The document after an upload.
+
+    `is_pending`: a part of it waits for its index since before. `waiter` waits for the index of this upload, if there
+    is something to index.
+    """
+
+    document_id: UUID
+    version: int
+    status: UploadStatus
+    is_pending: bool
+    file: StoredFile
+    text_recognition: TextRecognition | None = None
+    waiter: Waiter | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Indexing:
+    """The spaces to index a document in; `known` is the work in the first of them if the file was just read.
+
+    `is_begun`: there was room for that at once.
+    """
+
+    space_ids: list[int] = field(default_factory=list[int])
+    known: IndexingWork | None = None
+    is_begun: bool = False
+    packed_bytes: int = 0
+
+    def start(self, runtime: Runtime, organization_id: UUID, document_id: UUID) -> Waiter | None:
+        """Start the indexing, once the upload is committed; None when no space is to have it."""
+        if not self.space_ids:
+            return None
+        return runtime.indexer.request(
+            organization_id,
+            document_id=document_id,
+            space_ids=self.space_ids,
+            is_begun=self.is_begun,
+            known=self.known,
+            packed_bytes=self.packed_bytes,
+        )
+
+
+async def write(
+    runtime: Runtime, connection: AsyncConnection, decision: Decision, contents: Contents | None
+) -> tuple[SavedUpload, Indexing]:
+    """Write what was decided, and return what is to be indexed; `contents` are given if the document gets new ones."""
+    before, changes, indexing = decision.before, decision.changes(), Indexing()
+    if before is not None and changes:
+        await _change_rights(connection, decision, before)
+    if before is None or changes:
+        indexing = await _write(runtime, connection, decision, contents)
+    is_placed = await _place_document(connection, decision, indexing)
+    if before is None:
+        status = UploadStatus.CREATED
+    elif is_placed or set(changes) - {"fingerprint"}:
+        status = UploadStatus.UPDATED
+    else:
+        status = UploadStatus.UNCHANGED
+    saved = await describe(connection, decision, contents, status=status, indexing=indexing)
+    # The files in the file before are deleted by the same job.
+    holds_files = saved.file.file_count or (before is not None and before.file.file_count)
+    if holds_files and status is not UploadStatus.UNCHANGED:
+        await enqueue_unpacking(runtime, connection, decision.caller, decision.document_id)
+    return saved, indexing
+
+
+async def describe(
+    connection: AsyncConnection,
+    decision: Decision,
+    contents: Contents | None = None,
+    *,
+    status: UploadStatus = UploadStatus.UNCHANGED,
+    indexing: Indexing | None = None,
+) -> SavedUpload:
+    """Return the document as it is after an upload."""
+    file = _file(decision, contents)
+    recognition = None
+    if has_unread_pages(file.not_read) or decision.reads_pictures:
+        organization_id = decision.caller.organization_id
+        recognition = await read_recognition(connection, organization_id, document_id=decision.document_id)
+    is_indexed = indexing is not None and bool(indexing.space_ids)
+    is_pending = decision.before is not None and decision.before.pending and not is_indexed
+    return SavedUpload(decision.document_id, decision.version, status, is_pending, file, recognition)
+
+
+def _file(decision: Decision, contents: Contents | None) -> StoredFile:
+    """Return the file that the document has now: the one that was read, or the one it had."""
+    if contents is not None:
+        return contents.file
+    assert decision.before is not None  # noqa: S101 - a new document's file has been read
+    return decision.before.file
+
+
+async def _change_rights(connection: AsyncConnection, decision: Decision, before: StoredDocument) -> None:
+    """Give an existing document the access, and the identity in its source system, that were decided."""
+    document_id, organization_id = decision.document_id, decision.caller.organization_id
+    if decision.access != before.access:
+        await set_access(connection, organization_id, object_id=document_id, access=decision.access)
+    resource_type, resource_id = decision.resource
+    if decision.resource != (before.resource_type, before.resource_id) and not await queries.set_source_identity(
+        connection, organization_id, document_id=document_id, resource_type=resource_type, resource_id=resource_id
+    ):
+        raise Conflict(
+            "Another resource has this resourceType and resourceId. Update that one, or use other ones.",
+            code="resource_taken",
+        )
+
+
+async def _write(
+    runtime: Runtime, connection: AsyncConnection, decision: Decision, contents: Contents | None
+) -> Indexing:
+    """Write the document, its version if that is new, and its audit entry in one message; return what to index."""
+    batch, before, organization_id = Batch(), decision.before, decision.caller.organization_id
+    registration = _register(batch, decision) if before is None else None
+    spaces, packed_bytes = None, 0 if contents is None else len(contents.blocks)
+    # While more waits than there is room for, the text is left where it was just written. A text that was kept before
+    # is claimed with its size.
+    is_begun = contents is not None and runtime.indexer.has_room(organization_id, packed_bytes=packed_bytes)
+    if decision.new_version:
+        _save_version(batch, decision, contents, most_pages=runtime.settings.ocr_pages)
+        spaces = _ask_spaces(batch, decision, is_begun=is_begun)
+    else:
+        queries.save_document(
+            batch,
+            organization_id,
+            document_id=decision.document_id,
+            version=decision.version,
+            fields=decision.fields,
+        )
+    record_in(batch, decision.caller, change=_to_change(decision))
+    await batch.run(connection)
+    if registration is not None:
+        await registration.complete(connection)
+    if contents is not None and contents.is_recognized:
+        await enqueue_reading(runtime, connection, organization_id, document_id=decision.document_id)
+    if spaces is None:
+        return Indexing()
+    if not spaces.rows or not spaces.rows[0].is_catalog:
+        await ensure_catalog_space(connection, organization_id, model=runtime.embedders.default.model)
+        again = Batch()
+        spaces = _ask_spaces(again, decision, is_begun=is_begun)
+        await again.run(connection)
+    known = None
+    if contents is not None and is_begun:
+        known = IndexingWork.of_contents(
+            spaces.rows[0],
+            version=decision.version,
+            name=decision.fields.name,
+            title=_title(decision, contents),
+            media_type=contents.file.media_type,
+            blocks=contents.blocks,
+            indexed_before=before is not None,
+        )
+    return Indexing([space.space_id for space in spaces.rows], known, is_begun, packed_bytes)
+
+
+def _register(batch: Batch, decision: Decision) -> Registration:
+    resource_type, resource_id = decision.resource
+    return ask_registration(
+        batch,
+        decision.caller.organization_id,
+        object_id=decision.document_id,
+        resource_type=resource_type,
+        resource_id=resource_id,
+        access=decision.access,
+        container_id=decision.container_id,
+    )
+
+
+def _save_version(batch: Batch, decision: Decision, contents: Contents | None, *, most_pages: int) -> None:
+    """Save the document with a new version in a batch, of the same bytes if none were read."""
+    organization_id, document_id = decision.caller.organization_id, decision.document_id
+    queries.save_version(
+        batch,
+        organization_id,
+        document_id=document_id,
+        version=decision.version,
+        fields=decision.fields,
+        file=_file(decision, contents),
+        created_by=decision.caller.principal_id,
+        text=None if contents is None else NewText(_title(decision, contents), contents.blocks),
+    )
+    # A new document has no pages from before.
+    if contents is not None and (contents.is_recognized or decision.before is not None):
+        replace_pages(
+            batch,
+            organization_id,
+            document_id=document_id,
+            sha256=contents.file.sha256,
+            pages=contents.scanned,
+            pictures=contents.pictures,
+            most=most_pages,
+        )
+
+
+def _title(decision: Decision, contents: Contents) -> str:
+    """Return what the contents are titled in embeddings: the name given by hand, their own title, or the file name."""
+    given = decision.upload.form.document_name
+    by_hand = given is not None and given != contents.file.name
+    return decision.fields.name if by_hand or contents.title is None else contents.title
+
+
+def _ask_spaces(batch: Batch, decision: Decision, *, is_begun: bool) -> Answer[SearchedSpace]:
+    """Have the version indexed; the answer is the spaces to index it in, the catalog first, if there is one yet."""
+    return ask_indexing(
+        batch,
+        decision.caller.organization_id,
+        document_id=decision.document_id,
+        version=decision.version,
+        collections_too=decision.upload.form.reindex_collections,
+        is_begun=is_begun,
+    )
+
+
+def _to_change(decision: Decision) -> Change:
+    details: dict[str, Any] = {"version": decision.version}
+    changes = decision.changes()
+    if decision.before is not None:
+        details["changed"] = changes
+    if decision.before is None or "access" in changes:
+        details["viewers"] = sorted(map(str, decision.access.viewers))
+        details["editors"] = sorted(map(str, decision.access.editors))
+    if decision.container_id is not None:
+        details["containerId"] = str(decision.container_id)
+    action = "document.update" if decision.before else "document.create"
+    return Change(action, target_type="document", target_id=decision.document_id, details=details)
+
+
+async def _place_document(connection: AsyncConnection, decision: Decision, indexing: Indexing) -> bool:
+    """Put the document into the form's collection if it names one, and its space on `indexing`; False if unchanged."""
+    placement = decision.placement
+    if placement is None:
+        return False
+    given, there = decision.upload.form.custom_metadata, placement.membership
+    metadata = given if given is not None else (there.custom_metadata if there else {})
+    space_id = placement.collection.space_id
+    if space_id in indexing.space_ids and there is not None and there.custom_metadata == metadata:
+        return False
+    placed = await place_document(
+        connection,
+        decision.caller,
+        document_id=decision.document_id,
+        version=decision.version,
+        placement=placement,
+        metadata=metadata,
+        is_begun=indexing.is_begun,
+    )
+    if placed.to_index and space_id not in indexing.space_ids:
+        indexing.space_ids.append(space_id)
+    return placed.changed
