@@ -14,10 +14,10 @@ from starlette.responses import HTMLResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.auth.container import registration, sessions, sign_in
+from app.auth.current import registration, sessions, sign_in
 from app.auth.middleware import DOWNLOADS, AccessMiddleware
 from app.auth.pages import notice
-from app.documentation_routes import Documentation
+from app.documentation import Documentation
 from app.navigation import addresses
 from app.settings import settings
 from app.ui.notices import show_problem

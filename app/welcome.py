@@ -10,9 +10,7 @@ import carrel
 from app import api
 from app.auth.sessions import digest_of
 from app.settings import settings
-from app.ui.help import show_help
-from app.ui.links import show_link
-from app.ui.notices import show_empty, show_text
+from app.ui.notices import show_empty, show_help, show_link, show_text
 
 _OVER = "welcome.over"
 

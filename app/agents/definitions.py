@@ -1,18 +1,28 @@
-"""Agents as their admins define them: instructions, collections, and who may use them."""
+"""An agent's settings and access as its admins change them, and a test of the agent."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from uuid import UUID
 
 import streamlit as st
 
+import carrel
 from app import api
 from app.auth.current import person_client
+from app.chat.replies import message_html, reply_html
 from app.formatting import one_line
 from app.labels import COLLECTION, GROUP, types_of
 from app.lookup import Principal, Resource, by_id
-from app.permissions.grants import ConflictError, Grants, grants_on
+from app.permissions.changing import ConflictError, Grants, grants_on
+from app.ui.dialogs import confirm
+from app.ui.errors import Problem, problem_of, show_errors
+from app.ui.notices import show_empty, show_link, show_note, show_text, show_warning
+from app.ui.pickers import drop_choice, pick_principals
+from app.ui.tables import forget
+from carrel import Reply
+from carrel.drafts import is_draft, lend_draft
 from carrel.wire.agents import BUILT_IN_MODEL, AgentDefinition, RetrievalOptions
 from carrel.wire.common import Action, ResourceReference, ResourceType, UserReference
 
@@ -142,3 +152,201 @@ def join_names(labels: list[str]) -> str:
     """Name several in a line, or the first ten of them."""
     more = f" and {len(labels) - 10:,} more" if len(labels) > 10 else ""
     return f"{'; '.join(labels[:10])}{more}"
+
+
+_PROBLEM = "agent.problem"
+_MEANWHILE = Problem(
+    "Somebody else has changed this agent since you opened it, and nothing was saved.",
+    ("What you wrote is still here. Look at theirs in another window, then save again to replace it by yours.",),
+)
+_INSTRUCTING = "What the model is told before every conversation. A model may repeat it: write no secrets."
+_PATIENCE = 120.0
+_READS = {
+    "enable_smart_filtering": "Read filters from the message, such as “finance reports since March 2025”",
+    "enable_query_extraction": "Look up each question of a long message by itself",
+}
+_RERANKS = {None: "As the organization has it", True: "Always", False: "Never"}
+
+
+def show_definition(agent: AgentDefinition) -> None:
+    """Show an agent's settings in a form; changes hold from the next message on."""
+    names = show_errors(all_collections)
+    known = [str(one) for one in agent.collection_ids if str(one) in names]
+    if _key(agent, "name") not in st.session_state:
+        st.session_state.pop(_key(agent, "seen"), None)
+    seen: AgentDefinition = st.session_state.setdefault(_key(agent, "seen"), agent)
+    with st.form(_key(agent, "form"), border=False):
+        st.text_input("Name", agent.name, key=_key(agent, "name"), max_chars=200)
+        for part, text, most, height, said in (
+            ("description", agent.description, 10_000, 90, "Its purpose, as people see it."),
+            ("instructions", agent.instructions, 20_000, 160, _INSTRUCTING),
+        ):
+            st.text_area(part.capitalize(), text, key=_key(agent, part), max_chars=most, height=height, help=said)
+        offered = show_errors(models)
+        default = f"The service's default (now {offered[0]})" if offered else "The service's default"
+        options = list(dict.fromkeys([DEFAULT_MODEL, *offered, *([agent.model] if agent.model else [])]))
+        st.selectbox(
+            "Model",
+            options,
+            index=options.index(agent.model or DEFAULT_MODEL),
+            key=_key(agent, "model"),
+            format_func=lambda model: default if model == DEFAULT_MODEL else model,
+        )
+        if BUILT_IN_MODEL in {agent.model, *([] if agent.model else offered[:1])}:
+            show_note(INSTRUCTIONS_IGNORED)
+        st.multiselect(
+            "Collections it answers from",
+            list(names),
+            known,
+            key=_key(agent, "collections"),
+            format_func=lambda one: names[one],
+            placeholder="Choose collections" if names else "There is no collection that you may search",
+            max_selections=100,
+        )
+        st.checkbox(
+            "Open to programs (API keys and service accounts)", agent.api_access_enabled, key=_key(agent, "api")
+        )
+        _show_retrieval(agent)
+        st.form_submit_button("Save", type="primary", on_click=_save, args=(seen,))
+    problem: Problem | None = st.session_state.pop(_PROBLEM, None)
+    if problem is not None:
+        problem.show()
+    if not known:
+        show_warning("It answers from no collection, so it finds nothing.", "Choose one above.")
+
+
+def _show_retrieval(agent: AgentDefinition) -> None:
+    """Show fields of how an agent looks things up; what reranking is without a choice is the organization's to say."""
+    for part, label in _READS.items():
+        st.checkbox(label, bool(getattr(agent.retrieval, part)), key=_key(agent, part))
+    if api.me().reranks_by_default is None and agent.retrieval.enable_reranking is None:
+        return  # there is no endpoint for that
+    st.selectbox(
+        "Reranking",
+        list(_RERANKS),
+        index=list(_RERANKS).index(agent.retrieval.enable_reranking),
+        key=_key(agent, "enable_reranking"),
+        format_func=_RERANKS.__getitem__,
+    )
+
+
+def _key(agent: AgentDefinition, part: str) -> str:
+    return f"agent.{agent.agent_id}.{part}"
+
+
+def _save(seen: AgentDefinition) -> None:
+    state = st.session_state
+    written = Writing(
+        name=state[_key(seen, "name")].strip(),
+        description=state[_key(seen, "description")],
+        instructions=state[_key(seen, "instructions")],
+        model=state[_key(seen, "model")],
+        collection_ids=tuple(state[_key(seen, "collections")]),
+        open_to_programs=state[_key(seen, "api")],
+        retrieval=RetrievalOptions(
+            **{part: state[_key(seen, part)] or None for part in _READS},
+            enable_reranking=state.get(_key(seen, "enable_reranking")),
+        ),
+    )
+    state.pop(_key(seen, "seen"), None)  # what is drawn next is what is there then
+    if not written.name:
+        state[_PROBLEM] = Problem("An agent needs a name.")
+        return
+    try:
+        save(seen, written)
+    except ConflictError:
+        state[_PROBLEM] = _MEANWHILE
+    except carrel.CarrelError as error:
+        state[_PROBLEM] = problem_of(error)
+    else:
+        forget("agents")
+        st.toast("Saved. It counts from the next message on.")
+
+
+def show_deployment(agent: AgentDefinition) -> None:
+    """Show the people and groups with access to an agent, with a form to change them."""
+    before = show_errors(lambda: grants_on(api.client(), as_resource(agent)))
+    show_text(
+        "Deploying an agent opens no document: it answers each person from what that person may read in its "
+        "collections, and may search there."
+    )
+    wide, chosen_key = _key(agent, "everybody"), _key(agent, "who")
+    everybody = st.toggle("Everybody in the organization", before.everybody, key=wide)
+    chosen = pick_principals(chosen_key, label="Find people, groups and service accounts", chosen=before.who.values())
+    after = {one.key: one for one in chosen}
+    changes = gains_and_losses(before, after, everybody=everybody)
+    for change in changes:
+        show_text(change)
+    if lacking := show_errors(lambda: without_sources(agent, chosen)):
+        show_warning(
+            "People who may search none of its collections are told that there is no answer.",
+            f"Let them read one first: {join_names([one.label for one in lacking])}.",
+        )
+    with st.container(horizontal=True):
+        if st.button("Save access …", key="deploy", type="primary", disabled=not changes):
+            confirm(
+                "Save access?",
+                " ".join(changes),
+                doing="Save",
+                action=partial(_deploy, agent, before, after, everybody=everybody),
+            )
+        if changes and st.button("Undo", key="deploy.undo"):
+            _drop(agent)
+            st.rerun()
+    show_link("Effective access: who may use it, and why", "who_can_read", resource=as_resource(agent).key)
+
+
+def _drop(agent: AgentDefinition) -> None:
+    drop_choice(_key(agent, "who"))
+    st.session_state.pop(_key(agent, "everybody"), None)
+
+
+def _deploy(agent: AgentDefinition, before: Grants, after: Mapping[str, Principal], *, everybody: bool) -> None:
+    try:
+        deploy(agent, before=before, who=after, everybody=everybody)
+    except ConflictError as exc:
+        msg = "Somebody else has changed its access since, and nothing was saved. Undo, and load the page again."
+        raise carrel.CarrelError(msg) from exc
+    _drop(agent)
+
+
+def show_trial(agent: AgentDefinition) -> None:
+    """Show a field to ask the agent as the signed-in person, if it is deployed to them or a draft."""
+    mine = show_errors(lambda: is_mine(agent.agent_id))
+    if not mine and not show_errors(lambda: is_draft(api.client(), agent.agent_id)):
+        show_empty("This agent isn't deployed to you.", "You can try it once it is; others are not touched by that.")
+        if st.button("Deploy it to me", key="try.deploy", type="primary"):
+            show_errors(lambda: deploy_to_me(agent))
+            _drop(agent)
+            st.rerun()
+        return
+    with st.form("try", border=False):
+        question = st.text_area("Ask it", key="try.question", max_chars=20_000, height=90)
+        asked = st.form_submit_button("Ask", type="primary")
+    show_text("It answers from what you may read. The conversation is yours, and stands under Chat, too.")
+    if not mine:
+        show_text("Nobody may use this agent yet: it is deployed to you while it answers, and to nobody afterwards.")
+    if asked and question.strip():
+        _ask(agent, question.strip())
+    said: tuple[str, str, Reply] | None = st.session_state.get("try.said")
+    if said is not None and said[0] == str(agent.agent_id):
+        _show_reply(said[1], said[2])
+
+
+def _ask(agent: AgentDefinition, question: str) -> None:
+    st.session_state.pop("try.said", None)
+    with st.spinner("Thinking …"):
+        try:
+            with lend_draft(api.client(), agent.agent_id, email=api.me().email):
+                reply = person_client().agents.send_and_wait(agent.agent_id, question, timeout=_PATIENCE)
+        except carrel.CarrelError as error:
+            problem_of(error).show()
+            return
+    st.session_state["try.said"] = (str(agent.agent_id), question, reply)
+
+
+def _show_reply(question: str, reply: Reply) -> None:
+    st.html(message_html(question))
+    st.html(reply_html(reply.text, reply.sources, message_id=reply.message_id))
+    if reply.warnings:
+        show_warning(*reply.warnings)

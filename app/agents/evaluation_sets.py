@@ -11,8 +11,7 @@ from app.lookup import by_id
 from app.quality.sets import LONGEST_QUESTION, forget_sets
 from app.ui.dialogs import NotYetError, close_dialog, is_open, offer_submit, open_dialog
 from app.ui.errors import show_errors
-from app.ui.links import show_link
-from app.ui.notices import show_text
+from app.ui.notices import show_link, show_text
 from carrel.wire.agents import AgentDefinition
 from carrel.wire.evaluation import EvaluationSet
 

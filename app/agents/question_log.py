@@ -11,7 +11,7 @@ from app import api
 from app.formatting import moment, one_line, shorten
 from app.labels import GROUP
 from app.lookup import by_id, is_id
-from app.quality.log import SPANS
+from app.quality.searches import SPANS
 from app.ui.errors import show_errors
 from app.ui.filters import choice_filter, filter_line, text_filter
 from app.ui.pickers import pick_principal

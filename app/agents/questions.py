@@ -35,8 +35,16 @@ from app.search.queries import LONGEST
 from app.ui.errors import show_errors
 from app.ui.exporting import Export, offer_export
 from app.ui.filters import part_of
-from app.ui.links import look_at, offer_way_back, show_link
-from app.ui.notices import show_empty, show_heading, show_note, show_text, show_warning
+from app.ui.notices import (
+    look_at,
+    offer_way_back,
+    show_empty,
+    show_heading,
+    show_link,
+    show_note,
+    show_text,
+    show_warning,
+)
 from app.ui.tables import PAGE_ROWS, Source, show_pages, source_of, time_cell
 from carrel.wire.question_log import LoggedQuestion, Outcome, QuestionsInBucket, RankedBy, RankedQuestions
 from flows.operations.formatting import count_text

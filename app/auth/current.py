@@ -1,18 +1,75 @@
-"""The person who is signed in, and clients of the service that act as that person."""
+"""The person who is signed in, clients of the service that act as that person, and the objects of sign-in."""
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import cast
 from urllib.parse import quote, urlencode, urlsplit
 
+import httpx
 import streamlit as st
 
-from app.auth.container import application, connections, sessions, sign_in
-from app.auth.routes import SIGN_IN
-from app.auth.sessions import Person, Session
+from app.auth.registration import Application, Registration
+from app.auth.routes import CALLBACK, SIGN_IN, SignIn
+from app.auth.sessions import Person, Sealer, Session, Sessions, key_of
 from app.settings import settings
 from carrel import Carrel, SignInRequiredError
 from carrel.oauth import OAuthClient
+
+
+@cache
+def sealer() -> Sealer:
+    """Return the sealer that encrypts the workbench's secrets."""
+    chosen = settings()
+    return Sealer(key_of(chosen.app_secret_key, kept_in=chosen.app_dir / "secret.key"))
+
+
+@cache
+def sessions() -> Sessions:
+    """Return the store of sign-in sessions in the workbench's folder."""
+    return Sessions(settings().app_dir / "sessions", sealer())
+
+
+@cache
+def registration() -> Registration:
+    """Return the registration of the workbench as an OAuth client of the service."""
+    chosen = settings()
+    return Registration(chosen, sealer(), redirect_uri=f"{chosen.public_url}{CALLBACK}")
+
+
+@cache
+def application() -> Application:
+    """Return the workbench's OAuth client."""
+    chosen = settings()
+    return Application(registration(), auth_url=chosen.auth_url or chosen.base_url, connections=connections())
+
+
+@cache
+def sign_in() -> SignIn:
+    """Return the HTTP routes of sign-in."""
+    chosen = settings()
+    return SignIn(
+        sessions(),
+        application(),
+        v1_base_url=chosen.v1_base_url or chosen.base_url,
+        origin=chosen.origin,
+    )
+
+
+@cache
+def connections() -> httpx.Client:
+    """Return the HTTP client for the service, which all sessions share because it has no credentials.
+
+    The number of connections isn't limited: each reply that is watched keeps one open.
+    """
+    return httpx.Client(limits=httpx.Limits(max_connections=None, max_keepalive_connections=20))
+
+
+def forget() -> None:
+    """Drop every object of sign-in, so that changed settings take effect."""
+    connections().close()
+    for part in (sealer, sessions, registration, connections, application, sign_in):
+        part.cache_clear()
+
 
 _OWNER, _CLIENT = "signed_in.owner", "signed_in.client"
 LOOKED_AT_EVERY = 5.0  # seconds

@@ -15,9 +15,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from app.auth.application import Application
 from app.auth.middleware import is_own
 from app.auth.pages import notice
+from app.auth.registration import Application
 from app.auth.sessions import LONGEST, Person, Sessions
 from carrel import Carrel, CarrelError
 from carrel.errors import AccessDeniedError, AuthorizationError, CallbackError, InvalidGrantError

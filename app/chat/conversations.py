@@ -1,19 +1,33 @@
-"""Conversations of a person with their agents, read and sent as that person; nothing here is drawn."""
+"""A person's conversations with agents: reading, sending, and showing them."""
 
-from collections.abc import Mapping
+import html
+import threading
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import islice
+from typing import TypeAlias
+from urllib.parse import urlencode
 from uuid import UUID, uuid4
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 import carrel
+from app import formatting
 from app.auth.current import person_client
+from app.chat.replies import growing_html, message_html, reply_html
 from app.formatting import one_line, shorten
+from app.ui.errors import problem_of
+from app.ui.feedback import about_reply, offer_feedback, show_failure
+from app.ui.notices import show_problem, show_text, show_warning
+from app.ui.passages import label
+from app.ui.tables import Source, forget, show_each
+from carrel import CarrelError, Reply, ReplyError, Restarted, TextDelta
 from carrel.wire.agents import Agent
 from carrel.wire.catalog import IndexingStatus
-from carrel.wire.conversations import Conversation, ConversationMessage
-from carrel.wire.messages import SendAgentMessageResponse
+from carrel.wire.conversations import Conversation, ConversationMessage, ListConversationsResponse, MessageStatus
+from carrel.wire.messages import SendAgentMessageResponse, Verdict
 
 LONGEST_MESSAGE = 20_000
 """Characters that the service takes."""
@@ -112,3 +126,172 @@ def example_questions() -> list[str]:
         names += [one.document_name for one in next(found.pages()).documents]
     questions = (f"What is in “{shorten(one_line(name), _LONGEST_NAME)}”?" for name in names)
     return list(dict.fromkeys(questions))[:EXAMPLES]
+
+
+Events: TypeAlias = Iterable[TextDelta | Restarted | Reply]
+
+
+class ReplyReader:
+    """Reads the reply to one message. `text` is the text so far; after `ended` nothing more comes.
+
+    After the end the conversation has the reply, or why there is none; with a `problem` the connection is lost, while
+    the agent continues.
+    """
+
+    def __init__(self, message_id: UUID, events: Callable[[UUID], Events]) -> None:
+        self.message_id = message_id
+        self.text = ""
+        self.problem: CarrelError | None = None
+        self.ended = False
+        self.left = False
+        self._events = events
+        # Nobody has to wait for it when the workbench is stopped: the service goes on, and has the reply.
+        self._thread = threading.Thread(target=self._follow, name=f"reply-{message_id}", daemon=True)
+
+    def begin(self) -> "ReplyReader":
+        """Begin to read, from the reply's beginning."""
+        self._thread.start()
+        return self
+
+    def leave(self) -> None:
+        """Stop reading; the thread ends with the next event, and the agent continues."""
+        self.left = True
+
+    def _follow(self) -> None:
+        try:
+            self._read()
+        except ReplyError:
+            pass  # the conversation says why
+        except CarrelError as error:
+            self.problem = error
+        finally:
+            self.ended = True
+
+    def _read(self) -> None:
+        for event in self._events(self.message_id):
+            match event:
+                case TextDelta():
+                    self.text += event.text
+                case Restarted():
+                    self.text = ""
+                case Reply():
+                    self.text = event.text
+            if self.left:
+                return
+
+
+LOOK_SECONDS = 0.25
+"""How often a page looks how far a reply is."""
+
+
+def show_message(text: str, *, at: datetime | None = None) -> None:
+    """Show a person's message with its time."""
+    with st.chat_message("user", avatar=":material/person:"):
+        st.html(message_html(text, note="" if at is None else f"{formatting.ago(at)} · {formatting.moment(at)}"))
+
+
+def show_exchange(agent_id: UUID, message: ConversationMessage, *, ask_again: Callable[[str], None] | None) -> None:
+    """Show a message and its reply or error; `ask_again` sends the text once more, None if that isn't possible."""
+    show_message(message.message, at=message.created_at)
+    with _reply():
+        match message.status:
+            case MessageStatus.COMPLETED:
+                _show_reply(agent_id, message)
+            case MessageStatus.WITHHELD:
+                show_warning(message.error_message or "This reply is withheld.")
+                _offer_again(message, ask_again)
+            case MessageStatus.FAILED:
+                show_problem(message.error_message or "There is no reply.")
+                _offer_again(message, ask_again)
+            case MessageStatus.RUNNING:
+                st.html('<p class="carrel-facts" role="status">Waits until the reply above is there.</p>')
+
+
+def show_growing(message: ConversationMessage, following: ReplyReader, *, ended: Callable[[], None]) -> None:
+    """Show a message and its unfinished reply; `ended` is called when it is complete, and the page drawn again."""
+    show_message(message.message, at=message.created_at)
+    with _reply():
+        if following.left:
+            show_warning("You have stopped watching. The agent continues, and the conversation will have the reply.")
+            st.button("Watch again", key="chat.again", on_click=ended)
+        elif following.ended and following.problem is not None:
+            problem_of(following.problem).show()
+            show_warning("The agent continues, and the conversation will have the reply.")
+            st.button("Refresh", key="chat.again", on_click=ended)
+        else:
+            _watch(following, ended)
+
+
+@st.fragment(run_every=LOOK_SECONDS)
+def _watch(following: ReplyReader, ended: Callable[[], None]) -> None:
+    if following.ended:
+        if following.problem is None:
+            ended()
+        st.rerun()
+    st.html(growing_html(following.text))
+    st.html('<p class="carrel-busy" role="status">Thinking …</p>')
+    # A callback of a fragment draws the fragment alone; leaving concerns the page.
+    if st.button("Stop", key="chat.leave", type="tertiary", icon=":material/stop_circle:"):
+        following.leave()
+        st.rerun()
+
+
+def _reply() -> DeltaGenerator:
+    return st.chat_message("assistant", avatar=":material/forum:")
+
+
+def _show_reply(agent_id: UUID, message: ConversationMessage) -> None:
+    text = message.agent_response_text or ""
+    here = urlencode(ChatLocation.from_address(st.query_params).address())
+    st.html(reply_html(text, message.referenced_sources, message_id=message.message_id, chat=here))
+    if message.warnings:
+        show_warning(*message.warnings)
+    about = about_reply(agent_id, message.message_id)
+    given = None if message.feedback is None else message.feedback is Verdict.POSITIVE
+    with st.container(horizontal=True, vertical_alignment="center"):
+        offer_feedback(about, given=given)
+    show_failure(about)
+
+
+def _offer_again(message: ConversationMessage, ask_again: Callable[[str], None] | None) -> None:
+    if ask_again is not None:
+        key = f"chat.ask-again-{message.message_id}"
+        st.button("Ask again", key=key, on_click=ask_again, args=(message.message,))
+
+
+_KEY = "chat.conversations"
+_LISTED = 12
+
+
+def show_conversations(current: str, *, choose: Callable[[Conversation], None]) -> None:
+    """Show the person's conversations; the one with the id `current` is marked."""
+    show_each(
+        _KEY,
+        Source(_page, lambda page: page.conversations),
+        each=lambda one: _show(one, is_current=str(one.conversation_id) == current, choose=choose),
+        empty=lambda: show_text("Your conversations will be listed here."),
+    )
+
+
+def forget_conversations() -> None:
+    """Clear the cached list of conversations after a new message."""
+    forget(_KEY)
+
+
+def _page(token: str | None) -> ListConversationsResponse:
+    return next(person_client().conversations.list(page_size=_LISTED, page_token=token).pages())
+
+
+def _show(one: Conversation, *, is_current: bool, choose: Callable[[Conversation], None]) -> None:
+    name = f"chat.conversation-{one.conversation_id}"
+    with st.container(key=f"{name}-current" if is_current else name, gap=None):
+        st.button(
+            label(one.title or "(no text)"),
+            key=f"{name}-open",
+            type="tertiary",
+            width="stretch",
+            on_click=choose,
+            args=(one,),
+        )
+        when = f'<span title="{formatting.moment(one.updated_at)}">{formatting.ago(one.updated_at)}</span>'
+        st.html(f'<p class="carrel-facts">{html.escape(one.agent_name)} · {when}</p>')

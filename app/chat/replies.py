@@ -14,8 +14,7 @@ from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 
-from app.ui.passage_locations import PassageLocation, mark_of_quote
-from app.ui.passages import link_html, paragraph, place_html
+from app.ui.passages import PassageLocation, link_html, mark_of_quote, paragraph, place_html
 from carrel.wire.replies import ReferencedSource
 
 _NUMBER = re.compile(r"\[(\d{1,4})\]")

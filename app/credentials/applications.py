@@ -1,15 +1,30 @@
-"""Applications that sign people in: listing them, describing scopes, and checking addresses."""
+"""Applications that sign people in: their scopes, addresses and consents, and the dialogs that change them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from functools import partial
+from uuid import UUID
 
 import streamlit as st
 from pydantic import TypeAdapter, ValidationError
 
 from app import api
-from app.labels import ADMIN_AT_MCP, APPLICATION_SCOPES, ONE_AGENT, Meaning, scope_named
+from app.credentials.tokens import ask_scopes, fill_scopes, get_scopes, organization
+from app.formatting import one_line
+from app.labels import ADMIN_AT_MCP, APPLICATION_SCOPES, ONE_AGENT, PERSON, Meaning, scope_named, scopes_named
 from app.lookup import by_id
-from app.ui.tables import forget
-from carrel.wire.oauth_clients import OAuthAudience, OAuthClient, OAuthClientStatus, RedirectUri
+from app.ui.dialogs import NotYetError, Secret, close_dialog, confirm, hold_secret, is_open, offer_submit, open_dialog
+from app.ui.errors import show_errors
+from app.ui.notices import show_empty, show_text
+from app.ui.pickers import pick_principals
+from app.ui.tables import PAGE_ROWS, Source, forget, show_pages, time_cell
+from carrel.wire.oauth_clients import (
+    AdminOAuthClientsListConsentsResponse,
+    OAuthAudience,
+    OAuthClient,
+    OAuthClientStatus,
+    OAuthConsent,
+    RedirectUri,
+)
 from carrel.wire.scopes import ApiScope
 
 CLIENTS, CONSENTS = "clients", "consents"
@@ -93,3 +108,231 @@ def _wrong(address: str) -> str:
         reason = first.get("ctx", {}).get("error")
         return str(reason) if reason is not None else "is longer than 2,000 characters"
     return ""
+
+
+NEW, EDIT = "new_client", "edit_client"
+_FIELDS = "client"
+AUDIENCES = {OAuthAudience.API: "The API", OAuthAudience.MCP: "The endpoint for agents, /mcp"}
+
+
+def open_edit(client: OAuthClient) -> None:
+    """Open the dialog, filled with the application's values."""
+    _fill(client.name, client.redirect_uris, client.scopes)
+    open_dialog(EDIT, str(client.client_id))
+
+
+def open_new() -> None:
+    """Open the dialog for a new application."""
+    _fill("", [], [])
+    open_dialog(NEW)
+
+
+@st.dialog("New application", width="large", on_dismiss=close_dialog)
+def show_new() -> None:
+    """Show the dialog for a new application."""
+    if not is_open(NEW):
+        st.rerun()
+    show_text("It is approved at once. It can do nothing for anybody who has not allowed it.")
+    _ask()
+    audience = st.radio(
+        "It calls",
+        list(AUDIENCES),
+        format_func=AUDIENCES.__getitem__,
+        key="client.audience",
+        help="Its tokens work there and nowhere else. This can't be changed afterwards. At /mcp, Administer lets it "
+        "see who can read a document, and why, and do nothing else.",
+    )
+    if audience is OAuthAudience.MCP:
+        st.checkbox(
+            "It keeps no secret",
+            key="client.public",
+            help="For what runs on people's own machines, as editors and desktop assistants do.",
+        )
+    offer_submit(NEW, "Create", action=_create)
+
+
+@st.dialog("Edit the application", width="large", on_dismiss=close_dialog)
+def show_edit(client: OAuthClient) -> None:
+    """Show the dialog that changes an application."""
+    if not is_open(EDIT):
+        st.rerun()
+    show_text("What is taken away here stops at once, for those who allowed it before, too.")
+    _ask()
+    offer_submit(EDIT, "Save", action=partial(_update, client))
+
+
+def secret_of(client_id: UUID, value: str) -> Secret:
+    """Return an application's secret in the form in which it is shown once."""
+    return Secret(
+        "The application's secret",
+        value,
+        hint="The application needs it together with its id. Keep it on its server, never in a browser or an app.",
+        command=f"CLIENT_ID={client_id}\nCLIENT_SECRET={value}",
+    )
+
+
+def _fill(name: str, addresses: Sequence[str], scopes: Sequence[str]) -> None:
+    st.session_state["client.name"] = name
+    st.session_state["client.addresses"] = "\n".join(addresses)
+    st.session_state["client.agents"] = [scope.removeprefix(ONE_AGENT) for scope in scopes if is_for_one_agent(scope)]
+    fill_scopes(_FIELDS, APPLICATION_SCOPES, scopes)
+
+
+def _ask() -> None:
+    """Show fields for an application's name, its addresses, and its scopes."""
+    st.text_input("Name", key="client.name", max_chars=200, placeholder="As people will be asked to allow it")
+    st.text_area(
+        "Redirect addresses, one a line",
+        key="client.addresses",
+        placeholder="https://app.example.com/callback",
+        help="Where people are sent back to. They are compared character by character.",
+    )
+    ask_scopes(_FIELDS, APPLICATION_SCOPES)
+    names = show_errors(agents)
+    options = list(dict.fromkeys([*st.session_state["client.agents"], *names]))
+    st.multiselect(
+        "Message these agents alone",
+        options,
+        key="client.agents",
+        format_func=lambda agent: f"{one_line(names.get(agent, 'An agent'))} · …{agent[-4:]}",
+        placeholder="Choose agents" if options else "There is no agent yet",
+    )
+
+
+def _read_fields() -> tuple[str, list[str], list[str]]:
+    """Return the values of the dialog's fields; NotYetError says what is wrong with them."""
+    state = st.session_state
+    name, addresses = str(state["client.name"] or "").strip(), addresses_in(str(state["client.addresses"] or ""))
+    if not name:
+        raise NotYetError("Give it a name: people read it when they are asked to allow it something.")
+    if wrong := problems_with(addresses):
+        raise NotYetError(" ".join(wrong))
+    scopes = [scope.value for scope in get_scopes(_FIELDS, APPLICATION_SCOPES)]
+    scopes += [scope_for(agent) for agent in state["client.agents"]]
+    if not scopes:
+        raise NotYetError("Choose what it may ask people for.")
+    return name, addresses, scopes
+
+
+def _create() -> None:
+    """Create the application from the fields, select it, and have its secret shown."""
+    name, addresses, scopes = _read_fields()
+    audience = OAuthAudience(st.session_state["client.audience"])
+    made = api.client().admin.oauth_clients.create(
+        name,
+        redirect_uris=addresses,
+        scopes=scopes,
+        audience=audience,
+        is_public=bool(st.session_state.get("client.public")) if audience is OAuthAudience.MCP else None,
+    )
+    if not made.is_public:
+        hold_secret(secret_of(made.client_id, made.client_secret))
+    st.query_params["client"] = str(made.client_id)
+    clear_caches()
+
+
+def _update(client: OAuthClient) -> None:
+    name, addresses, scopes = _read_fields()
+    api.client().admin.oauth_clients.update(client.client_id, name=name, redirect_uris=addresses, scopes=scopes)
+    clear_caches()
+
+
+def show_consents(client: OAuthClient | None = None) -> None:
+    """Show who allowed what to which application, or to this one; one consent can be withdrawn, or all of this one."""
+    st.header("Connected for people", anchor=False)
+    people = [] if client else pick_principals("consents.person", label="Of this person", kinds=(PERSON,), most=1)
+    email = people[0].id if people else None
+
+    def fetch(token: str | None) -> AdminOAuthClientsListConsentsResponse:
+        listed = api.client().admin.oauth_clients.list_consents(
+            client_id=client and client.client_id, email=email, page_size=PAGE_ROWS, page_token=token
+        )
+        return next(listed.pages())
+
+    nobody: list[bool] = []
+
+    def show_none() -> None:
+        nobody.append(True)
+        _show_none(email)
+
+    chosen = show_pages(
+        CONSENTS,
+        Source(fetch, lambda page: page.consents, about=(client and client.client_id, email)),
+        row=partial(_row, names=show_errors(agents), with_client=client is None),
+        empty=show_none,
+        columns=dict.fromkeys(("Application", "May", "Narrowed to"), st.column_config.TextColumn(width="small")),
+        hint="Choose a row to withdraw what the person allowed.",
+    )
+    if chosen is not None and st.button("Withdraw it", key="consent.withdraw"):
+        confirm(
+            "Withdraw this consent?",
+            f"“{chosen.application_name}” does nothing for {chosen.person_name} ({chosen.email}) from the next request "
+            "on. They can allow it again.",
+            doing="Withdraw it",
+            action=partial(_withdraw, chosen, chosen.email),
+        )
+    if client is not None and not nobody:
+        _offer_withdrawal(client)
+
+
+def _offer_withdrawal(client: OAuthClient) -> None:
+    """Offer to withdraw what everybody has allowed an application."""
+    if st.button("Withdraw all", key="consents.withdraw", icon=":material/link_off:"):
+        confirm(
+            "Withdraw it for everybody?",
+            f"“{client.name}” does nothing for anybody from the next request on. People can allow it again: to prevent "
+            "that, delete the application, or take its host away.",
+            doing="Withdraw all",
+            action=partial(_withdraw, client, None),
+        )
+
+
+def _row(consent: OAuthConsent, *, names: dict[str, str], with_client: bool) -> dict[str, object]:
+    narrowed_to = "not narrowed" if consent.collection_ids is None else ", ".join(consent.collection_names or [])
+    return {
+        "Person": f"{one_line(consent.person_name)} ({consent.email})",
+        **({"Application": one_line(consent.application_name)} if with_client else {}),
+        "May": one_line(scopes_named(consent.scopes, agents=names)),
+        "Narrowed to": one_line(narrowed_to) or "collections that are gone",
+        "Allowed": time_cell(consent.granted_at),
+        "Last used": time_cell(consent.last_used_at),
+    }
+
+
+def _show_none(email: str | None) -> None:
+    if email is not None:
+        show_empty("This person has allowed no application anything.")
+    else:
+        show_empty("Nobody has allowed anything yet.", "People are asked when an application first sends them here.")
+
+
+def _withdraw(of: OAuthClient | OAuthConsent, email: str | None) -> None:
+    api.client().admin.oauth_clients.withdraw_consents(of.client_id, email=email)
+    clear_caches()
+
+
+def show_hosts() -> None:
+    """Show which hosts are allowed, with a field that changes them."""
+    st.header("Hosts of agents", anchor=False)
+    show_text(
+        "Well-known agents describe themselves at an address of their maker's. Allowing its host lets your people "
+        "connect the agents described there to /mcp, as themselves and with what they allow."
+    )
+    allowed = show_errors(organization).client_document_hosts
+    text = st.text_area("Allowed hosts, one a line", "\n".join(allowed), key="hosts", placeholder="claude.ai")
+    hosts = sorted({line.lower() for line in addresses_in(text)})
+    if hosts != sorted(allowed) and st.button("Save", key="hosts.save", type="primary"):
+        confirm(
+            "Change the allowed hosts?",
+            "People can connect the agents of the hosts in the list. Agents of hosts that are no longer in it stop at "
+            "once, and what people allowed them is forgotten.",
+            doing="Change them",
+            action=partial(_change, set(hosts) - set(allowed), set(allowed) - set(hosts)),
+        )
+
+
+def _change(added: Collection[str], removed: Collection[str]) -> None:
+    """Change what the person has changed, and leave what another admin has changed by now."""
+    api.client().admin.organization.update(added_client_document_hosts=added, removed_client_document_hosts=removed)
+    organization.clear()
+    clear_caches()

@@ -1,23 +1,39 @@
-"""The tokens of a service account: listing them, showing the reach of each, and revoking them."""
+"""Tokens of service accounts and API keys: their scopes, expiry and reach, and the dialogs that create them."""
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from enum import StrEnum
 from functools import partial
+from itertools import islice
+from typing import TypeAlias, TypeVar, cast
 from uuid import UUID
 
 import streamlit as st
 
 from app import api
-from app.credentials.accounts import TOKENS, clear_caches, organization, token_of, tokens_of
-from app.credentials.details import show_credential
-from app.credentials.expiry import STATUSES, end_noted, ends, ends_exactly, select_ending_soon
-from app.credentials.new_token import open_successor, show_reach
-from app.formatting import ago, one_line
-from app.labels import SERVICE_ACCOUNT, scopes_named
+from app.formatting import ago, moment, one_line
+from app.labels import ROLES, SERVICE_ACCOUNT, TOKEN_SCOPES, Meaning, calls_in_words, scopes_named
+from app.lookup import by_id
+from app.settings import settings
+from app.ui.dialogs import NotYetError, Secret, close_dialog, confirm, hold_secret, is_open, offer_submit, open_dialog
 from app.ui.errors import show_errors
-from app.ui.links import look_at, offer_way_back, show_link
-from app.ui.notices import show_empty, show_warning
-from app.ui.tables import PAGE_ROWS, Source, show_pages
-from carrel.wire.api_keys import CredentialStatus
+from app.ui.notices import (
+    look_at,
+    offer_way_back,
+    show_empty,
+    show_heading,
+    show_link,
+    show_note,
+    show_table,
+    show_text,
+    show_warning,
+)
+from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
+from carrel.wire.api_keys import ApiKey, CredentialStatus
+from carrel.wire.organization import Organization
+from carrel.wire.scim_tokens import ScimToken
+from carrel.wire.scopes import Scope
 from carrel.wire.service_accounts import (
     AdminServiceAccountTokensListResponse,
     AdminServiceAccountTokensPreviewReachResponse,
@@ -25,6 +41,380 @@ from carrel.wire.service_accounts import (
     ServiceAccountToken,
 )
 from flows.operations.formatting import count_text
+
+C = TypeVar("C", ServiceAccountToken, ApiKey, ScimToken)
+Credential: TypeAlias = ServiceAccountToken | ApiKey | ScimToken
+
+SOON = timedelta(days=14)
+NEVER = datetime(9999, 12, 31, tzinfo=UTC)
+"""What stands for no end where the service wants one."""
+
+ON_DATE, WITHOUT_END = "date", "never"
+EXPIRIES: Mapping[str, str] = {
+    "30": "In 30 days",
+    "90": "In 90 days",
+    "365": "In a year",
+    ON_DATE: "On a date",
+    WITHOUT_END: "Never",
+}
+STATUSES: Mapping[CredentialStatus, str] = {
+    CredentialStatus.ACTIVE: "Works",
+    CredentialStatus.EXPIRED: "Expired",
+    CredentialStatus.REVOKED: "Revoked",
+}
+
+
+def expiry(choice: str, *, day: date | None, now: datetime | None = None) -> datetime | None:
+    """Return when something ends by a choice of EXPIRIES; a day counts to its end, in UTC. None: never."""
+    at = now or datetime.now(UTC)
+    if choice == WITHOUT_END:
+        return None
+    if choice == ON_DATE:
+        return datetime.combine(day or at.date(), time(23, 59, 59), tzinfo=UTC)
+    return at + timedelta(days=int(choice))
+
+
+def ends(at: datetime | None) -> str:
+    """Return the end of a token or key in words."""
+    return "Never" if at is None or at.year >= NEVER.year else ago(at)
+
+
+def ends_exactly(at: datetime | None) -> str:
+    """Return the end of a token or key to the minute."""
+    return "Never" if at is None or at.year >= NEVER.year else moment(at)
+
+
+def soon_over(one: Credential, *, now: datetime | None = None) -> bool:
+    """Return whether a working credential expires within a fortnight."""
+    at = now or datetime.now(UTC)
+    return one.status is CredentialStatus.ACTIVE and one.expires_at is not None and one.expires_at - at < SOON
+
+
+def end_noted(one: Credential) -> str:
+    """Return the day of expiry and how soon it is, with a sign if it is very soon."""
+    at = one.expires_at
+    if at is None or at.year >= NEVER.year:
+        return ends(at)
+    day = f"{at.astimezone(UTC):%d %b %Y}"
+    if one.status is CredentialStatus.REVOKED:
+        return day  # nothing ends then any more
+    return f"{'⚠ ' if soon_over(one) else ''}{day}, {ends(at)}"
+
+
+def select_ending_soon(credentials: Iterable[C]) -> list[C]:
+    """Return those that work, end within a fortnight and have no successor, the soonest first."""
+    every = list(credentials)
+    soon = [one for one in every if soon_over(one) and find_successor(one, every) is None]
+    return sorted(soon, key=lambda one: one.expires_at or NEVER)
+
+
+def find_successor(one: C, every: Sequence[C]) -> C | None:
+    """Return the newest working credential that was made after this one, for the same account under the same name."""
+    later = [
+        other
+        for other in every
+        if other.status is CredentialStatus.ACTIVE
+        and other.created_at > one.created_at
+        and (_account_of(other), other.name) == (_account_of(one), one.name)
+    ]
+    return max(later, key=lambda other: other.created_at, default=None)
+
+
+def _account_of(one: Credential) -> object:
+    if isinstance(one, ScimToken):
+        return None
+    return one.owner_email if isinstance(one, ApiKey) else one.service_account_id
+
+
+def expiry_like(one: Credential) -> tuple[str, int]:
+    """Return the choice of EXPIRIES, and its days, with which a new credential lasts as long as this one did."""
+    if one.expires_at is None or one.expires_at.year >= NEVER.year:
+        return WITHOUT_END, 0
+    days = max(1, round((one.expires_at - one.created_at) / timedelta(days=1)))
+    return str(days) if str(days) in EXPIRIES else ON_DATE, days
+
+
+def curl_line(token: str, scopes: Collection[str], *, base_url: str) -> str:
+    """Return a command that tries a token with the first operation it may call; empty if it may call none."""
+    head = f"curl -s {shlex.quote(f'{base_url}/api/v0/')}"
+    bearer = f"-H {shlex.quote(f'Authorization: Bearer {token}')}"
+    json = "-H 'Content-Type: application/json' -d"
+    if Scope.CATALOG_READ in scopes:
+        return f'{head}search/searchDocumentCatalog {bearer} {json} \'{{"searchQuery": "hello"}}\''
+    if Scope.CATALOG_WRITE in scopes:
+        return f"{head}catalog/uploadFile {bearer} -F documentExternalId=a-note -F file=@note.txt"
+    if Scope.AGENT_MESSAGE in scopes:
+        return f'{head}copilots/sendMessage {bearer} {json} \'{{"agentId": "…", "message": "hello"}}\''
+    return ""
+
+
+S = TypeVar("S", bound=StrEnum)
+
+
+def fill_scopes(name: str, meanings: Mapping[S, Meaning], chosen: Iterable[str]) -> None:
+    """Preselect exactly these scopes in a dialog before it opens."""
+    wanted = frozenset(chosen)
+    for scope in meanings:
+        st.session_state[_key(name, scope)] = scope.value in wanted
+
+
+def ask_scopes(name: str, meanings: Mapping[S, Meaning]) -> list[S]:
+    """Show fields for scopes, and return the chosen ones; in a callback `get_scopes` with the same name does."""
+    for scope, meaning in meanings.items():
+        with st.container(gap=None):
+            st.checkbox(meaning.name, key=_key(name, scope))
+            show_note(f"{meaning.lets} {meaning.risk}")
+    return get_scopes(name, meanings)
+
+
+def get_scopes(name: str, meanings: Mapping[S, Meaning]) -> list[S]:
+    """Return the scopes that a dialog's fields say."""
+    return [scope for scope in meanings if st.session_state.get(_key(name, scope))]
+
+
+def _key(name: str, scope: StrEnum) -> str:
+    return f"{name}.{scope.value}"
+
+
+ACCOUNTS, TOKENS = "accounts", "tokens"
+"""The tables of accounts, and of an account's tokens."""
+
+MOST_TOKENS = 5000
+
+
+@st.cache_data(ttl=10, show_spinner=False, scope="session")
+def organization() -> Organization:
+    """Return the organization's settings."""
+    return api.client().admin.organization.get()
+
+
+@st.cache_data(ttl=10, show_spinner=False, scope="session")
+def all_tokens() -> list[ServiceAccountToken]:
+    """Return the tokens of all accounts, up to `MOST_TOKENS`."""
+    found: list[ServiceAccountToken] = []
+    for page in api.client().admin.service_account_tokens.list(page_size=1000).pages():
+        found += page.tokens
+        if len(found) >= MOST_TOKENS:
+            break
+    return found
+
+
+@st.cache_data(ttl=10, show_spinner=False, scope="session")
+def tokens_of(account_id: UUID) -> list[ServiceAccountToken]:
+    """Return the tokens of an account, by one request, which has room for a thousand."""
+    return next(api.client().admin.service_account_tokens.list(account_id, page_size=1000).pages()).tokens
+
+
+@st.cache_data(ttl=10, show_spinner=False, scope="session")
+def account_of(account_id: str) -> ServiceAccount | None:
+    """Return an account by its id; None when there is none (any more)."""
+    return by_id(api.client().admin.service_accounts.list, account_id)
+
+
+@st.cache_data(ttl=10, show_spinner=False, scope="session")
+def token_of(token_id: str, account_id: UUID) -> ServiceAccountToken | None:
+    """Return a token of an account by its id; None when there is none."""
+    listed = next((one for one in tokens_of(account_id) if str(one.token_id) == token_id), None)
+    found = listed or by_id(api.client().admin.service_account_tokens.list, token_id)
+    return found if found is not None and found.service_account_id == account_id else None
+
+
+def clear_caches() -> None:
+    """Clear the cached service accounts and tokens of the session."""
+    for kept in (organization, all_tokens, tokens_of, account_of, token_of):
+        kept.clear()
+    forget(ACCOUNTS)
+    forget(TOKENS)
+
+
+KEYS = "keys"
+"""The table of keys."""
+
+
+@st.cache_data(ttl=10, show_spinner=False, scope="session")
+def key_of(key_id: str) -> ApiKey | None:
+    """Return a key by its id; None when there is none."""
+    return by_id(api.client().admin.api_keys.list, key_id)
+
+
+@st.cache_data(ttl=10, show_spinner=False, scope="session")
+def all_keys() -> list[ApiKey]:
+    """Return the keys, up to `MOST_TOKENS`."""
+    return list(islice(api.client().admin.api_keys.list(page_size=1000), MOST_TOKENS))
+
+
+def clear_keys() -> None:
+    """Clear the cached keys of the session."""
+    key_of.clear()
+    all_keys.clear()
+    forget(KEYS)
+
+
+def show_credential(
+    one: C, *, every: Sequence[C], kind: str, facts: Sequence[tuple[str, str]], revoke: Callable[[], object]
+) -> None:
+    """Show a credential with its `facts` and exact times; `kind` is its noun in "Revoke this token?".
+
+    `every` are those among which its successor is looked for, which says when this one can be revoked.
+    """
+    show_heading(one.name, f"…{one.hint}", STATUSES[one.status])
+    times = [
+        ("Created", moment(one.created_at)),
+        ("Last used", moment(one.last_used_at) or "Never"),
+        ("Expires", ends_exactly(one.expires_at)),
+    ]
+    show_table([*facts, *times], named=True)
+    successor = find_successor(one, every) if one.status is CredentialStatus.ACTIVE else None
+    if successor is not None:
+        _show_successor(one, successor, kind=kind)
+    if one.status is CredentialStatus.ACTIVE and st.button("Revoke", key="revoke", icon=":material/block:"):
+        confirm(
+            f"Revoke this {kind}?",
+            f"“{one.name}” (…{one.hint}) stops at once: the next request with it is refused. This can't be undone.",
+            doing="Revoke it",
+            action=revoke,
+        )
+
+
+def _show_successor(one: Credential, successor: Credential, *, kind: str) -> None:
+    """Say whether the new one is in use already, and so whether this one can go."""
+    made = f"A new {kind} of this name, …{successor.hint}, was made {ago(successor.created_at)}"
+    if successor.last_used_at is None:
+        show_warning(f"{made}, and is not used yet.", "Give it to the program, and revoke this one once it is used.")
+    elif one.last_used_at is not None and one.last_used_at > successor.last_used_at:
+        show_warning(f"{made}, but this one was used after it.", "Find what still uses this one, then revoke it.")
+    else:
+        show_warning(f"{made}, and is in use.", "Nothing has used this one since: revoke it.")
+
+
+MINT = "mint"
+_MOST_NAMED = 8
+
+
+@st.dialog("Create token", width="large", on_dismiss=close_dialog)
+def show_mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
+    """Show the dialog for a new token with a preview of its reach; `done` is called with the created token."""
+    if not is_open(MINT):
+        st.rerun()
+    show_text(f"A token with which a program acts as {account.display_name} ({account.email}).")
+    st.text_input("Name", key="mint.name", max_chars=200, placeholder="Where it is used: intranet, production")
+    scopes = ask_scopes("mint", TOKEN_SCOPES)
+    ask_expiry("mint")
+    if scopes:
+        reach = show_errors(lambda: preview(account.service_account_id, tuple(scopes)))
+        with st.container(border=True):
+            show_reach(reach)
+    else:
+        show_text("Choose what it may do, and see here how far it would reach.")
+    offer_submit(MINT, "Create", action=partial(mint, account, done=done))
+
+
+def mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
+    """Create the token that the dialog's fields describe and show its value; a double click creates one token."""
+    name, scopes = str(st.session_state["mint.name"] or "").strip(), get_scopes("mint", TOKEN_SCOPES)
+    if not name:
+        raise NotYetError("Give the token a name, by which it is known when it is to be replaced or revoked.")
+    if not scopes:
+        raise NotYetError("Choose what the token may do: one that may do nothing is of no use.")
+    minted = api.client().admin.service_account_tokens.mint(
+        account.service_account_id, name, scopes=scopes, expires_at=get_expiry("mint") or NEVER
+    )
+    hold_secret(
+        Secret(
+            "The new token",
+            minted.token,
+            hint="This line tries it, from wherever the service can be reached:",
+            command=curl_line(minted.token, scopes, base_url=settings().base_url),
+        )
+    )
+    done()
+
+
+def open_mint(account_id: str) -> None:
+    """Open the dialog for a new token of an account."""
+    fill_expiry("mint", None)
+    open_dialog(MINT, account_id)
+
+
+def open_successor(token: ServiceAccountToken) -> None:
+    """Open the dialog for a new token, filled as this one is, so that it can take its place."""
+    st.session_state["mint.name"] = token.name
+    fill_scopes("mint", TOKEN_SCOPES, token.scopes)
+    fill_expiry("mint", token)
+    open_dialog(MINT, str(token.service_account_id))
+
+
+def fill_expiry(name: str, like: ServiceAccountToken | ApiKey | None) -> None:
+    """Fill the fields of `ask_expiry` before they are drawn, so that the new one lasts as long as another did."""
+    st.session_state.pop(f"{name}.default", None)
+    if like is None:
+        return
+    choice, days = expiry_like(like)
+    st.session_state[f"{name}.default"] = choice
+    if choice == ON_DATE:
+        st.session_state[f"{name}.day"] = datetime.now(UTC).date() + timedelta(days=days)
+
+
+def ask_expiry(name: str, *, default: str = "90") -> None:
+    """Show fields for an expiry; `get_expiry` with the same name returns it."""
+    # A value in the session would be sent once: a browser that is slow to draw may miss it, and then sends none back.
+    filled: str = st.session_state.get(f"{name}.default", default)
+    choice = st.segmented_control(
+        "Expires",
+        list(EXPIRIES),
+        default=filled,
+        format_func=lambda one: EXPIRIES[one],
+        required=True,
+        key=f"{name}.expiry",
+    )
+    if choice == ON_DATE:
+        today = datetime.now(UTC).date()
+        st.session_state.setdefault(f"{name}.day", today + timedelta(days=180))
+        st.date_input("It works until the end of", min_value=today, key=f"{name}.day")
+    if choice == WITHOUT_END:
+        show_warning(
+            "Anyone who finds it can use it, at any time. Prefer an end, and replace it before.",
+            "Choose this only where nobody can replace it, and look at when it was last used.",
+        )
+
+
+def get_expiry(name: str) -> datetime | None:
+    """Return until when something shall work, as its dialog's fields say; None: for ever."""
+    day = cast("date | None", st.session_state.get(f"{name}.day"))
+    return expiry(str(st.session_state[f"{name}.expiry"]), day=day)
+
+
+@st.cache_data(ttl=10, show_spinner=False, scope="session")
+def preview(account_id: UUID, scopes: tuple[Scope, ...]) -> AdminServiceAccountTokensPreviewReachResponse:
+    """Return the reach that a new token of an account would have."""
+    return api.client().admin.service_account_tokens.preview_reach(account_id, scopes)
+
+
+def show_reach(reach: AdminServiceAccountTokensPreviewReachResponse) -> None:
+    """Show the documents and actions that a token reaches now."""
+    for warning in reach.warnings:
+        show_warning(warning)
+    collections = [f"{one.collection_name} ({ROLES[one.role].lower()})" for one in reach.collections]
+    agents = [
+        one.agent_name if one.api_access_enabled else f"{one.agent_name} (closed to programs)" for one in reach.agents
+    ]
+    rows = [
+        ("Documents it can read", f"{reach.document_count:,}"),
+        ("Documents it can change", f"{reach.editable_document_count:,}"),
+        ("Collections", _name_resources(collections, reach.collection_count)),
+        ("Agents", _name_resources(agents, reach.agent_count)),
+        ("Documents that agents quote to it", f"{reach.agent_document_count:,}"),
+        ("It can", calls_in_words(reach.endpoints) or "nothing"),
+    ]
+    show_text("As things are now, it reaches:")
+    show_table(rows, named=True)
+
+
+def _name_resources(names: Sequence[str], count: int) -> str:
+    shown = ", ".join(names[:_MOST_NAMED])
+    more = count - min(len(names), _MOST_NAMED)
+    return f"{shown} and {count_text(more, 'other')}" if more > 0 else shown or "None"
+
 
 _SHOWN_ENDING = 10
 

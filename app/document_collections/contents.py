@@ -1,14 +1,60 @@
-"""The documents of collections: finding stale ones, adding, removing and changing them one after the other."""
+"""The documents of collections: adding, indexing, changing and removing them, and their fields."""
 
+import html
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import cast
 from uuid import UUID
+
+import streamlit as st
 
 import carrel
 from app import api
-from app.ui.errors import line_of
-from carrel.wire.collections import DocumentCollection, DocumentInCollection
+from app.formatting import one_line
+from app.ui.errors import line_of, show_errors
+from app.ui.notices import show_problem, show_table, show_text, show_warning
+from app.ui.progress import show_progress
+from app.ui.tables import forget
+from carrel.wire.collections import DocumentCollection, DocumentInCollection, FieldType, SchemaField, SchemaFieldInfo
+from flows.operations.formatting import count_text
+
+TYPES: Mapping[str, FieldType] = {
+    "Text": FieldType.STRING,
+    "Whole number": FieldType.INT,
+    "Number": FieldType.DOUBLE,
+    "Date and time": FieldType.DATETIME,
+    "Yes or no": FieldType.BOOLEAN,
+}
+"""How people call a field's type."""
+
+EXAMPLES: Mapping[FieldType, str] = {
+    FieldType.STRING: "",
+    FieldType.INT: "12",
+    FieldType.DOUBLE: "1.5",
+    FieldType.DATETIME: "2026-01-31, or 2026-01-31T09:30:00Z",
+    FieldType.BOOLEAN: "true or false",
+}
+"""How a value of each type is written: as text."""
+
+
+def type_in_words(kind: FieldType) -> str:
+    """Return the label of a field's type."""
+    return next(words for words, known in TYPES.items() if known is kind)
+
+
+def schema_of(written: Iterable[tuple[str, str]]) -> list[SchemaField]:
+    """Return the fields that somebody typed, each a name and the label of its type.
+
+    Raises ValueError with a sentence about what is wrong.
+    """
+    fields = [SchemaField(name=name, type=TYPES[kind]) for name, kind in written]
+    names = [field.name for field in fields]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        msg = f"Two fields have the same name: {', '.join(twice)}."
+        raise ValueError(msg)
+    return fields
+
 
 MOST_LOOKED_THROUGH = 10_000
 """In so many documents of a collection stale ones are looked for here; a run looks through all."""
@@ -116,3 +162,201 @@ def _one_by_one(documents: Iterable[tuple[UUID, str]], change: Callable[[UUID], 
             yield Done(document_id, name, line_of(error))
         else:
             yield Done(document_id, name)
+
+
+INSIDE = "inside"
+"""The table of a collection's documents."""
+_OUTCOMES = "collection.outcomes"
+
+
+def work_through(outcomes: Iterable[Done], kept: list[Done], *, of: int, doing: str) -> None:
+    """Store each result at once, so that a person who leaves the page half-way still sees what was done."""
+    st.session_state[_OUTCOMES] = (kept, of)
+    forget(INSIDE)
+    kept.extend(show_progress(outcomes, of=of, doing=doing))
+
+
+def show_outcomes() -> None:
+    """Show the results of the last change, once."""
+    outcomes, of = cast("tuple[list[Done], int]", st.session_state.pop(_OUTCOMES, ([], 0)))
+    failed = [one for one in outcomes if one.problem]
+    unchanged = sum(one.left for one in outcomes)
+    if len(outcomes) < of:
+        show_warning(
+            f"Interrupted: {of - len(outcomes):,} of {count_text(of, 'document')} were not begun. Try them again."
+        )
+    if failed:
+        show_problem(f"{len(failed)} of {count_text(len(outcomes), 'document')} failed.", "The others are done.")
+        show_table([(one.name, one.problem) for one in failed], heads=("Document", "Why"))
+    elif done := len(outcomes) - unchanged:
+        show_text(f"Done: {count_text(done, 'document')}.")
+    if unchanged:
+        show_text(f"Already in it, and left as it is: {count_text(unchanged, 'document')}.")
+
+
+MOST_FIELDS = 200
+_LONGEST_NAME, _LONGEST_VALUE = 200, 10_000
+
+
+def ask_for_fields(key: str) -> None:
+    """Show inputs for fields and their types; there is always one empty line more.
+
+    An editable table is shorter, but loses letters that are typed while the page is drawn.
+    """
+    show_text("Fields that its documents may have; searches can be narrowed by them. They can't be changed later.")
+    written = [number for number in range(MOST_FIELDS) if _name(key, number)]
+    for number in range(min(max(written, default=-1) + 2, MOST_FIELDS)):
+        visibility = "visible" if number == 0 else "collapsed"
+        name, kind = st.columns([3, 2])
+        name.text_input("Field", key=f"{key}.{number}.name", max_chars=_LONGEST_NAME, label_visibility=visibility)
+        kind.selectbox("Type", list(TYPES), key=f"{key}.{number}.type", label_visibility=visibility)
+
+
+def read_fields(key: str) -> list[SchemaField]:
+    """Return the fields that were typed; raises ValueError with a sentence about what is wrong."""
+    names = ((number, _name(key, number)) for number in range(MOST_FIELDS))
+    return schema_of([(name, str(st.session_state[f"{key}.{number}.type"])) for number, name in names if name])
+
+
+def ask_for_values(collection: DocumentCollection) -> dict[str, str]:
+    """Show inputs for values of the collection's fields, for all documents added at once; return the values."""
+    fields = collection.custom_metadata_schema.fields
+    if not fields:
+        return {}
+    show_text("What the collection's fields say of them; leave empty what isn't known.")
+    written = {
+        field.name: _ask_for_value(field, number, collection.document_collection_id)
+        for number, field in enumerate(fields)
+    }
+    return {name: value for name, value in written.items() if value}
+
+
+def empty_values(collection: DocumentCollection) -> None:
+    """Clear the inputs of `ask_for_values`, before they are drawn."""
+    for number in range(len(collection.custom_metadata_schema.fields)):
+        st.session_state[_value_key(collection.document_collection_id, number)] = ""
+
+
+def _ask_for_value(field: SchemaFieldInfo, number: int, collection_id: UUID) -> str:
+    name, value = st.columns([2, 3], vertical_alignment="center")
+    kind = f"<small>{type_in_words(field.type).lower()}</small>"
+    name.html(f'<p class="carrel-text">{html.escape(field.name)}<br>{kind}</p>')
+    return value.text_input(
+        field.name,
+        key=_value_key(collection_id, number),
+        max_chars=_LONGEST_VALUE,
+        placeholder=EXAMPLES[field.type],
+        label_visibility="collapsed",
+    ).strip()
+
+
+def _value_key(collection_id: UUID, number: int) -> str:
+    return f"add.value.{collection_id}.{number}"
+
+
+def _name(key: str, number: int) -> str:
+    return str(st.session_state.get(f"{key}.{number}.name") or "").strip()
+
+
+_FOUND = 50
+_LEFT, _QUERY, _NAMES, _CHOSEN = "add.left", "add.query", "add.names", "add.chosen"
+_AGAIN: Mapping[Again, str] = {
+    Again.LEAVE: "Leave them as they are",
+    Again.CHANGE: "Change the fields that are filled in above, and keep the others",
+    Again.REPLACE: "Replace all their fields, also by what is left empty above",
+}
+
+
+def offer_adding(collection: DocumentCollection) -> None:
+    """Offer finding documents by name, and adding several at once."""
+    where = collection.document_collection_id
+    _begin_again(collection)
+    picked, named, inside = _choose(where)
+    metadata = ask_for_values(collection)
+    again = _ask_about(collection, {named[one]: inside[one] for one in picked if one in inside})
+    # A second click finds nothing chosen any more.
+    if st.button("Add", type="primary", key="add.go", disabled=not picked) and picked:
+        _add(where, [(UUID(one), named[one]) for one in picked], metadata, again=again)
+        st.rerun()
+    show_outcomes()
+
+
+def _begin_again(collection: DocumentCollection) -> None:
+    """Keep the documents that failed in the form after an addition, and empty the form when none did."""
+    if _LEFT not in st.session_state:
+        return
+    st.session_state[_CHOSEN] = left = st.session_state.pop(_LEFT)
+    if not left:
+        st.session_state[_QUERY] = ""
+        empty_values(collection)
+
+
+def _choose(where: UUID) -> tuple[list[str], dict[str, str], dict[str, dict[str, str]]]:
+    """Show fields to find and choose documents; return their ids, labels by id, and fields of present ones by id."""
+    query = st.text_input("Find documents", key=_QUERY, max_chars=200, placeholder="A part of the name").strip()
+    named: dict[str, str] = st.session_state.setdefault(_NAMES, {})
+    found = show_errors(lambda: _find_matches(query)) if query else {}
+    named.update(found)
+    chosen: list[str] = st.session_state.get(_CHOSEN, [])
+    options = list(dict.fromkeys([*(one for one in chosen if one in named), *found]))
+    inside = show_errors(lambda: _inside(where, options))
+    picked = st.multiselect(
+        "Documents to add",
+        options,
+        key=_CHOSEN,
+        format_func=lambda one: f"{named[one]} · already in it" if one in inside else named[one],
+        placeholder="Choose among those found" if options else "None yet: type a part of a name above",
+        disabled=not options,
+        filter_mode=None,
+    )
+    if query and not found:
+        show_text("No document that you may read has this in its name.")
+    return picked, named, inside
+
+
+def _ask_about(collection: DocumentCollection, present: Mapping[str, Mapping[str, str]]) -> Again:
+    """List the chosen documents that are in the collection already, and ask what happens to their fields."""
+    if not present:
+        return Again.LEAVE
+    show_text(f"{count_text(len(present), 'of these is', 'of these are')} already in the collection:")
+    if not collection.custom_metadata_schema.fields:
+        show_table([(name,) for name in present], heads=("Document",))
+        show_text("They stay as they are.")
+        return Again.LEAVE
+    show_table(
+        [(name, _in_a_line(fields) or "None") for name, fields in present.items()],
+        heads=("Document", "Its fields now"),
+    )
+    return st.radio("What becomes of them", list(_AGAIN), key="add.again", format_func=lambda one: _AGAIN[one])
+
+
+def _in_a_line(fields: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}: {value}" for name, value in fields.items())
+
+
+def _add(where: UUID, documents: Sequence[tuple[UUID, str]], metadata: Mapping[str, str], *, again: Again) -> None:
+    kept: list[Done] = []
+    try:
+        outcomes = add(where, documents, metadata, again=again)
+        show_errors(lambda: work_through(outcomes, kept, of=len(documents), doing="Adding"))
+    finally:
+        # Also when something else is pressed half-way.
+        done = {one.document_id for one in kept if not one.problem}
+        st.session_state[_LEFT] = [str(one) for one, _ in documents if one not in done]
+        for cached in (api.collections, _inside):
+            cached.clear()
+
+
+@st.cache_data(ttl=10, show_spinner=False, scope="session")
+def _find_matches(query: str) -> dict[str, str]:
+    page = next(api.client().catalog.list_documents(document_name=query, page_size=_FOUND).pages())
+    return {
+        str(one.document_id): one_line(f"{one.document_name} · {one.document_external_id} · {one.owner.name}")
+        for one in page.documents
+    }
+
+
+@st.cache_data(ttl=10, show_spinner=False, scope="session")
+def _inside(where: UUID, documents: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return the fields of those of the documents that are in the collection, by id."""
+    return {str(one): fields for one, fields in fields_inside(where, [UUID(one) for one in documents]).items()}

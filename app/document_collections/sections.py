@@ -1,27 +1,174 @@
-"""The sections of a collection's page: its documents, and those that are stale."""
+"""The sections of a collection's page: its documents, stale documents, and the rebuild of its index."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 from uuid import UUID
 
 import streamlit as st
 
+import carrel
 from app import api
 from app.document_collections.contents import (
+    INSIDE,
     MOST_AT_ONCE,
     MOST_LOOKED_THROUGH,
     Stale,
+    embedding_models,
     find_stale,
     index_again,
+    show_outcomes,
+    work_through,
 )
-from app.document_collections.outcomes import INSIDE, show_outcomes, work_through
+from app.formatting import ago, moment
 from app.ui.dialogs import confirm
-from app.ui.errors import show_errors
-from app.ui.links import show_link
-from app.ui.notices import show_empty, show_heading, show_problem, show_table, show_text
+from app.ui.errors import problem_of, show_errors
+from app.ui.notices import show_empty, show_heading, show_link, show_problem, show_table, show_text, show_warning
 from app.ui.tables import PAGE_ROWS, Source, forget, show_pages, time_cell
 from carrel.wire.collections import DocumentCollection, DocumentInCollection, ListDocumentsInCollectionResponse
+from carrel.wire.rebuilds import IndexRebuild, IndexRebuildFailure, IndexRebuildStatus
 from flows.operations.formatting import count_text
+
+REFRESH_SECONDS = 2.0
+MOST_FAILURES = 50
+
+
+def show_index(collection: DocumentCollection) -> None:
+    """Show the model of a collection's index, and its running rebuild or how the last one ended."""
+    where = collection.document_collection_id
+    show_text(f"It is indexed with {collection.embeddings_model}.")
+    rebuild = show_errors(lambda: _rebuild_of(where))
+    if rebuild is not None and _is_running(rebuild):
+        _watch(where)
+        _offer_an_end(where, rebuild)
+        return
+    if rebuild is not None:
+        ended = rebuild.finished_at or rebuild.started_at
+        show_text(f"{_rebuild_in_words(rebuild)} {ago(ended).capitalize()} ({moment(ended)}).")
+        if rebuild.left_count:
+            show_warning(
+                f"{count_text(rebuild.left_count, 'document')} could not be taken along. They are tried further."
+            )
+    if api.me().is_admin:
+        show_text("A document is re-indexed by itself when it changes. All of them can be in a run, under Ingestion.")
+        show_link("Re-index all of it in a run", "ingestion", job="indexing", collection=str(where), what="everything")
+    _offer_rebuild(collection)
+
+
+def _rebuild_of(collection_id: UUID) -> IndexRebuild | None:
+    try:
+        return api.client().document_collections.index_rebuilds.get_index_rebuild(collection_id)
+    except carrel.ConflictError as error:
+        if error.code == "no_rebuild":
+            return None
+        raise
+
+
+def _is_running(rebuild: IndexRebuild | None) -> bool:
+    return rebuild is not None and rebuild.status in {IndexRebuildStatus.RUNNING, IndexRebuildStatus.HELD}
+
+
+def _rebuild_in_words(rebuild: IndexRebuild) -> str:
+    change = f"from {rebuild.previous_embeddings_model} to {rebuild.embeddings_model}"
+    done, all_of_them = rebuild.indexed_count or 0, rebuild.document_count or 0
+    match rebuild.status:
+        case IndexRebuildStatus.RUNNING:
+            return f"Being rebuilt, {change}: {done:,} of {all_of_them:,} documents. Searches use the old one."
+        case IndexRebuildStatus.HELD:
+            left = f"{all_of_them - done:,} of {all_of_them:,}"
+            return f"Blocked, {change}: {left} documents fail again and again. Searches use the old one."
+        case IndexRebuildStatus.COMPLETED:
+            return f"Rebuilt, {change}."
+        case IndexRebuildStatus.CANCELLED:
+            return f"Cancelled, {change}: the index stayed as it was."
+
+
+@st.fragment(run_every=REFRESH_SECONDS)
+def _watch(where: UUID) -> None:
+    try:
+        rebuild = _rebuild_of(where)
+        failures = _failures(where) if rebuild is not None and rebuild.failed_count else ()
+    except carrel.CarrelError as error:
+        show_warning("Its progress can't be read now. This page keeps trying.", problem_of(error).message)
+        return
+    if rebuild is None or not _is_running(rebuild):
+        api.collections.clear()
+        st.rerun()
+    done, whole = rebuild.indexed_count or 0, rebuild.document_count or 0
+    st.progress(min(done / whole, 1.0) if whole else 0.0, text=f"{done:,} of {count_text(whole, 'document')}")
+    show_text(_rebuild_in_words(rebuild))
+    if failures:
+        _show_failures(rebuild, failures)
+
+
+def _failures(where: UUID) -> Sequence[IndexRebuildFailure]:
+    rebuilds = api.client().document_collections.index_rebuilds
+    return next(rebuilds.list_index_rebuild_failures(where, page_size=MOST_FAILURES).pages()).failures
+
+
+def _show_failures(rebuild: IndexRebuild, failures: Sequence[IndexRebuildFailure]) -> None:
+    show_problem(
+        f"{count_text(rebuild.failed_count or 0, 'document')} failed.",
+        "They are tried again by themselves. Mend or remove them, or let the new index go without them.",
+    )
+    rows = [(one.document_name, one.error, f"{one.attempts:,}") for one in failures]
+    show_table(rows, heads=("Document", "Why", "Tries in a row"))
+    if (more := (rebuild.failed_count or 0) - len(rows)) > 0:
+        show_text(f"… and {count_text(more, 'document')} more.")
+
+
+def _offer_an_end(where: UUID, rebuild: IndexRebuild) -> None:
+    rebuilds = api.client().document_collections.index_rebuilds
+    model = rebuild.embeddings_model
+    with st.container(horizontal=True):
+        if st.button("Try what failed again", key="rebuild.again"):
+            show_errors(lambda: rebuilds.start_index_rebuild(where, embeddings_model=model))
+            st.toast("They are tried again.")
+        if rebuild.status is IndexRebuildStatus.HELD and st.button("Finish without them …", key="rebuild.force"):
+            confirm(
+                "Finish without them?",
+                "Documents that the new model fails on can't be found until it takes them; they are tried further.",
+                doing="Finish without them",
+                action=partial(rebuilds.start_index_rebuild, where, embeddings_model=model, force=True),
+            )
+        if st.button("Stop the rebuild …", key="rebuild.cancel"):
+            confirm(
+                "Stop the rebuild?",
+                "The unfinished index is deleted. The index that is searched stays as it is.",
+                doing="Stop the rebuild",
+                action=partial(rebuilds.cancel_index_rebuild, where),
+            )
+
+
+def _offer_rebuild(collection: DocumentCollection) -> None:
+    st.subheader("Another embedding model", anchor=False)
+    show_text(
+        "The new index is built beside the old one, which is searched until the new one is complete. Everything is "
+        "embedded again: that takes its time, and costs where the model does."
+    )
+    others = [model for model in show_errors(embedding_models) if model != collection.embeddings_model]
+    show_text(
+        "Choose one that another collection has, or write the name of one that the person who runs the service has set."
+    )
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        model = st.selectbox(
+            "Model",
+            others,
+            key="rebuild.model",
+            index=None,
+            accept_new_options=True,
+            placeholder="Choose one, or write its name" if others else "Write its name",
+        )
+        if st.button("Rebuild …", key="rebuild.start", disabled=not model) and model:
+            rebuilds = api.client().document_collections.index_rebuilds
+            confirm(
+                "Rebuild the index?",
+                f"{collection.collection_name}, with {model}: {count_text(collection.document_count, 'document')} that "
+                "you may read, and those you may not.",
+                doing="Rebuild",
+                action=partial(rebuilds.start_index_rebuild, collection.document_collection_id, embeddings_model=model),
+            )
+
 
 _STALE = "collection.stale"
 

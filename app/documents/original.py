@@ -12,10 +12,8 @@ import streamlit as st
 import carrel
 from app import api
 from app.ui.errors import error_boundary
-from app.ui.links import show_link
-from app.ui.notices import show_empty, show_note
-from app.ui.passage_locations import PassageLocation, find_quote, number_in
-from app.ui.passages import highlight, words_like
+from app.ui.notices import show_empty, show_link, show_note
+from app.ui.passages import PassageLocation, find_quote, highlight, number_in, words_like
 from carrel.wire.catalog import GetDocumentResponse
 from carrel.wire.collections import DocumentChunk
 from carrel.wire.pages import WITH_PAGES

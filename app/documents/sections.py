@@ -1,6 +1,7 @@
-"""The sections of a document's page: its indexes, versions, passages and readers."""
+"""The sections of a document's page: its indexes, versions, passages and readers; and its details in a dialog."""
 
 import html
+from collections.abc import Callable
 from functools import partial
 from uuid import UUID
 
@@ -8,32 +9,89 @@ import streamlit as st
 
 import carrel
 from app import api
-from app.documents.details import reader_of
 from app.documents.facts import is_stale, kind_of, name_of_place, owner_of, pages_being_read, state_in
 from app.documents.original import has_original, passage_in_address
 from app.documents.rows import rows_html
 from app.formatting import ago, moment, size
 from app.labels import GRANTED, PRINCIPALS
 from app.loading.staging import plain_name
-from app.ui.errors import Problem, problem_of, show_errors
+from app.ui.errors import Problem, error_boundary, problem_of, show_errors
 from app.ui.filters import choice_filter
-from app.ui.help import help_address_of_code, help_cell
-from app.ui.links import leave, show_link
-from app.ui.notices import show_empty, show_note, show_problem, show_table, show_text, show_warning
-from app.ui.passage_locations import PassageLocation, find_quote, open_html
-from app.ui.passages import mark_html, place_html, words_in
+from app.ui.notices import (
+    help_address_of_code,
+    help_cell,
+    leave,
+    show_empty,
+    show_link,
+    show_note,
+    show_problem,
+    show_table,
+    show_text,
+    show_warning,
+)
+from app.ui.passages import PassageLocation, find_quote, mark_html, open_html, place_html, words_in
 from app.ui.tables import PAGE_ROWS, Source, show_each, show_pages, show_text_pages
 from carrel.wire.admin import AdminGrantsListResponse, GrantInfo
-from carrel.wire.catalog import (
-    DocumentIndexing,
-    GetDocumentResponse,
-    IndexingStatus,
-    ListLeftOutFilesResponse,
-)
+from carrel.wire.catalog import DocumentIndexing, GetDocumentResponse, IndexingStatus, ListLeftOutFilesResponse
 from carrel.wire.collections import DocumentChunk, GetDocumentChunksResponse
 from carrel.wire.common import UserPrincipal
 from carrel.wire.formats import NotReadKind
 from flows.operations.formatting import capitalize, count_text
+
+
+@st.dialog("About this document", width="medium")
+def show_details(document_id: UUID) -> None:
+    """Show the facts of a document and its file; for admins, also who can read it."""
+    with error_boundary():
+        document = api.client().catalog.get_document(document_id)
+        readers = readers_of(document)
+    show_table([*_facts(document), ("Direct access", readers)], named=True)
+    st.download_button(
+        "Download",
+        reader_of(document_id, document.document_version),
+        file_name=plain_name(document.file_name),
+        mime="application/octet-stream",
+        icon=":material/download:",
+        on_click="ignore",
+    )
+
+
+def reader_of(document_id: UUID, version: int) -> Callable[[], bytes]:
+    """Return a function that fetches a document's file as the person; it is called outside of the page's run."""
+    given = api.client_for_later()
+
+    def read() -> bytes:
+        with given().catalog.download_document(document_id, document_version=version) as download:
+            return download.read()
+
+    return read
+
+
+def readers_of(document: GetDocumentResponse) -> str:
+    """Name who holds a grant on a document, in a line; members of groups are not spelled out."""
+    if not api.me().is_admin:
+        return "Only an admin sees this."
+    page = next(api.client().admin.grants.list(document.resource).pages())
+    names = ["Everybody in the organization"] if page.organization_wide else []
+    names += [_name(grant) for grant in page.grants]
+    more = ", and more" if page.next_page_token else ""
+    return f"{', '.join([f'{document.owner.name} (owner)', *names])}{more}"
+
+
+def _name(grant: GrantInfo) -> str:
+    principal = grant.principal
+    return f"{principal.name} (group)" if principal.type == "group" else principal.name
+
+
+def _facts(document: GetDocumentResponse) -> list[tuple[str, str]]:
+    return [
+        ("Name", document.document_name),
+        ("File", f"{document.file_name} ({size(document.file_size)})"),
+        ("Version", f"{document.document_version:,}, of {moment(document.updated_at)}"),
+        ("Identifier", document.document_external_id),
+        *document.custom_metadata.items(),
+    ]
+
 
 CHUNKS = 20
 REFRESH_SECONDS = 2.0

@@ -10,19 +10,33 @@ from pydantic import BaseModel, ValidationError
 
 from app import api
 from app.formatting import one_line, shorten
-from app.loading.form import Job, Missing, batch, begin_anew, field
-from app.loading.labels import KINDS, is_of_dropped_files, source_in_words
-from app.loading.runs import runs, runs_to_change
-from app.loading.sources import MOST, label_sources, read_sources
-from app.loading.starting import begin_job, show_refusal, was_pressed
-from app.loading.starting_others import addition_job, fill_addition, fill_indexing, indexing_job
-from app.loading.upload_fields import THEIRS, UPLOAD, choose_options, choose_place, fill_upload, upload_job
+from app.loading.quarantine import MOST, label_sources, read_sources
+from app.loading.runs import KINDS, is_of_dropped_files, runs, runs_to_change, source_in_words
+from app.loading.starting import (
+    THEIRS,
+    UPLOAD,
+    Job,
+    Missing,
+    addition_job,
+    batch,
+    begin_anew,
+    begin_job,
+    choose_options,
+    choose_place,
+    field,
+    fill_addition,
+    fill_indexing,
+    fill_upload,
+    indexing_job,
+    show_refusal,
+    upload_job,
+    was_pressed,
+)
 from app.loading.when import choose_times, fill_times
 from app.quality.sets import all_sets
-from app.syncs.lookup import sync_names
+from app.syncs.labels import sync_names
 from app.ui.errors import problem_of, show_errors
-from app.ui.links import leave
-from app.ui.notices import show_empty, show_heading, show_problem, show_text, show_warning
+from app.ui.notices import leave, show_empty, show_heading, show_problem, show_text, show_warning
 from carrel.evaluation import SCORES_OF_REPLIES
 from flows.operations.evaluating import EvaluationOptions
 from flows.operations.options import CollectionOptions, ReindexOptions, UploadOptions

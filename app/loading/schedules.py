@@ -9,14 +9,12 @@ import streamlit as st
 
 from app import api
 from app.formatting import ago, moment, one_line
-from app.loading.form import begin_anew
-from app.loading.labels import KINDS, source_in_words, state_in_words, times_in_words
-from app.loading.runs import runs, runs_to_change
+from app.loading.runs import KINDS, runs, runs_to_change, source_in_words, state_in_words, times_in_words
 from app.loading.schedule_form import offer_change, offer_new, say_saved
+from app.loading.starting import begin_anew
 from app.ui.dialogs import confirm
 from app.ui.errors import Problem, problem_of, show_errors
-from app.ui.links import leave, offer_way_back
-from app.ui.notices import show_empty, show_heading, show_note, show_table
+from app.ui.notices import leave, offer_way_back, show_empty, show_heading, show_note, show_table
 from app.ui.tables import forget, show_pages, source_of
 from flows.runs import RunsError, RunStatus
 from flows.schedule_changes import delete_schedule, pause_schedule, resume_schedule, run_schedule

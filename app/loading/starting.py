@@ -1,29 +1,251 @@
-"""Starting a bulk upload: the source, the options, and the buttons."""
+"""Starting runs: uploads, additions to a collection, and indexing again; their fields, and the buttons."""
 
-from collections.abc import Callable
-from uuid import UUID
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID, uuid4
 
 import streamlit as st
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
+import carrel
 from app import api
+from app.document_collections.contents import embedding_models
+from app.labels import GROUP, PERSON
 from app.loading import staging
-from app.loading.form import Job, Missing, batch, begin_anew
 from app.loading.runs import runs_to_change, start_dropped
-from app.loading.upload_fields import (
-    DROPPED,
-    NAMED,
-    NOBODY_CHOSEN,
-    Chosen,
-    choose_options,
-    choose_place,
-    upload_job,
-)
-from app.ui.errors import Problem, problem_of
-from app.ui.notices import show_problem, show_warning
+from app.lookup import Principal
+from app.ui.errors import Problem, error_boundary, problem_of, show_errors
+from app.ui.notices import show_empty, show_note, show_problem, show_text, show_warning
+from app.ui.passages import label
+from app.ui.pickers import drop_choice, get_named_principal, pick_principals
+from carrel.wire.collections import DocumentCollection
 from carrel.wire.formats import in_words
-from flows.operations.options import UploadOptions
+from carrel.wire.sources import holds_credential
+from flows.operations.options import CATALOG, CollectionOptions, ReindexOptions, UploadOptions
 from flows.runs import RunsError
+
+READERS = "start.readers"
+"""The key of the field for who may read what is loaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A flow with its parameters."""
+
+    flow: str
+    parameters: Mapping[str, Any]
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The options among the parameters."""
+        return self.parameters.get("options") or {}
+
+    def as_plan(self) -> "Job":
+        """Return the dry run of an upload, which sends and deletes nothing."""
+        return Job(self.flow, {**self.parameters, "dry_run": True})
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What a form doesn't say yet, and what to do."""
+
+    message: str
+    hint: str
+
+
+CREDENTIAL = Missing(
+    "A password or a query doesn't belong into an address: everybody who looks at the run would see it.",
+    "Leave it out; what carries out the runs has credentials in its environment.",
+)
+
+
+def batch() -> str:
+    """Return the key of the present form, which changes when something was started, so that its fields are empty.
+
+    It is also the key of the start, so that one sent twice starts one run.
+    """
+    return st.session_state.setdefault(_batch_key(), uuid4().hex)
+
+
+def begin_anew() -> None:
+    """Empty the fields of the present form."""
+    st.session_state.pop(_batch_key(), None)
+    drop_choice(READERS)
+
+
+def field(name: str, value: object = None) -> str:
+    """Return the key of a field of the present form, which begins with `value` if it wasn't filled with another."""
+    key = f"{name}-{batch()}"
+    if value is not None and key not in st.session_state:
+        st.session_state[key] = value
+    return key
+
+
+def _batch_key() -> str:
+    """Forms at other addresses have fields of their own."""
+    return ".".join(["start.batch", *(st.query_params.get(name, "") for name in ("schedule", "from"))])
+
+
+DROPPED, NAMED = "Files from this computer", "Server folder or URL"
+EVERYBODY = "Everybody in the organization"
+CHOSEN = "People and groups I choose"
+NOBODY = "Only whom they belong to"
+MINE, THEIRS = "Me", "Service account"
+UPLOAD = "bulk-upload"
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A source that a person has chosen: dropped files, or a place that the runs can read."""
+
+    files: tuple[UploadedFile, ...] = ()
+    place: str = ""
+
+
+NOBODY_CHOSEN = Missing("Nobody is chosen who may read them.", "Choose at least one person or group, and start again.")
+
+
+def upload_job(place: str, options: UploadOptions | None) -> Job | Missing:
+    """Return the upload of a place, or what is missing."""
+    if not place:
+        return Missing("There is nothing to load yet.", "Choose files, or name a place, and start again.")
+    if options is None:
+        return NOBODY_CHOSEN
+    return CREDENTIAL if holds_credential(place) else Job(UPLOAD, {"source": place, "options": options.model_dump()})
+
+
+def choose_place() -> str:
+    """Show an input for a place that the runs can read."""
+    return st.text_input(
+        "Folder, glob, manifest or object store",
+        key=field("place"),
+        placeholder="/srv/handbook, /srv/reports/**/*.pdf, /srv/manifest.csv, s3://reports/published",
+        help="As the machine that carries out the runs sees it. A manifest is a .csv or .jsonl file.",
+    ).strip()
+
+
+def choose_options(*, dropped: bool, base: UploadOptions | None = None, to: str | None = None) -> UploadOptions | None:
+    """Show inputs for collection, owner and readers; return None while they are incomplete.
+
+    What they don't say is as `base` has it, whose owner is offered too. The collection is at first that of the id `to`.
+    """
+    known = base or UploadOptions()
+    with error_boundary():
+        collections = {"": "No"} | {str(at.document_collection_id): at.collection_name for at in api.collections()}
+    if (kept := _collection_key(known.collection, collections)) not in collections:
+        collections[kept] = "A collection that is gone"
+    left, right = st.columns(2)
+    collection = left.selectbox(
+        "Also add them to a collection",
+        list(collections),
+        key=field("collection", to if to in collections else None),
+        format_func=lambda key: collections[key],
+    )
+    with left:
+        owner = choose_owner(also=known.upload_as_user_email)
+    with right:
+        readers = st.radio("Who may read them", [EVERYBODY, CHOSEN, NOBODY], key=field("readers", NOBODY))
+        picked = _pick_readers(known) if readers == CHOSEN else []
+        if readers == NOBODY:
+            show_note(f"Nobody else will find them{'' if dropped else ', unless a manifest names readers'}.")
+    pictures = st.toggle("Read text in pictures within files", key=field("pictures"))
+    more = known if dropped else choose_more(known)
+    if readers == CHOSEN and not picked:
+        return None
+    return more.model_copy(
+        update={
+            "collection": collection or None,
+            "allowed_users": [one.id for one in picked if one.kind == PERSON],
+            "allowed_groups": [one.id for one in picked if one.kind == GROUP],
+            "internal_public": readers == EVERYBODY,
+            "upload_as_user_email": owner,
+            # What was loaded with its pictures stays so where nothing is said.
+            "read_pictures": pictures or None,
+        }
+    )
+
+
+def choose_owner(*, also: str | None = None) -> str | None:
+    """Show an input for the documents' owner, among them `also`; None: whoever the runs act as."""
+    me = api.me().email
+    owners = [MINE, THEIRS, *([also] if also and also != me else [])]
+    owner = st.radio("They belong to", owners, horizontal=True, key=field("owner"), format_func=_owner_label)
+    if owner == THEIRS:
+        show_note("The documents belong to the account whose key the runs have, as those of schedules do.")
+        return None
+    email = me if owner == MINE else owner
+    show_note(
+        f"Runs act with a key of their own, and load these as a person: the documents belong to {email}. "
+        "What somebody else has loaded under the same names is theirs, and refused."
+    )
+    return email
+
+
+def choose_more(base: UploadOptions) -> UploadOptions:
+    """Show inputs for rare options: deletions, hidden files, and documents that were refused before."""
+    with st.expander("More choices"):
+        delete = st.toggle("Delete what the source no longer has", key=field("delete"))
+        show_note(
+            "Only what was loaded from this source before, and is as it was then. Nothing is deleted when the source "
+            "can't be read whole, or is empty, or when it would be more than the most you allow."
+        )
+        limit = st.number_input(
+            "The most that may be deleted, in percent of what was there",
+            0,
+            100,
+            key=field("limit", 20),
+            disabled=not delete,
+        )
+        hidden = st.toggle("Also files and folders whose names begin with a dot", key=field("hidden"))
+        again = st.toggle("Send again what was refused before and is still the same", key=field("refused"))
+    return base.model_copy(
+        update={
+            "delete_missing": delete,
+            "delete_limit_percent": limit,
+            "hidden": hidden,
+            "retry_refused": again,
+        }
+    )
+
+
+def fill_upload(options: UploadOptions, place: str) -> None:
+    """Fill the fields with an upload that was described before."""
+    collections = {str(one.document_collection_id): one.collection_name for one in show_errors(api.collections)}
+    readers = CHOSEN if options.allowed_users or options.allowed_groups else NOBODY
+    owner = options.upload_as_user_email
+    filled: dict[str, object] = {
+        "place": place,
+        "collection": _collection_key(options.collection, collections),
+        "readers": EVERYBODY if options.internal_public else readers,
+        "owner": THEIRS if owner is None else MINE if owner == api.me().email else owner,
+        "delete": options.delete_missing,
+        "pictures": bool(options.read_pictures),
+        "limit": options.delete_limit_percent,
+        "hidden": options.hidden,
+        "refused": options.retry_refused,
+    }
+    for name, value in filled.items():
+        field(name, value)
+
+
+def _pick_readers(options: UploadOptions) -> list[Principal]:
+    chosen = [
+        *(get_named_principal(PERSON, email) for email in options.allowed_users or ()),
+        *(get_named_principal(GROUP, group) for group in options.allowed_groups or ()),
+    ]
+    return pick_principals(READERS, label="Find", kinds=(PERSON, GROUP), chosen=chosen)
+
+
+def _collection_key(named: str | None, collections: Mapping[str, str]) -> str:
+    """Return the id of a collection that options name by its id or its name; the name where there is none."""
+    wanted = named or ""
+    return next((key for key, name in collections.items() if wanted in {key, name}), wanted)
+
+
+def _owner_label(owner: str) -> str:
+    return owner if owner in {MINE, THEIRS} else label(owner)
+
 
 _PROBLEM, _BEGUN = "start.problem", "start.begun"
 
@@ -131,3 +353,124 @@ def _press(chosen: Chosen | None, options: UploadOptions | None, *, only_plan: b
         begin_job(NOBODY_CHOSEN, key=key)
     else:
         begin(lambda: start_dropped(chosen.files, options, only_plan=only_plan, key=f"{key}-{batch()}"))
+
+
+STALE, EVERYTHING, MODEL = "What has changed since", "Everything", "Everything, with another model"
+
+
+def offer_addition() -> None:
+    """Show the form that adds documents of the catalog to a collection; then start the run."""
+    job = addition_job()
+    if job is None:
+        return
+    if was_pressed(st.button("Start the addition", type="primary", key="start.addition")):
+        begin_job(job, key="add")
+    show_refusal()
+
+
+def offer_indexing() -> None:
+    """Show the form that indexes documents again; then start the run."""
+    job = indexing_job()
+    if was_pressed(st.button("Start the indexing", type="primary", key="start.indexing")):
+        begin_job(job, key="index")
+    show_refusal()
+
+
+def addition_job(base: CollectionOptions | None = None) -> Job | Missing | None:
+    """Show the fields of an addition to a collection; return None where there is no collection."""
+    collections = show_errors(api.collections)
+    if not collections:
+        show_empty("There is no collection yet.", "Make one on the page Collections.")
+        return None
+    show_text(
+        "Adds documents that are in the catalog already: those that a manifest or a folder names, with the fields that "
+        "a manifest gives them, or those that a pattern chooses. No file is sent, and nothing is taken out."
+    )
+    collection = _choose_collection(collections)
+    place = st.text_input(
+        "Which documents",
+        key=field("addition"),
+        placeholder="catalog://policies/*?team=ferries, /srv/manifest.csv",
+        help="catalog:// and a pattern of identifiers (* is anything), after a question mark with fields and values "
+        "that they must have.",
+    ).strip()
+    if not place:
+        return Missing("It isn't said which documents.", "Name them, and start again.")
+    if holds_credential(place):
+        return CREDENTIAL
+    known = {} if base is None else base.model_dump()
+    options = CollectionOptions.model_validate({**known, "collection": collection})
+    return Job("collection-add", {"source": place, "options": options.model_dump()})
+
+
+def indexing_job(base: ReindexOptions | None = None) -> Job | Missing:
+    """Show the fields of indexing documents again."""
+    show_text(
+        "A document is re-indexed by itself when it changes. This is for those that were told not to be, and for "
+        "another embedding model; searches work during that time."
+    )
+    collection = _choose_collection(show_errors(api.collections), everything=True)
+    kinds = [MODEL] if collection == CATALOG else [STALE, EVERYTHING, MODEL]
+    everything = st.query_params.get("what") == "everything" and EVERYTHING in kinds
+    kind = f"what-{collection == CATALOG}"
+    what = st.radio("What is indexed", kinds, key=field(kind, EVERYTHING if everything else kinds[0]))
+    model, force = None, False
+    if what == MODEL:
+        kept = [base.model] if base and base.model else []
+        model = st.selectbox(
+            "Embedding model",
+            list(dict.fromkeys([*_models(), *kept])),
+            key=field("model"),
+            accept_new_options=True,
+            placeholder="Choose one, or write its name",
+        )
+        force = st.toggle("Go without the documents that fail", key=field("force"))
+        show_text("The new index is built beside the old one, and replaces it when it is complete.")
+        if not model:
+            return Missing(
+                "It isn't said with which embedding model.", "Choose one, or write its name, and start again."
+            )
+    known = {} if base is None else base.model_dump()
+    options = ReindexOptions.model_validate({**known, "everything": what == EVERYTHING, "model": model, "force": force})
+    return Job("reindex", {"source": collection, "options": options.model_dump()})
+
+
+def fill_addition(options: CollectionOptions, place: str) -> None:
+    """Fill the fields with an addition that was described before."""
+    field("addition", place)
+    _fill_collection(options.collection)
+
+
+def fill_indexing(options: ReindexOptions, collection: str) -> None:
+    """Fill the fields with an indexing that was described before."""
+    _fill_collection(collection)
+    what = MODEL if options.model else EVERYTHING if options.everything else STALE
+    for name, value in {f"what-{collection == CATALOG}": what, "model": options.model, "force": options.force}.items():
+        field(name, value)
+
+
+def _fill_collection(named: str) -> None:
+    """Fill the field of the collection, which is named by its id or its name; one that is gone is left empty."""
+    if named == CATALOG:
+        field("to", CATALOG)
+    for one in show_errors(api.collections):
+        if named in {str(one.document_collection_id), one.collection_name}:
+            field("to", str(one.document_collection_id))
+
+
+def _choose_collection(collections: list[DocumentCollection], *, everything: bool = False) -> str:
+    names = {str(one.document_collection_id): one.collection_name for one in collections}
+    if everything:
+        names[CATALOG] = "The whole catalog"
+    asked = st.query_params.get("collection", "")
+    key = field("to", asked if asked in names else None)
+    if st.session_state.get(key) not in {None, *names}:
+        st.session_state.pop(key)
+    return st.selectbox("Collection", list(names), key=key, format_func=lambda key: names[key])
+
+
+def _models() -> list[str]:
+    try:
+        return embedding_models()
+    except carrel.APIError:
+        return []

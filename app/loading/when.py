@@ -8,8 +8,8 @@ from zoneinfo import available_timezones
 
 import streamlit as st
 
-from app.loading.form import field
-from app.loading.labels import times_in_words
+from app.loading.runs import times_in_words
+from app.loading.starting import field
 from app.ui.notices import show_problem, show_table, show_text
 from flows.times import InvalidTimesError, Times, check_times, next_times
 

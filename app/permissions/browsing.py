@@ -1,4 +1,4 @@
-"""Lists that the pages of access open with: what changed lately, what is open to everybody, and all to browse."""
+"""Lists that the pages of access open with, and counts of resources that a principal may read."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,20 +7,62 @@ from typing import Any, cast
 import streamlit as st
 
 from app import api
-from app.audit.actions import ids_in, sentence
-from app.audit.names import Names
+from app.audit import Names, ids_in, sentence
 from app.formatting import one_line
+from app.labels import AGENT, COLLECTION, DOCUMENT, TYPES, kind_of
 from app.labels import PRINCIPALS as PRINCIPAL_KINDS
-from app.labels import TYPES
 from app.lookup import Principal, Resource, principal_from
-from app.permissions.reach import MOST_SORTED
 from app.ui.errors import show_errors
 from app.ui.filters import part_of, text_filter
-from app.ui.links import look_at
-from app.ui.notices import show_empty
+from app.ui.notices import look_at, show_empty
 from app.ui.tables import PAGE_ROWS, ItemsPage, Source, show_pages, time_cell
+from carrel import Carrel
 from carrel.wire.access import AdminAccessListResourcesResponse, ResourceOrder
+from carrel.wire.common import ResourceType
 from carrel.wire.oversight import AuditEntry
+
+SHOWN = (DOCUMENT, COLLECTION, AGENT)
+"""The kinds that are counted, in this order."""
+
+MOST_SORTED = 20_000
+"""So many are listed by their names; more are in no order that people know."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """The number of resources of each type."""
+
+    by_type: Mapping[ResourceType, int]
+
+    @property
+    def total(self) -> int:
+        """The number of resources of all types."""
+        return sum(self.by_type.values())
+
+    def of(self, kind: str) -> int:
+        """Return the number of a kind, from all sources."""
+        return sum(count for resource_type, count in self.by_type.items() if kind_of(resource_type) == kind)
+
+
+def count_resources(client: Carrel, who: Principal, *, without: Principal | None = None, query: str = "") -> Counts:
+    """Count what somebody may read, without what another may read if given; `query` filters by name."""
+    found = client.admin.access.count_resources(
+        readable_by=who.reference, not_readable_by=without.reference if without else None, query=query or None
+    )
+    return Counts({one.resource_type: one.count for one in found.counts})
+
+
+def compare_counts(
+    first: Counts, second: Counts, *, only_first: Counts, only_second: Counts
+) -> Sequence[tuple[str, ...]]:
+    """Return a row for each kind: both, only the first, only the second."""
+    names = {DOCUMENT: "Documents", COLLECTION: "Collections", AGENT: "Agents"}
+    return [
+        (name, *(f"{number:,}" for number in (both, only_first.of(kind), only_second.of(kind))))
+        for kind, name in names.items()
+        if (both := first.of(kind) - only_first.of(kind)) or first.of(kind) or second.of(kind)
+    ]
+
 
 CHANGED, OPEN, ALL = "changed", "open", "all"
 RESOURCES = {CHANGED: "Recently changed", OPEN: "Open to everybody", ALL: "All resources"}

@@ -1,6 +1,7 @@
-"""Changing who may read a resource: the dialog for its grants, and the ways out of "may not read"."""
+"""Grants on a resource, the dialog that changes them, and giving access to a person who lacks it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 import streamlit as st
@@ -10,16 +11,87 @@ from app.formatting import one_line
 from app.labels import GRANTED, GROUP, PERSON, ROLE_MEANINGS
 from app.lookup import Principal, Resource, disambiguate
 from app.people.directory import clear_caches, counts_in_words, gains_of, person_at
-from app.permissions.grants import ConflictError, Grants, changes_in_words, grants_on, make_so
 from app.ui.dialogs import NotYetError, close_dialog, confirm, is_open, offer_submit, open_dialog
 from app.ui.errors import show_errors
-from app.ui.links import show_link
-from app.ui.notices import show_note, show_table, show_text, show_warning
+from app.ui.notices import show_link, show_note, show_table, show_text, show_warning
 from app.ui.passages import label
 from app.ui.pickers import drop_choice, pick_principals
 from app.ui.tables import forget
+from carrel import Carrel
+from carrel.wire.admin import Grant
 from carrel.wire.common import GrantRole, ResourceType, Role
 from flows.operations.formatting import count_text
+
+
+class ConflictError(Exception):
+    """Somebody else changed the grants since they were read."""
+
+
+@dataclass(frozen=True)
+class Grants:
+    """The grants on a resource: roles by key of the principal, and whether everybody in the organization may read."""
+
+    roles: Mapping[str, GrantRole]
+    everybody: bool
+    who: Mapping[str, Principal] = field(compare=False)
+
+    def with_changes(
+        self, *, added: Iterable[Principal], role: GrantRole, removed: Iterable[str], everybody: bool
+    ) -> "Grants":
+        """Return the grants with a role for the added principals, without the removed, and for everybody or not."""
+        new = list(added)
+        gone = frozenset(removed)
+        roles = {key: had for key, had in self.roles.items() if key not in gone}
+        roles |= {one.key: role for one in new}
+        return Grants(roles, everybody, {**self.who, **{one.key: one for one in new}})
+
+
+def grants_on(client: Carrel, resource: Resource) -> Grants:
+    """Read all grants on a resource; its owner holds none of them."""
+    roles: dict[str, GrantRole] = {}
+    who: dict[str, Principal] = {}
+    everybody = False
+    for page in client.admin.grants.list(resource.reference, page_size=1000).pages():
+        everybody = page.organization_wide
+        for grant in page.grants:
+            principal = Principal.of(grant.principal)
+            who[principal.key] = principal
+            roles[principal.key] = grant.role
+    return Grants(roles, everybody, who)
+
+
+def changes_in_words(before: Grants, after: Grants) -> list[str]:
+    """Return the differences between two sets of grants, a sentence each."""
+    named = {**before.who, **after.who}
+    said = [
+        f"{one_line(named[key].name)} ({named[key].facts}) {_change(had, has)}"
+        for key in sorted(before.roles.keys() | after.roles.keys(), key=lambda key: named[key].name.lower())
+        if (had := before.roles.get(key)) != (has := after.roles.get(key))
+    ]
+    if after.everybody and not before.everybody:
+        said.insert(0, "Everybody in the organization may read it, people who come later too.")
+    if before.everybody and not after.everybody:
+        said.insert(0, "It is not open to everybody in the organization any more.")
+    return said
+
+
+def make_so(client: Carrel, resource: Resource, *, before: Grants, after: Grants) -> None:
+    """Set the grants on a resource; raises ConflictError, and changes nothing, when they were changed meanwhile."""
+    if grants_on(client, resource) != before:
+        raise ConflictError
+    wanted = [Grant(principal=after.who[key].reference, role=role) for key, role in after.roles.items()]
+    client.admin.grants.set(resource.reference, wanted, organization_wide=after.everybody)
+
+
+def _change(had: GrantRole | None, has: GrantRole | None) -> str:
+    if has is None:
+        return f"is not {_role(had)} any more."
+    return f"becomes {_role(has)}." if had is None else f"becomes {_role(has)} instead of {_role(had)}."
+
+
+def _role(role: GrantRole | None) -> str:
+    return "" if role is None else GRANTED[role].lower()
+
 
 READERS, CHANGE, ADDED, REMOVED = "readers", "change", "grants.added", "grants.removed"
 OFFERED_GROUPS, SHOWN_HOLDERS = 5, 20

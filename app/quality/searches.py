@@ -1,7 +1,9 @@
-"""Searches that went badly: lists, and repeating one of them in every mode next to its feedback."""
+"""Searches that went badly: counts over time, lists, the worst queries, and repeating a search in every mode."""
 
 import html
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from uuid import UUID
 
@@ -9,19 +11,164 @@ import streamlit as st
 
 import carrel
 from app import api
-from app.formatting import ago, moment, shorten
-from app.quality.judging import judge_address
-from app.quality.log import Hit, comments_on, get_search, names_of, search_again
-from app.quality.places import UNSEEN, places
+from app.formatting import ago, moment, one_line, shorten
+from app.lookup import by_id
 from app.search.queries import CATALOG, LONGEST, MODES
 from app.ui.errors import problem_of, show_errors
 from app.ui.exporting import Export, offer_export
-from app.ui.links import address, look_at, offer_way_back, show_link
-from app.ui.notices import show_empty, show_heading, show_table, show_text
-from app.ui.tables import PAGE_ROWS, Source, show_pages, time_cell
-from carrel.wire.oversight import AdminSearchLogQueryResponse, LoggedSearch
+from app.ui.notices import (
+    address,
+    look_at,
+    offer_way_back,
+    show_empty,
+    show_heading,
+    show_link,
+    show_note,
+    show_table,
+    show_text,
+)
+from app.ui.tables import PAGE_ROWS, Source, show_pages, source_of, time_cell
+from carrel.wire.common import ResourceIdentifier
+from carrel.wire.oversight import (
+    AdminAuditLogQueryResponse,
+    AdminSearchLogQueryResponse,
+    Bucket,
+    LoggedSearch,
+    SearchesInBucket,
+)
 from carrel.wire.search import SearchFeedback, SearchMode
 from flows.operations.formatting import count_text
+
+UNSEEN = "A collection that you may not search"
+
+
+def places() -> dict[str, str]:
+    """Return the names of the catalog and of the collections that the person may search, by their keys."""
+    named = {str(one.document_collection_id): one.collection_name for one in show_errors(api.collections)}
+    return {CATALOG: "The whole catalog", **named}
+
+
+SHOWN = 5
+"""How many results a search that is done again shows in each mode."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """A time that is looked back on, in steps."""
+
+    name: str
+    days: int
+    bucket: Bucket
+
+
+SPANS: Mapping[str, Span] = {
+    "week": Span("7 days", 7, Bucket.DAY),
+    "month": Span("30 days", 30, Bucket.DAY),
+    "quarter": Span("13 weeks", 91, Bucket.WEEK),
+    "year": Span("A year", 364, Bucket.WEEK),
+}
+"""What the address says, and what it means."""
+
+
+@dataclass(frozen=True)
+class Totals:
+    """All searches of a time together."""
+
+    searches: int
+    without_results: int
+    thumbs_up: int
+    thumbs_down: int
+
+    @classmethod
+    def of(cls, buckets: Sequence[SearchesInBucket]) -> "Totals":
+        """Return the sum of several periods."""
+        return cls(
+            sum(one.searches for one in buckets),
+            sum(one.without_results for one in buckets),
+            sum(one.thumbs_up for one in buckets),
+            sum(one.thumbs_down for one in buckets),
+        )
+
+
+def counts(span: Span, *, now: datetime | None = None) -> list[SearchesInBucket]:
+    """Return the searches of a span that ends now, in buckets, the first of which may begin earlier."""
+    until = now or datetime.now(UTC)
+    midnight = until.replace(hour=0, minute=0, second=0, microsecond=0)
+    begin = midnight - timedelta(days=span.days - 1)
+    if span.bucket is Bucket.WEEK:
+        begin -= timedelta(days=begin.weekday())
+    return api.client().admin.search_log.summarize(from_=begin, to=until, bucket=span.bucket).buckets
+
+
+def share(part: int, whole: int) -> str:
+    """Return a count with its percentage of the whole; a dash if the whole is zero."""
+    if not whole:
+        return "–"  # noqa: RUF001 - the dash is meant
+    percent = f"{part / whole:.0%}"
+    if 0 < part < whole:
+        # What is rounded never says that there are none, or nothing else.
+        percent = {"0%": "under 1%", "100%": "over 99%"}.get(percent, percent)
+    return f"{part:,} ({percent})"
+
+
+def get_search(address: str) -> LoggedSearch | None:
+    """Return the search of this id from the log; None when there is none."""
+    return by_id(api.client().admin.search_log.query, address)
+
+
+def comments_on(search_id: UUID) -> AdminAuditLogQueryResponse:
+    """Return the newest feedback on a search; without a text it is only a thumb."""
+    listed = api.client().admin.audit_log.query(action="search.feedback", target_id=str(search_id), page_size=50)
+    return next(listed.pages())
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A document that a search finds, with its best passage."""
+
+    document_id: UUID
+    name: str
+    external_id: str
+    text: str
+    resource: ResourceIdentifier | None = None
+    """What identifies the document in its source; only searches in the catalog say so."""
+
+
+def names_of(documents: Iterable[str]) -> dict[str, str]:
+    """Return the names of documents by id; none for those that are gone."""
+    asked = sorted({one for one in documents if one})
+    if not asked:
+        return {}
+    listed = api.client().admin.access.list_resources(object_ids=asked, page_size=len(asked))
+    return {str(one.object_id): one.name for one in listed if one.name}
+
+
+@st.cache_data(ttl=300, show_spinner=False, scope="session")
+def search_again(query: str, *, where: str, mode: SearchMode) -> list[Hit]:
+    """Search now, as the signed-in person; return the first few documents, best first.
+
+    Every search is logged; this one is cached, so that drawing the page again adds no more to the log.
+    """
+    search = api.client().search
+    if where == CATALOG:
+        found = search.search_document_catalog(query, max_results=SHOWN, mode=mode).results
+        return [
+            Hit(one.document_id, one.document_name, one.document_external_id, one.snippet.text.strip(), one.resource)
+            for one in found
+        ]
+    inside = search.search_document_collection(
+        query, document_collection_id=UUID(where), max_chunks=SHOWN * 4, mode=mode
+    )
+    return [
+        Hit(
+            one.document_id,
+            one.document_name,
+            one.document_external_id,
+            one.chunks[0].text.strip() if one.chunks else "",
+        )
+        for one in inside.results[:SHOWN]
+    ]
+
 
 _THUMBS = {SearchFeedback.THUMBS_UP: "Thumbs up", SearchFeedback.THUMBS_DOWN: "Thumbs down"}
 _ERASED = "(erased)"
@@ -207,3 +354,126 @@ def _link_to_readers(hit: Hit) -> str:
         return ""
     where = html.escape(address("who_can_read", resource=f"{hit.resource.resource_type}:{hit.resource.resource_id}"))
     return f' · <a href="{where}" target="_self">Who can read it?</a>'
+
+
+def judge_address(question: str, where: str) -> dict[str, str]:
+    """Return the address parameters that open this part with a question."""
+    return {"part": "judge", "q": question, **({} if where == CATALOG else {"in": where})}
+
+
+DAYS = 7
+MOST_READ = 1000
+_DOWN_WEIGHT = 3
+_WORST_HEADS = ("Query", "Search in", "Thumbs down", "Without results", "Words not found", "People", "Last time")
+
+
+@dataclass(frozen=True)
+class BadQuery:
+    """A query with how often it went badly; `search` is its newest such search."""
+
+    query: str
+    where: str
+    down_count: int
+    without_count: int
+    no_words_count: int
+    people_count: int
+    search: LoggedSearch
+
+    @property
+    def badness(self) -> int:
+        """How bad it is: a thumb down tells more than no result or no word, and each person counts once more."""
+        return _DOWN_WEIGHT * self.down_count + self.without_count + self.no_words_count + self.people_count
+
+
+def worst_first(searches: Iterable[LoggedSearch]) -> list[BadQuery]:
+    """Group searches by their words and place, whatever the case and spaces, and return the worst first."""
+    groups: dict[Hashable, dict[object, LoggedSearch]] = {}
+    for one in searches:
+        if one.query is not None and one.query.strip():
+            key = (" ".join(one.query.lower().split()), one.document_collection_id)
+            groups.setdefault(key, {})[one.search_id] = one
+    found = [_bad_query(list(group.values())) for group in groups.values()]
+    return sorted(found, key=lambda one: (-one.badness, -one.search.at.timestamp(), one.query))
+
+
+def _bad_query(searches: Sequence[LoggedSearch]) -> BadQuery:
+    newest = max(searches, key=lambda one: one.at)
+    return BadQuery(
+        query=newest.query or "",
+        where=str(newest.document_collection_id or CATALOG),
+        down_count=sum(one.feedback is SearchFeedback.THUMBS_DOWN for one in searches),
+        without_count=sum(one.result_count == 0 for one in searches),
+        no_words_count=sum(one.has_words is False and one.result_count > 0 for one in searches),
+        people_count=len({one.actor.id for one in searches}),
+        search=newest,
+    )
+
+
+@st.cache_data(ttl=30, show_spinner=False, scope="session")
+def read_worst() -> tuple[list[BadQuery], bool]:
+    """Return the worst queries of the last week, and whether there were more bad searches than were read.
+
+    They got thumbs down, found nothing, or have words that nothing has: by meaning such a search finds something all
+    the same, and mostly not what was meant. Only the newest searches of each kind are read, so that a busy week costs
+    no more than a quiet one.
+    """
+    since = datetime.now(UTC) - timedelta(days=DAYS)
+    query = api.client().admin.search_log.query
+    down = next(query(from_=since, feedback=SearchFeedback.THUMBS_DOWN, page_size=MOST_READ).pages())
+    without = next(query(from_=since, without_results=True, page_size=MOST_READ).pages())
+    no_words = next(query(from_=since, without_words=True, page_size=MOST_READ).pages())
+    pages = (down, without, no_words)
+    more = any(page.next_page_token is not None for page in pages)
+    return worst_first(one for page in pages for one in page.searches), more
+
+
+def list_worst() -> None:
+    """List the worst queries of the last week; choosing one shows it with what can be done."""
+    found, more = show_errors(read_worst)
+    names = places()
+    if more:
+        show_note(
+            f"Of the newest {MOST_READ:,} searches with thumbs down, without results, and whose words nothing has."
+        )
+    show_pages(
+        "worst",
+        source_of(found, about=tuple((one.search.search_id, one.badness) for one in found)),
+        row=lambda one: _row_of_query(one, names),
+        empty=lambda: show_empty(
+            "No search went badly in the last seven days.",
+            "Those with thumbs down, without results, or of words that nothing has are listed here, the worst first.",
+        ),
+        columns={
+            "Words not found": {"help": "Searches that found something by meaning alone: nothing has their words"}
+        },
+        go=lambda chosen: look_at("search", chosen.search.search_id),
+        hint="Open a query to judge its results, to search again, and to see what is missing.",
+    )
+    if found:
+        about = tuple(one.search.search_id for one in found)
+        offer_export(Export("worst-queries.csv", _WORST_HEADS, _pages(found, names), about))
+
+
+def _row_of_query(one: BadQuery, names: dict[str, str]) -> dict[str, object]:
+    cells = (
+        one_line(one.query),
+        names.get(one.where, UNSEEN),
+        one.down_count,
+        one.without_count,
+        one.no_words_count,
+        one.people_count,
+        time_cell(one.search.at),
+    )
+    return dict(zip(_WORST_HEADS, cells, strict=True))
+
+
+def _pages(found: Sequence[BadQuery], names: dict[str, str]) -> Iterator[list[list[str]]]:
+    yield [
+        [
+            one.query,
+            names.get(one.where, UNSEEN),
+            *map(str, (one.down_count, one.without_count, one.no_words_count, one.people_count)),
+            moment(one.search.at),
+        ]
+        for one in found
+    ]

@@ -9,29 +9,70 @@ import streamlit as st
 from app import api
 from app.agents.logged_reply import show_logged_reply
 from app.formatting import moment, one_line, shorten
-from app.quality.comparing import choose_runs, read_results, value_of
-from app.quality.expectations import offer_expectations
-from app.quality.judging import find_case, show_case
-from app.quality.runs import read_runs, show_runs
+from app.quality.runs import choose_runs, read_results, read_runs, show_runs, value_of
 from app.quality.sets import (
     CASE,
     NOTHING_ANSWERS,
+    NOTHING_ANSWERS_HELP,
     SET,
     describe_target,
+    find_case,
     forget_sets,
     get_set,
     list_cases,
     offer_changes,
+    show_case,
 )
 from app.ui.dialogs import confirm
-from app.ui.errors import show_errors
-from app.ui.links import leave, offer_way_back
-from app.ui.notices import show_empty, show_heading, show_note, show_text
+from app.ui.errors import problem_of, show_errors
+from app.ui.notices import leave, offer_way_back, show_empty, show_heading, show_note, show_text, show_warning
+from carrel import CarrelError
 from carrel.evaluation import find_unsaid
-from carrel.wire.evaluation import EvaluationCase, EvaluationSet
+from carrel.wire.evaluation import MOST_STATEMENTS, EvaluationCase, EvaluationSet
 from carrel.wire.evaluation_runs import EvaluationRun, KeptResult
 from carrel.wire.question_log import LoggedQuestion
 from flows.operations.formatting import count_text
+
+
+def offer_expectations(one: EvaluationSet, case: EvaluationCase) -> None:
+    """Show the fields for a case's statements, whether nothing should answer, and a note, with a button that saves."""
+    key = f"case.{case.case_id}"
+    with st.form("case.form", border=False):
+        st.text_area(
+            "Words that the reply must say",
+            "\n".join(case.statements),
+            key=f"{key}.statements",
+            help=f"One statement a line, at most {MOST_STATEMENTS}. A reply says it when it has these words, in any "
+            "case.",
+            height=100,
+        )
+        st.checkbox(NOTHING_ANSWERS, case.nothing_answers, key=f"{key}.nothing", help=NOTHING_ANSWERS_HELP)
+        st.text_area("What the reply should say, in your words", case.note or "", key=f"{key}.note", max_chars=1000)
+        if st.form_submit_button("Save"):
+            _save(one, case, key)
+
+
+def _save(one: EvaluationSet, case: EvaluationCase, key: str) -> None:
+    lines = str(st.session_state[f"{key}.statements"] or "").splitlines()
+    statements = list(dict.fromkeys(line.strip() for line in lines if line.strip()))
+    if len(statements) > MOST_STATEMENTS:
+        show_warning(f"A question has at most {MOST_STATEMENTS} statements. Put some into one line, or leave them out.")
+        return
+    kept = {
+        "question": case.question,
+        "statements": statements,
+        "nothing_answers": bool(st.session_state[f"{key}.nothing"]),
+        "note": str(st.session_state[f"{key}.note"] or "").strip(),
+    }
+    try:
+        api.client().admin.evaluation_sets.put_judgements(one.evaluation_set_id, [kept])
+    except CarrelError as error:
+        problem_of(error).show()
+        return
+    forget_sets()
+    st.toast("Saved.")
+    st.rerun()  # what of the replies is missing is said above
+
 
 _LONGEST = 300
 RUNS = ("before", "after")

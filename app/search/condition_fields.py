@@ -7,8 +7,18 @@ from typing import cast
 
 import streamlit as st
 
-from app.search.conditions import IN_WORDS, MOST, OF_TIMES, OFFERED, Condition, Kinds, condition_of, kinds_of
-from app.search.queries import Answer, SearchQuery
+from app.search.queries import (
+    IN_WORDS,
+    MOST,
+    OF_TIMES,
+    OFFERED,
+    Answer,
+    Condition,
+    Kinds,
+    SearchQuery,
+    condition_of,
+    kinds_of,
+)
 from app.ui.notices import show_note, show_text, show_warning
 from carrel.wire.collections import DocumentCollection, FieldType
 from carrel.wire.search import SearchDocumentCollectionResponse

@@ -10,8 +10,7 @@ import streamlit as st
 
 from app.auth.current import person_client
 from app.formatting import ago, one_line, shorten
-from app.search.conditions import condition_of
-from app.search.queries import CATALOG, LONGEST, MODES, SearchQuery
+from app.search.queries import CATALOG, LONGEST, MODES, SearchQuery, condition_of
 from app.ui.errors import FAILURES, Problem, problem_of, show_errors
 from app.ui.notices import show_note
 from app.ui.passages import label

@@ -1,4 +1,4 @@
-"""Errors in words: what went wrong, what to do, and the request id to quote."""
+"""Errors in words, and pages that are closed to a person: what went wrong, what to do, and the request id to quote."""
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -9,10 +9,10 @@ import httpx
 import streamlit as st
 
 import carrel
+from app import api
 from app.auth.current import offer_sign_in
 from app.settings import settings
-from app.ui.help import help_address, help_address_of_code
-from app.ui.notices import show_problem, show_warning
+from app.ui.notices import help_address, help_address_of_code, show_empty, show_problem, show_warning
 from carrel.errors import InvalidClientError, SignInRequiredError
 from carrel.wire.common import ErrorDetail
 from flows.prefect_api import NotServedError, PrefectAwayError, RunsError, UnknownError
@@ -138,3 +138,25 @@ def _problem_of_runs(error: RunsError) -> Problem:
             return Problem("It isn't there any more.", ("Go back to the list, and look again.",))
         case _:
             return Problem(str(error))
+
+
+def require_admin() -> None:
+    """End the page's run here for everybody who is no admin; the service refuses them too."""
+    if not show_errors(api.me).is_admin:
+        show_closed()
+        st.stop()
+
+
+def require_editor() -> None:
+    """End the page's run here for everybody who is no admin and may change no collection."""
+    if not show_errors(api.me).is_admin and not show_errors(api.edits_collections):
+        show_empty(
+            "This page is for admins, and for editors of a collection.",
+            "Ask an admin of your organization to make you an editor of one.",
+        )
+        st.stop()
+
+
+def show_closed() -> None:
+    """Show that a page is for admins only."""
+    show_empty("This page is for admins.", "Ask an admin of your organization for what you need here.")

@@ -1,15 +1,42 @@
-"""A whole list as a file: fetched page by page while its progress is shown, then downloaded."""
+"""A whole list as a file that spreadsheets can open safely: fetched page by page under a progress bar."""
 
-from collections.abc import Hashable, Iterable, Sequence
+import csv
+import io
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from uuid import uuid4
 
 import streamlit as st
 
-from app.spreadsheets import MOST_ROWS, in_batches
 from app.ui.errors import error_boundary
 from app.ui.notices import show_text
+from carrel.spreadsheets import as_text
 from flows.operations.formatting import count_text
+
+MOST_ROWS = 100_000
+
+
+def in_batches(
+    heads: Sequence[str], pages: Iterable[Iterable[Sequence[str]]], *, count: Callable[[int], object], most: int
+) -> bytes:
+    """Return the rows of all pages as CSV in UTF-8, at most `most`; `count` gets the number of rows after each page.
+
+    It begins with a byte order mark, without which spreadsheets take UTF-8 for another encoding.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(heads)
+    done = 0
+    for page in pages:
+        for row in islice(page, most - done):
+            writer.writerow([as_text(cell) for cell in row])
+            done += 1
+        count(done)
+        if done == most:
+            break
+    return b"\xef\xbb\xbf" + text.getvalue().encode()
+
 
 _KEPT = "export.kept"
 

@@ -1,13 +1,119 @@
-"""Messages, headings, and tables of foreign text, all of it escaped and none of it Markdown."""
+"""Messages, headings, tables and links; all foreign text in them is escaped, and none of it is Markdown."""
 
 import html
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlencode
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from app.ui.help import HelpLink, help_link, link_to_help, topic_of_page
-from app.ui.links import LinkedText
+from app.documentation import HELP, anchor_of, read_page
+
+# Where an error's code is looked for: first what to do about it, then what it says.
+_PAGES_OF_CODES = ("troubleshooting", "errors")
+
+
+@dataclass(frozen=True, slots=True)
+class HelpLink:
+    """A table cell with a link to an address of the documentation, if there is one; `about` is what it is about."""
+
+    address: str | None
+    about: str
+
+    @property
+    def body(self) -> str:
+        """The link as HTML."""
+        return link_to_help("What to do", self.address, about=self.about) if self.address else ""
+
+
+def help_address(topic: str) -> str:
+    """Return the address of a page of the documentation ("loading"), or of a heading on it ("loading#the-ledger").
+
+    A test looks for each topic that is written in the workbench's code.
+    """
+    page, mark, anchor = topic.partition("#")
+    return f"{HELP}/{page}{mark}{anchor}"
+
+
+def help_address_of_code(code: str) -> str | None:
+    """Return the address of the entry of an error's or a reason's code in the documentation; None if it has none."""
+    found = ((name, read_page(name)) for name in _PAGES_OF_CODES)
+    return next((help_address(f"{name}#{code}") for name, page in found if page and code in page.anchors), None)
+
+
+def help_cell(code: str, *, about: str) -> HelpLink:
+    """Return a table cell that leads to what to do about a reason's code, for a document or whatever it is `about`."""
+    return HelpLink(help_address_of_code(code), about)
+
+
+def topic_of_page(title: str) -> str | None:
+    """Return the topic about a page of the workbench; None for a title that docs/workbench.md has no heading for."""
+    anchor, pages = anchor_of(title), read_page("workbench")
+    return f"workbench#{anchor}" if pages and anchor in pages.anchors else None
+
+
+def help_link(text: str, topic: str, *, about: str = "") -> str:
+    """Return HTML of a link to a topic of the documentation; `about` is what a reader of the link alone must know."""
+    return link_to_help(text, help_address(topic), about=about)
+
+
+def link_to_help(text: str, address: str, *, about: str = "") -> str:
+    """Return HTML of a link to an address of the documentation, in a new tab, so that a form keeps what was typed."""
+    label = f' aria-label="{html.escape(f"{text}: {about}")}"' if about else ""
+    return f'<a href="{html.escape(address)}" target="_blank" rel="noopener"{label}>{html.escape(text)}</a>'
+
+
+def show_help(text: str, topic: str) -> None:
+    """Show a link to a topic of the documentation on a line of its own."""
+    st.html(f'<p class="carrel-facts">{help_link(text, topic)}</p>')
+
+
+def address(page: str, /, **parameters: str) -> str:
+    """Return the address of a page (the name of its file in app/views) with these parameters."""
+    return f"{page}?{urlencode(parameters)}" if parameters else page
+
+
+@dataclass(frozen=True)
+class LinkedText:
+    """A table cell with a text that leads to an address of the workbench."""
+
+    text: str
+    address: str
+
+    @property
+    def body(self) -> str:
+        """The link as HTML, in the same window."""
+        return f'<a href="{html.escape(self.address)}" target="_self">{html.escape(self.text)}</a>'
+
+
+def show_link(text: str, page: str, /, **parameters: str) -> None:
+    """Show a link to another page in the same window; `text` is escaped."""
+    st.html(f'<p class="carrel-text">{LinkedText(text, address(page, **parameters)).body}</p>')
+
+
+def look_at(parameter: str, one: object) -> None:
+    """Look at a row of a list; what narrows the list stays in the address, for the way back."""
+    st.query_params[parameter] = str(one)
+    st.rerun()
+
+
+def leave(*parameters: str) -> None:
+    """Go back from an item to its list, by removing these parameters from the address."""
+    for name in parameters:
+        st.query_params.pop(name, None)
+
+
+def offer_way_back(text: str, *parameters: str, also: Callable[[], object] | None = None) -> None:
+    """Show a button that goes back from an item to its list, by removing parameters from the address."""
+
+    def go() -> None:
+        leave(*parameters)
+        if also is not None:
+            also()
+
+    st.button(text, key=f"back.{parameters[0]}", icon=":material/arrow_back:", type="tertiary", on_click=go)
+
 
 Cell = str | HelpLink | LinkedText
 

@@ -12,8 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 from app.formatting import ago, moment
 from app.ui.components import draw_rows, rows_chosen
 from app.ui.errors import show_errors
-from app.ui.help import HelpLink
-from app.ui.notices import show_count, show_table
+from app.ui.notices import HelpLink, show_count, show_table
 
 
 class Paged(Protocol):

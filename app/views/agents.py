@@ -6,17 +6,14 @@ from uuid import UUID
 import streamlit as st
 
 from app import api
-from app.agents.definitions import find_agent
+from app.agents.definitions import find_agent, show_definition, show_deployment, show_trial
 from app.agents.questions import show_questions
-from app.agents.sections import show_definition, show_deployment, show_trial
 from app.quality.set_page import show_set
 from app.quality.sets import SET, forget_agent_names, list_sets
-from app.ui.access import require_admin
 from app.ui.dialogs import NotYetError, close_dialog, confirm, is_open, offer_submit, open_dialog
-from app.ui.errors import show_errors
+from app.ui.errors import require_admin, show_errors
 from app.ui.filters import filter_line, part_of, text_filter
-from app.ui.links import leave, look_at, offer_way_back, show_link
-from app.ui.notices import show_empty, show_heading, show_title
+from app.ui.notices import leave, look_at, offer_way_back, show_empty, show_heading, show_link, show_title
 from app.ui.tables import PAGE_ROWS, Source, forget, show_pages, time_cell
 from carrel.drafts import copy_agent
 from carrel.wire.agents import AdminAgentsListResponse, AgentDefinition

@@ -6,16 +6,24 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from app import api
-from app.credentials.accounts import organization
-from app.credentials.details import show_credential
-from app.credentials.expiry import STATUSES, curl_line, end_noted
-from app.credentials.keys import KEYS, all_keys, clear_keys, key_of
-from app.credentials.new_token import ask_expiry, fill_expiry, get_expiry
+from app.credentials.tokens import (
+    KEYS,
+    STATUSES,
+    all_keys,
+    ask_expiry,
+    clear_keys,
+    curl_line,
+    end_noted,
+    fill_expiry,
+    get_expiry,
+    key_of,
+    organization,
+    show_credential,
+)
 from app.formatting import one_line
 from app.labels import PERSON
 from app.lookup import Principal
 from app.settings import settings
-from app.ui.access import require_admin
 from app.ui.dialogs import (
     NotYetError,
     Secret,
@@ -26,9 +34,8 @@ from app.ui.dialogs import (
     open_dialog,
     show_held_secret,
 )
-from app.ui.errors import show_errors
-from app.ui.links import look_at, offer_way_back, show_link
-from app.ui.notices import show_empty, show_text, show_title, show_warning
+from app.ui.errors import require_admin, show_errors
+from app.ui.notices import look_at, offer_way_back, show_empty, show_link, show_text, show_title, show_warning
 from app.ui.pickers import drop_choice, get_principals, pick_principals
 from app.ui.tables import PAGE_ROWS, Source, show_pages, time_cell
 from carrel.wire.api_keys import AdminApiKeysListResponse, ApiKey

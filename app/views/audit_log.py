@@ -9,17 +9,24 @@ from uuid import UUID
 import streamlit as st
 
 from app import api
-from app.audit.actions import actions, ids_in, sentence
-from app.audit.names import Names
+from app.audit import Names, actions, ids_in, sentence
 from app.formatting import moment, one_line
 from app.labels import PERSON, SERVICE_ACCOUNT
 from app.lookup import Principal, by_id, is_id
-from app.ui.access import require_admin
-from app.ui.errors import show_errors
+from app.ui.errors import require_admin, show_errors
 from app.ui.exporting import Export, offer_export
 from app.ui.filters import choice_filter, filter_line, text_filter
-from app.ui.links import leave, look_at, offer_way_back
-from app.ui.notices import show_empty, show_heading, show_table, show_text, show_title, show_warning
+from app.ui.notices import (
+    leave,
+    look_at,
+    offer_way_back,
+    show_empty,
+    show_heading,
+    show_table,
+    show_text,
+    show_title,
+    show_warning,
+)
 from app.ui.pickers import pick_principal
 from app.ui.progress import find_rows
 from app.ui.tables import PAGE_ROWS, Cell, Source, show_pages, time_cell

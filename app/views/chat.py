@@ -8,22 +8,24 @@ import streamlit as st
 import carrel
 from app import api
 from app.auth.current import person_client
-from app.chat.conversation_list import forget_conversations, show_conversations
 from app.chat.conversations import (
     LONGEST_MESSAGE,
     ChatLocation,
     Outgoing,
+    ReplyReader,
     Sent,
     Transcript,
     example_questions,
+    forget_conversations,
     my_agents,
     read,
+    show_conversations,
+    show_exchange,
+    show_growing,
+    show_message,
 )
-from app.chat.exchanges import show_exchange, show_growing, show_message
-from app.chat.following import ReplyReader
 from app.ui.errors import Problem, problem_of, show_errors
-from app.ui.links import show_link
-from app.ui.notices import show_empty, show_heading, show_note, show_text, show_title, show_warning
+from app.ui.notices import show_empty, show_heading, show_link, show_note, show_text, show_title, show_warning
 from app.ui.passages import label
 from carrel.wire.agents import Agent
 from carrel.wire.conversations import Conversation, ConversationMessage, MessageStatus

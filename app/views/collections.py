@@ -5,20 +5,31 @@ from functools import partial
 import streamlit as st
 
 from app import api
-from app.document_collections.adding import offer_adding
-from app.document_collections.contents import embedding_models, find_collection
-from app.document_collections.fields import type_in_words
-from app.document_collections.index_rebuilds import show_index
-from app.document_collections.sections import show_documents
-from app.document_collections.writing import ask_for_fields, read_fields
+from app.document_collections.contents import (
+    ask_for_fields,
+    embedding_models,
+    find_collection,
+    offer_adding,
+    read_fields,
+    type_in_words,
+)
+from app.document_collections.sections import show_documents, show_index
 from app.formatting import ago, moment
 from app.labels import ROLES
-from app.ui.access import require_editor
 from app.ui.dialogs import NotYetError, close_dialog, confirm, is_open, offer_submit, open_dialog
-from app.ui.errors import show_errors
+from app.ui.errors import require_editor, show_errors
 from app.ui.filters import filter_line, part_of, text_filter
-from app.ui.links import leave, look_at, offer_way_back, show_link
-from app.ui.notices import show_empty, show_heading, show_table, show_text, show_title
+from app.ui.notices import (
+    leave,
+    look_at,
+    offer_way_back,
+    show_empty,
+    show_heading,
+    show_link,
+    show_table,
+    show_text,
+    show_title,
+)
 from app.ui.tables import PAGE_ROWS, Source, forget, show_pages, time_cell
 from carrel.wire.collections import DocumentCollection, ListDocumentCollectionsResponse
 from carrel.wire.common import Role

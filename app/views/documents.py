@@ -21,13 +21,22 @@ from app.documents.sections import (
     show_readers,
     show_versions,
 )
-from app.documents.small_upload import offer_upload
+from app.documents.uploading import offer_upload
 from app.formatting import ago
 from app.ui.dialogs import confirm
 from app.ui.errors import error_boundary, show_errors
 from app.ui.filters import choice_filter, filter_line, part_of, text_filter
-from app.ui.links import LinkedText, leave, look_at, offer_way_back, show_link
-from app.ui.notices import show_empty, show_heading, show_title, show_warning
+from app.ui.notices import (
+    LinkedText,
+    leave,
+    look_at,
+    offer_way_back,
+    show_empty,
+    show_heading,
+    show_link,
+    show_title,
+    show_warning,
+)
 from app.ui.tables import PAGE_ROWS, Source, forget, show_pages, time_cell
 from carrel.wire.catalog import Document, GetDocumentResponse, IndexingStatus, ListDocumentsResponse
 from flows.operations.formatting import count_text

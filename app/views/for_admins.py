@@ -1,5 +1,5 @@
 """What stands at the address of an admin's page for everybody else."""
 
-from app.ui.access import show_closed
+from app.ui.errors import show_closed
 
 show_closed()

@@ -9,30 +9,37 @@ from app.formatting import one_line
 from app.labels import GROUP, PERSON, PRINCIPALS
 from app.lookup import Principal
 from app.people.directory import (
+    ADD,
     GROUPS,
     MEMBERS,
+    ask_removing,
     clear_caches,
     counts_in_words,
     group_of,
+    losses_in_words,
     losses_of,
     memberships_of,
-    readable_by,
-)
-from app.people.membership import (
-    ADD,
-    ask_removing,
-    losses_in_words,
     open_adding,
     principal_of,
+    readable_by,
     show_adding,
     show_losses,
 )
-from app.ui.access import require_admin
 from app.ui.dialogs import NotYetError, close_dialog, confirm, is_open, offer_submit, open_dialog
-from app.ui.errors import show_errors
+from app.ui.errors import require_admin, show_errors
 from app.ui.filters import filter_line, text_filter
-from app.ui.links import leave, look_at, offer_way_back, show_link
-from app.ui.notices import show_empty, show_heading, show_note, show_text, show_title, show_warning
+from app.ui.notices import (
+    leave,
+    look_at,
+    offer_way_back,
+    show_empty,
+    show_heading,
+    show_link,
+    show_note,
+    show_text,
+    show_title,
+    show_warning,
+)
 from app.ui.tables import PAGE_ROWS, Source, show_pages
 from carrel.wire.admin import AdminGroupsListMembersResponse, AdminGroupsListResponse, Group, NamedPrincipal
 from flows.operations.formatting import count_text

@@ -6,14 +6,11 @@ from datetime import UTC, datetime
 
 import streamlit as st
 
-from app.alerts.section import show_alerts
+from app.alerts import show_alerts
 from app.documentation import HELP
-from app.health.findings import ask_service, findings_of, of_credentials, of_flows, of_work, troubles
-from app.health.models import Finding, PageLink
-from app.ui.access import require_admin
-from app.ui.errors import show_errors
-from app.ui.help import link_to_help
-from app.ui.notices import show_title
+from app.health import Finding, PageLink, ask_service, findings_of, of_credentials, of_flows, of_work, troubles
+from app.ui.errors import require_admin, show_errors
+from app.ui.notices import link_to_help, show_title
 from carrel.wire.oversight import AdminStatusGetResponse
 from flows.operations.formatting import count_text
 

@@ -7,20 +7,42 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from app import api
-from app.credentials.application_form import AUDIENCES, EDIT, NEW, open_edit, open_new, secret_of, show_edit, show_new
-from app.credentials.applications import CLIENTS, agents, application, clear_caches, count_waiting, meaning_of
-from app.credentials.client_hosts import show_hosts
-from app.credentials.consents import show_consents
+from app.credentials.applications import (
+    AUDIENCES,
+    CLIENTS,
+    EDIT,
+    NEW,
+    agents,
+    application,
+    clear_caches,
+    count_waiting,
+    meaning_of,
+    open_edit,
+    open_new,
+    secret_of,
+    show_consents,
+    show_edit,
+    show_hosts,
+    show_new,
+)
 from app.formatting import moment, one_line
 from app.labels import scope_named, scopes_named
 from app.settings import settings
-from app.ui.access import require_admin
 from app.ui.dialogs import confirm, hold_secret, is_open, show_held_secret
-from app.ui.errors import show_errors
+from app.ui.errors import require_admin, show_errors
 from app.ui.filters import choice_filter, filter_line
-from app.ui.help import help_link
-from app.ui.links import leave, look_at, offer_way_back
-from app.ui.notices import show_empty, show_heading, show_table, show_text, show_title, show_warning
+from app.ui.notices import (
+    help_link,
+    leave,
+    look_at,
+    offer_way_back,
+    show_empty,
+    show_heading,
+    show_table,
+    show_text,
+    show_title,
+    show_warning,
+)
 from app.ui.tables import PAGE_ROWS, Source, show_pages, time_cell
 from carrel.wire.oauth_clients import AdminOAuthClientsListResponse, OAuthAudience, OAuthClient, OAuthClientStatus
 from flows.operations.formatting import count_text

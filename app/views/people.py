@@ -8,12 +8,10 @@ from app import api
 from app.formatting import one_line
 from app.people.directory import PEOPLE, clear_caches
 from app.people.person import show_person
-from app.ui.access import require_admin
 from app.ui.dialogs import NotYetError, close_dialog, is_open, offer_submit, open_dialog, show_held_secret
-from app.ui.errors import show_errors
+from app.ui.errors import require_admin, show_errors
 from app.ui.filters import choice_filter, filter_line, text_filter
-from app.ui.links import look_at
-from app.ui.notices import show_count, show_empty, show_text, show_title, show_warning
+from app.ui.notices import look_at, show_count, show_empty, show_text, show_title, show_warning
 from app.ui.tables import PAGE_ROWS, Source, show_pages, time_cell
 from carrel.resources.admin.access import UserFilters
 from carrel.wire.admin import AdminUsersListResponse, ListedUser

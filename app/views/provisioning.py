@@ -6,12 +6,9 @@ from functools import partial
 import streamlit as st
 
 from app import api
-from app.credentials.details import show_credential
-from app.credentials.expiry import STATUSES, end_noted
-from app.credentials.new_token import ask_expiry, get_expiry
+from app.credentials.tokens import STATUSES, ask_expiry, end_noted, get_expiry, show_credential
 from app.formatting import ago, one_line
 from app.lookup import by_id
-from app.ui.access import require_admin
 from app.ui.dialogs import (
     NotYetError,
     Secret,
@@ -22,10 +19,8 @@ from app.ui.dialogs import (
     open_dialog,
     show_held_secret,
 )
-from app.ui.errors import show_errors
-from app.ui.help import show_help
-from app.ui.links import look_at, offer_way_back
-from app.ui.notices import show_empty, show_text, show_title, show_warning
+from app.ui.errors import require_admin, show_errors
+from app.ui.notices import look_at, offer_way_back, show_empty, show_help, show_text, show_title, show_warning
 from app.ui.tables import PAGE_ROWS, Source, forget, show_pages, time_cell
 from carrel.wire.scim_tokens import AdminScimTokensListResponse, ScimToken
 

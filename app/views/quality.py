@@ -9,20 +9,25 @@ import streamlit as st
 from app import api
 from app.agents.definitions import models
 from app.formatting import moment
-from app.quality.judging import show_judging
-from app.quality.log import SPANS, Totals, counts, share
-from app.quality.searches import list_thumbs_down, list_without_results, show_link_to_replies, show_replay
+from app.quality.searches import (
+    SPANS,
+    Totals,
+    counts,
+    list_thumbs_down,
+    list_without_results,
+    list_worst,
+    share,
+    show_link_to_replies,
+    show_replay,
+)
 from app.quality.set_page import show_set
-from app.quality.sets import SET, list_sets
-from app.quality.worst import list_worst
+from app.quality.sets import SET, list_sets, show_judging
 from app.search.queries import HOW_TO_RERANK
-from app.ui.access import require_admin
 from app.ui.dialogs import confirm
-from app.ui.errors import show_errors
+from app.ui.errors import require_admin, show_errors
 from app.ui.exporting import Export, offer_export
 from app.ui.filters import choice_filter, part_of
-from app.ui.help import show_help
-from app.ui.notices import show_empty, show_note, show_text, show_title
+from app.ui.notices import show_empty, show_help, show_note, show_text, show_title
 from carrel.wire.oversight import SearchesInBucket
 
 PARTS = {

@@ -7,18 +7,14 @@ from typing import Any
 import streamlit as st
 
 from app import api
-from app.documents.details import show_details
+from app.documents.sections import show_details
 from app.search.condition_fields import offer_conditions, show_applied
-from app.search.conditions import kinds_of
 from app.search.own import offer_saving, show_own_searches
-from app.search.queries import CATALOG, HOW_TO_RERANK, LONGEST, MODES, SIZES, Answer, SearchQuery, search
-from app.search.relevance import Result, count_strong, shares_of
-from app.search.results import by_meaning_alone, show_result
-from app.search.sources import Documents, documents_of
+from app.search.queries import CATALOG, HOW_TO_RERANK, LONGEST, MODES, SIZES, Answer, SearchQuery, kinds_of, search
+from app.search.results import Documents, Result, by_meaning_alone, count_strong, documents_of, shares_of, show_result
 from app.ui.errors import show_errors
 from app.ui.feedback import about_search, offer_feedback, show_failure
-from app.ui.help import show_help
-from app.ui.notices import show_note, show_problem, show_title, show_warning
+from app.ui.notices import show_help, show_note, show_problem, show_title, show_warning
 from app.ui.progress import show_skeletons
 from app.welcome import show_welcome
 from carrel.wire.collections import DocumentCollection

@@ -6,12 +6,22 @@ from functools import partial
 import streamlit as st
 
 from app import api
-from app.credentials.accounts import ACCOUNTS, account_of, all_tokens, clear_caches, organization, tokens_of
-from app.credentials.new_token import MINT, open_mint, show_mint
-from app.credentials.tokens import show_ending_soon, show_token, show_tokens
+from app.credentials.tokens import (
+    ACCOUNTS,
+    MINT,
+    account_of,
+    all_tokens,
+    clear_caches,
+    open_mint,
+    organization,
+    show_ending_soon,
+    show_mint,
+    show_token,
+    show_tokens,
+    tokens_of,
+)
 from app.formatting import ago, moment, one_line
 from app.labels import SERVICE_ACCOUNT
-from app.ui.access import require_admin
 from app.ui.dialogs import (
     NotYetError,
     close_dialog,
@@ -21,10 +31,19 @@ from app.ui.dialogs import (
     open_dialog,
     show_held_secret,
 )
-from app.ui.errors import show_errors
+from app.ui.errors import require_admin, show_errors
 from app.ui.filters import filter_line, text_filter
-from app.ui.links import leave, look_at, offer_way_back, show_link
-from app.ui.notices import show_empty, show_heading, show_text, show_title, show_warning
+from app.ui.notices import (
+    leave,
+    look_at,
+    offer_way_back,
+    show_empty,
+    show_heading,
+    show_link,
+    show_text,
+    show_title,
+    show_warning,
+)
 from app.ui.tables import PAGE_ROWS, Source, show_pages
 from carrel.wire.api_keys import CredentialStatus
 from carrel.wire.organization import Organization

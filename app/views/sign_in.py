@@ -5,12 +5,10 @@ from functools import partial
 import streamlit as st
 
 from app import api
-from app.credentials.provider_form import CLAIMS, EDIT, NEW, open_edit, open_new, show_edit, show_new
-from app.credentials.second_factor import show_policy
+from app.credentials.sign_in import CLAIMS, EDIT, NEW, open_edit, open_new, show_edit, show_new, show_policy
 from app.formatting import one_line
-from app.ui.access import require_admin
 from app.ui.dialogs import confirm, is_open
-from app.ui.errors import show_errors
+from app.ui.errors import require_admin, show_errors
 from app.ui.notices import show_empty, show_heading, show_table, show_text, show_title, show_warning
 from carrel.wire.sign_in_providers import SignInProvider
 

@@ -8,14 +8,11 @@ import streamlit as st
 from app import api
 from app.formatting import one_line
 from app.syncs import form as sync_form
-from app.syncs.drafts import Draft
-from app.syncs.labels import state_in_words
-from app.syncs.lookup import collection_name, targets
+from app.syncs.form import Draft
+from app.syncs.labels import collection_name, state_in_words, targets
 from app.syncs.page import LIST, show_sync_page
-from app.ui.access import require_admin
-from app.ui.errors import show_errors
-from app.ui.links import look_at, offer_way_back
-from app.ui.notices import show_empty, show_title
+from app.ui.errors import require_admin, show_errors
+from app.ui.notices import look_at, offer_way_back, show_empty, show_title
 from app.ui.tables import PAGE_ROWS, Source, forget, show_pages, time_cell
 from carrel.wire.docstore import DocstoreSync, ListDocstoreSyncsResponse
 

@@ -10,16 +10,24 @@ from app import api
 from app.formatting import one_line
 from app.labels import AGENT, COLLECTION, DOCUMENT, GROUP, ROLES, TYPES
 from app.lookup import Principal, Resource, disambiguate, resource_at
-from app.permissions.browsing import show_principals
+from app.permissions.browsing import MOST_SORTED, SHOWN, Counts, compare_counts, count_resources, show_principals
 from app.permissions.changing import offer_access, offer_change
 from app.permissions.explanation import show_why
-from app.permissions.reach import MOST_SORTED, SHOWN, Counts, compare_counts, count_resources
-from app.ui.access import require_admin
-from app.ui.errors import show_errors
+from app.ui.errors import require_admin, show_errors
 from app.ui.exporting import Export, offer_export
 from app.ui.filters import choice_filter, filter_line, text_filter
-from app.ui.links import look_at, offer_way_back, show_link
-from app.ui.notices import show_empty, show_heading, show_note, show_table, show_text, show_title, show_warning
+from app.ui.notices import (
+    look_at,
+    offer_way_back,
+    show_empty,
+    show_heading,
+    show_link,
+    show_note,
+    show_table,
+    show_text,
+    show_title,
+    show_warning,
+)
 from app.ui.pickers import pick_principal
 from app.ui.tables import PAGE_ROWS, Source, show_pages
 from carrel.wire.access import (

@@ -10,14 +10,11 @@ from app.formatting import one_line
 from app.labels import DOCUMENT, GRANTED, GROUP, PERSON, PRINCIPALS
 from app.lookup import Principal, Resource
 from app.permissions.browsing import show_resources
-from app.permissions.changing import READERS, offer_access, offer_change
+from app.permissions.changing import READERS, Grants, grants_on, offer_access, offer_change
 from app.permissions.explanation import show_why
-from app.permissions.grants import Grants, grants_on
-from app.ui.access import require_admin
-from app.ui.errors import show_errors
+from app.ui.errors import require_admin, show_errors
 from app.ui.exporting import Export, offer_export
-from app.ui.links import look_at, offer_way_back, show_link
-from app.ui.notices import show_empty, show_note, show_table, show_text, show_title
+from app.ui.notices import look_at, offer_way_back, show_empty, show_link, show_note, show_table, show_text, show_title
 from app.ui.pickers import pick_principal, pick_resource
 from app.ui.tables import PAGE_ROWS, Source, show_pages
 from carrel.wire.common import GroupPrincipal, UserPrincipal

@@ -17,7 +17,7 @@ from streamlit.testing.v1 import local_script_runner
 from streamlit.testing.v1.element_tree import Block, UnknownElement
 from streamlit.testing.v1.local_script_runner import LocalScriptRunner
 
-from app.auth import container
+from app.auth import current
 from app.auth.sessions import Person, digest_of
 from app.settings import settings
 from carrel import Carrel
@@ -199,7 +199,7 @@ def house_of(
 def forget() -> None:
     """Forget settings, sign-ins, and what pages keep."""
     settings.cache_clear()
-    container.forget()
+    current.forget()
     st.cache_data.clear()
     st.cache_resource.clear()
 
@@ -246,7 +246,7 @@ def sign_in(service: RunningService, email: str = "") -> str:
     given = done(app.exchange(sent_back(allowed, APP_URL)["code"], pkce))
     tokens = TokenResponse.model_validate(given).tokens(asked_at=datetime.now(UTC))
     with Carrel(access_token=tokens.access_token, v1_base_url=service.base_url) as client:
-        return container.sessions().create(tokens, Person.of(client.me()))
+        return current.sessions().create(tokens, Person.of(client.me()))
 
 
 def draw(view: str, *, session: str, **address: str | list[str]) -> Page:

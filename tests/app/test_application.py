@@ -6,7 +6,7 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
-from app.auth import container
+from app.auth import current
 from app.auth.registration import NAME
 from carrel import ConfigurationError
 from carrel.errors import InvalidClientError
@@ -47,30 +47,30 @@ def is_taken(client: OAuthClient) -> bool:
 
 def test_an_application_that_was_deleted_registers_itself_anew(itself: RunningService) -> None:
     """Without a restart, once: whoever signs in next is sent to the service by the new id."""
-    first = container.application().check_client()
+    first = current.application().check_client()
     assert ids(itself) == [id_of(first)]
     delete(itself, id_of(first))
-    second = container.application().check_client()
+    second = current.application().check_client()
     assert ids(itself) == [id_of(second)]
     assert is_taken(second)
-    assert container.application().client() is second
+    assert current.application().client() is second
 
 
 def test_an_application_whose_secret_was_changed_changes_it_again(itself: RunningService) -> None:
     """It stays the same one, so that whoever is signed in stays so."""
-    first = container.application().check_client()
+    first = current.application().check_client()
     done(itself.call("admin/oauthClients/rotateSecret", {"clientId": id_of(first)}))
-    second = container.application().check_client()
+    second = current.application().check_client()
     assert is_taken(second)
     assert [id_of(first)] == [id_of(second)] == ids(itself)
 
 
 def test_of_two_processes_the_second_takes_what_the_first_got(itself: RunningService) -> None:
     """Both hold what was deleted; one registers anew, and the other takes that."""
-    one = container.application()
+    one = current.application()
     deleted = id_of(one.check_client())
-    container.application.cache_clear()
-    other = container.application()
+    current.application.cache_clear()
+    other = current.application()
     other.client()
     delete(itself, deleted)
     assert id_of(one.check_client()) == id_of(other.check_client())
@@ -81,12 +81,12 @@ def test_of_two_processes_the_second_takes_what_the_first_got(itself: RunningSer
 def test_an_application_of_the_settings_that_was_deleted_says_what_to_do(new_house: House) -> None:
     """A page says that the sign-in has ended, not that a client is invalid; nobody is sent to sign in in vain."""
     new_house.sign_in()
-    delete(new_house.service, id_of(container.application().client()))
+    delete(new_house.service, id_of(current.application().client()))
     page = new_house.open("api_keys")
     assert "Your sign-in has ended." in page.shown
     assert "/oauth/login?next=" in page.shown
     with pytest.raises(ConfigurationError, match="CARREL_CLIENT_ID and CARREL_CLIENT_SECRET"):
-        container.application().check_client()
+        current.application().check_client()
 
 
 async def test_a_sign_in_that_fails_after_the_code_was_exchanged_leaves_no_tokens(make_house, service):
@@ -107,7 +107,7 @@ async def test_a_sign_in_that_succeeds_has_tokens(new_house: House) -> None:
 
 def a_browser() -> httpx.AsyncClient:
     """A browser before the workbench's routes of sign-in."""
-    transport = httpx.ASGITransport(Starlette(routes=list(container.sign_in().routes())))
+    transport = httpx.ASGITransport(Starlette(routes=list(current.sign_in().routes())))
     return httpx.AsyncClient(transport=transport, base_url=APP_URL)
 
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from app.audit.actions import ACTION_TEXTS, sentence
+from app.audit import ACTION_TEXTS, sentence
 from carrel.wire.oversight import AuditEntry, AuditTarget
 from tests.app.conftest import House
 from tests.app.pages import HOSTILE_CASES, Page, reference

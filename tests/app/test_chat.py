@@ -11,7 +11,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from app.auth import container
+from app.auth import current
 from service.domains.agents.answering import ModelFailure
 from tests.app.conftest import House
 from tests.app.pages import HOSTILE_CASES, NOTHING, NOWHERE, Page
@@ -92,7 +92,7 @@ def script(house: House, monkeypatch: pytest.MonkeyPatch) -> Iterator[Script]:
 @pytest.fixture
 def cut_line(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., httpx.Response]], None]:
     """Put a function in the place of what sends requests to the service."""
-    return lambda send: monkeypatch.setattr(container.connections(), "send", send)
+    return lambda send: monkeypatch.setattr(current.connections(), "send", send)
 
 
 def say(page: Page, words: str) -> Page:
@@ -147,7 +147,7 @@ def test_a_question_is_answered_with_its_source(guest: Visit) -> None:
 @pytest.mark.usefixtures("impatient")
 def test_a_new_conversation_offers_questions(visit: Visit, cut_line: Callable[..., None]) -> None:
     """About documents that the person may read, of collections that they may search; or none, where none can be had."""
-    real = container.connections().send
+    real = current.connections().send
 
     def lost(request: httpx.Request, **options: Any) -> httpx.Response:
         if request.url.path.endswith("listDocumentsInCollection"):
@@ -287,9 +287,9 @@ def test_who_is_signed_out_in_the_middle_is_told(visit: Visit, script: Script) -
     page = visit.ask()
     script.tell("So far")
     until(page, lambda shown: "So far" in shown)
-    tokens = container.sessions().get(page.session_state["signed_in.owner"])
+    tokens = current.sessions().get(page.session_state["signed_in.owner"])
     assert tokens is not None
-    container.application().client().revoke(tokens)
+    current.application().client().revoke(tokens)
     until(page, lambda shown: "/oauth/login?next=" in shown)
 
 
@@ -311,7 +311,7 @@ def test_a_message_the_service_does_not_take_stays(visit: Visit) -> None:
 @pytest.mark.usefixtures("impatient")
 def test_an_answer_that_got_lost_leads_to_no_second_message(visit: Visit, cut_line: Callable[..., None]) -> None:
     """Sent again after the connection broke, a message that the service had taken is still one."""
-    page, real = visit.open(), container.connections().send
+    page, real = visit.open(), current.connections().send
 
     def lost(request: httpx.Request, **options: Any) -> httpx.Response:
         answer = real(request, **options)

@@ -10,7 +10,7 @@ import streamlit as st
 
 from app import navigation
 from app.auth import current
-from app.document_collections import outcomes
+from app.document_collections import contents
 from app.document_collections.contents import Done
 from service.index.rebuilds.running import rebuild_all
 from tests.app.conftest import VIEWS, House, sign_in
@@ -179,7 +179,7 @@ def test_what_is_left_half_way_stays_in_the_form(house: House, monkeypatch: pyte
         yield next(iter(outcomes))
         st.rerun()
 
-    monkeypatch.setattr(outcomes, "show_progress", interrupted)
+    monkeypatch.setattr(contents, "show_progress", interrupted)
     page = page.press("Add")
     assert "Done: 1 document." in page.shown
     assert "1 of 2 documents were not begun." in page.shown

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 import streamlit as st
 
-from app.health import findings as health
-from app.health.findings import findings_of, troubles
-from app.health.models import Finding, Level
+from app import health
+from app.health import Finding, Level, findings_of, troubles
 from app.loading import runs
 from carrel.wire.oversight import (
     AdminStatusGetResponse,

@@ -6,8 +6,8 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
 from app.asgi import KnownPages, SecurityHeaders
-from app.auth import container
-from app.documentation_routes import Documentation
+from app.auth import current
+from app.documentation import Documentation
 from app.navigation import addresses
 from app.ui.errors import problem_of
 from carrel.errors import APIError
@@ -17,8 +17,8 @@ from tests.app.conftest import APP_URL, House
 @pytest.fixture(scope="module")
 def browser(house: House) -> httpx.AsyncClient:
     """A browser before the routes of help and what stands in front of them, with the admin's session."""
-    cookie = container.sign_in().cookie
-    routes = Documentation(container.sessions(), cookie=cookie).routes()
+    cookie = current.sign_in().cookie
+    routes = Documentation(current.sessions(), cookie=cookie).routes()
     known = Middleware(KnownPages, pages=addresses())
     app = Starlette(routes=routes, middleware=[Middleware(SecurityHeaders), known])
     headers = {"Accept": "text/html", "Cookie": f"{cookie}={house.sign_in()}"}

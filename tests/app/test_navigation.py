@@ -3,7 +3,7 @@
 import pytest
 import streamlit as st
 
-from app.auth import container, current
+from app.auth import current
 from app.auth.sessions import digest_of
 from app.navigation import FOR_ADMINS
 from tests.app.conftest import VIEWS, House, MakeHouse
@@ -118,7 +118,7 @@ def test_what_goes_on_after_signing_out_shows_nothing_more(keyed_house: House) -
     """A fragment or a button of a tab that is open still is refused, though it acts with the workbench's key."""
     page = keyed_house.open("documents", of="all")
     assert "Your sign-in has ended" not in page.shown
-    container.sessions().delete(digest_of(keyed_house.sign_in()))
+    current.sessions().delete(digest_of(keyed_house.sign_in()))
     page.query_params["name"] = "another"
     page.run()
     assert "Your sign-in has ended" in page.shown
@@ -130,7 +130,7 @@ def test_runs_are_there_for_who_is_an_admin_and_signed_in_now(new_house: House) 
     cookie = new_house.sign_in()
     assert texts(page_of(ASKS_FOR_RUNS, cookie)) == ["Here they are."]
     assert "admins" in texts(page_of(ASKS_FOR_RUNS, new_house.sign_in(MEMBER)))[0]
-    container.sessions().delete(digest_of(cookie))
+    current.sessions().delete(digest_of(cookie))
     assert "Your sign-in has ended" in texts(page_of(ASKS_FOR_RUNS, cookie))[0]
 
 

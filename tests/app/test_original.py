@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from app.ui.passage_locations import mark_of_quote
+from app.ui.passages import mark_of_quote
 from tests import made_files
 from tests.app.conftest import House
 from tests.app.pages import Page

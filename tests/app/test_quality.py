@@ -8,10 +8,9 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from app.quality.log import share
 from app.quality.runs import Running
-from app.quality.worst import worst_first
-from app.spreadsheets import in_batches
+from app.quality.searches import share, worst_first
+from app.ui.exporting import in_batches
 from carrel import evaluation
 from carrel.evaluation import Measurer, RunKeeper
 from carrel.judgements import HEADS, JudgementsError, read, read_cases, rows_of, write, write_cases

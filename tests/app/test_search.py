@@ -9,8 +9,8 @@ from uuid import uuid4
 import pytest
 from pydantic import SecretStr
 
-from app.auth import container
-from app.search.relevance import count_strong
+from app.auth import current
+from app.search.results import count_strong
 from app.ui.passages import link_html
 from carrel.wire.search import FilterOperator, SearchMode
 from service.text.reranking import Reranker
@@ -330,9 +330,9 @@ def test_a_service_that_closes_connections_is_not_called_down(service: RunningSe
 def test_an_ended_sign_in_offers_the_next(new_house: House) -> None:
     """When the tokens were taken back, the page leads to signing in, and back to the search that was asked."""
     page = new_house.open("search", q="sheep")
-    tokens = container.sessions().get(page.session_state["signed_in.owner"])
+    tokens = current.sessions().get(page.session_state["signed_in.owner"])
     assert tokens is not None
-    container.application().client().revoke(tokens)
+    current.application().client().revoke(tokens)
     ask(page, "goats")
     assert "/oauth/login?next=" in page.shown
 

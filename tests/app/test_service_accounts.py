@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.credentials.expiry import NEVER
+from app.credentials.tokens import NEVER
 from app.labels import CALLS, TOKEN_SCOPES
 from carrel.wire.scopes import Scope
 from tests.app.conftest import House

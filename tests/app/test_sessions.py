@@ -8,8 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from app.auth.sealing import Sealer
-from app.auth.sessions import IDLE, LONGEST, Person, Sessions, digest_of
+from app.auth.sessions import IDLE, LONGEST, Person, Sealer, Sessions, digest_of
 from carrel.oauth import Tokens
 
 HOUR = 3600.0

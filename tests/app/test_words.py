@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from app.formatting import ago
-from app.loading.labels import duration_in_words, reason, times_in_words
+from app.loading.runs import duration_in_words, reason, times_in_words
 from flows.schedules import Times
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -9,7 +9,7 @@ import pytest
 
 from app.documentation import ROOT, DocumentationPage, contents, page_html, read_page
 from app.navigation import FOR_ADMINS, FOR_ALL, FOR_EDITORS
-from app.ui.help import help_address_of_code, topic_of_page
+from app.ui.notices import help_address_of_code, topic_of_page
 from carrel.wire.formats import REASONS, count_reasons
 from service.text.extraction.failures import FailureCode
 from tests.harness.parsing import parse_python

@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from app.loading import sources
+from app.loading import quarantine
 from app.settings import settings
 from tests.app.conftest import NOBODY_LISTENS, House
 from tests.app.loading.house import LoadingHouse, offered, run_of
@@ -205,8 +205,8 @@ def test_many_sources_are_narrowed_by_a_part_of_their_names(house, monkeypatch):
     for number in range(4):
         reporter = a_reporter(house.service)
         report(reporter, "a.pdf", source=f"/srv/{shelf}/{number}")
-    monkeypatch.setattr(sources, "MANY", 3)
-    monkeypatch.setattr(sources, "MOST", 2)
+    monkeypatch.setattr(quarantine, "MANY", 3)
+    monkeypatch.setattr(quarantine, "MOST", 2)
     page = show(house, reporter, find=shelf.upper())
     assert "4 sources fit" in page.shown
     assert f"/srv/{shelf}/3</h2>" in page.shown

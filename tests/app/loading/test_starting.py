@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from app.loading import starting_others
+from app.loading import starting
 from app.settings import settings
 from flows.operations.summary import Summary
 from tests.app.conftest import NOBODY_LISTENS, House
@@ -238,7 +238,7 @@ def test_an_address_chooses_what_is_indexed_again(house: LoadingHouse) -> None:
 
 
 def test_indexing_with_another_model_needs_one(house: LoadingHouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(starting_others, "_models", list[str])
+    monkeypatch.setattr(starting, "_models", list[str])
     house.add_collection("Without a model")
     with offered(house.prefect, "reindex") as indexing:
         page = house.open("ingestion", job="indexing")

@@ -1,21 +1,48 @@
-"""Sentences for entries of the audit log: who did what to what, with names as far as known.
+"""Sentences for entries of the audit log, with the names of the people and things in them.
 
 All have one form: a verb, then the kind of a thing with its name in quotation marks; people and groups that hold
-something are named alone. `Ada gave Jonas Viewer access to document “Board minutes”`.
-"""
+something are named alone. `Ada gave Jonas Viewer access to document “Board minutes”`."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from typing import Any, TypeAlias, cast
 
-from app.audit.settings import describe_settings
 from app.formatting import one_line
-from app.labels import AGENT, COLLECTION, DOCUMENT, PERSON, ROLES, SERVICE_ACCOUNT, SYNC, kind_of, scopes_named
+from app.labels import AGENT, COLLECTION, DOCUMENT, GROUP, PERSON, ROLES, SERVICE_ACCOUNT, SYNC, kind_of, scopes_named
+from app.lookup import is_id
+from carrel import Carrel
 from carrel.wire.common import ResourceType, Role
 from carrel.wire.oversight import AuditEntry
 from flows.operations.formatting import count_text
 
-Names: TypeAlias = Mapping[str, str]
+_SAID = {
+    "secondFactor": "second factor for {}",
+    "serviceAccountsEnabled": "service accounts {}",
+    "domain": "domain {}",
+    "nameSet": "another name",
+    "clientDocumentHosts": "hosts that describe clients: {}",
+    "enableReranking": "reranking {}",
+    "enableQueryModel": "queries read by the language model {}",
+}
+_SWITCHED = {"true": "on", "false": "off", "": "none"}
+
+
+def describe_settings(details: Mapping[str, object]) -> str:
+    """Return which of an organization's settings are what now; empty when an entry's details name none."""
+    return ", ".join(said.format(_word(details[name])) for name, said in _SAID.items() if name in details)
+
+
+def _word(value: object) -> str:
+    words = ", ".join(map(str, cast("list[object]", value))) if isinstance(value, list) else str(value).lower()
+    return _SWITCHED.get(words, words)
+
+
+KnownNames: TypeAlias = Mapping[str, str]
 """What ids are called, of those that are known."""
 
 EVERYBODY = "everybody"
@@ -190,7 +217,7 @@ def actions() -> dict[str, str]:
     return {code: f"{deed.group}: {deed.name}" for code, deed in ACTION_TEXTS.items()}
 
 
-def sentence(entry: AuditEntry, names: Names) -> str:
+def sentence(entry: AuditEntry, names: KnownNames) -> str:
     """Return a sentence that says who did what; a target without a name is called by its kind."""
     who = one_line(entry.who)
     if entry.acting_for is not None and entry.acting_for.id != (entry.actor.id if entry.actor else None):
@@ -215,7 +242,7 @@ def ids_in(entries: Iterable[AuditEntry]) -> set[tuple[str, str]]:
     return found
 
 
-def _plainly(entry: AuditEntry, names: Names) -> str:
+def _plainly(entry: AuditEntry, names: KnownNames) -> str:
     deed = ACTION_TEXTS.get(entry.action)
     if deed is None:
         return f"did something this page has no text for ({entry.action})"
@@ -230,7 +257,7 @@ def _plainly(entry: AuditEntry, names: Names) -> str:
     )
 
 
-def _describe_grant_change(entry: AuditEntry, names: Names) -> str | None:
+def _describe_grant_change(entry: AuditEntry, names: KnownNames) -> str | None:
     """Return a sentence for a change of grants: gave Crew Viewer access to document “X”; None if nothing changed."""
     before, after = _roles(entry.details, "before"), _roles(entry.details, "after")
     gained: dict[str, list[str]] = {}
@@ -250,7 +277,7 @@ def _describe_grant_change(entry: AuditEntry, names: Names) -> str | None:
     return " and ".join(said) or None
 
 
-def _members(entry: AuditEntry, names: Names) -> str | None:
+def _members(entry: AuditEntry, names: KnownNames) -> str | None:
     parts = [
         f"{verb} {_list([names.get(one, 'somebody') for one in ids])} {preposition}"
         for verb, preposition, key in (("added", "to", "added"), ("removed", "from", "removed"))
@@ -259,12 +286,12 @@ def _members(entry: AuditEntry, names: Names) -> str | None:
     return " and ".join(f"{part} {_target(entry, names)}" for part in parts) if parts else None
 
 
-def _describe_feedback(entry: AuditEntry, names: Names) -> str | None:
+def _describe_feedback(entry: AuditEntry, names: KnownNames) -> str | None:
     verdict = _VERDICTS.get(str(entry.details.get("feedback")))
     return f"{_plainly(entry, names)} {verdict}" if verdict else None
 
 
-def _describe_unpacking(entry: AuditEntry, names: Names) -> str | None:
+def _describe_unpacking(entry: AuditEntry, names: KnownNames) -> str | None:
     """Return a sentence that counts the files in an archive or mail: read 12 files in document “Box”, 2 left out."""
     counts = (entry.details.get(member) for member in ("files", "leftOut", "deleted"))
     files, left_out, deleted = (number if isinstance(number, int) else 0 for number in counts)
@@ -273,12 +300,12 @@ def _describe_unpacking(entry: AuditEntry, names: Names) -> str | None:
     return f"read {count_text(files, 'file')} in {_target(entry, names)}{rest}{gone}"
 
 
-def _describe_new_credential(entry: AuditEntry, names: Names) -> str | None:
+def _describe_new_credential(entry: AuditEntry, names: KnownNames) -> str | None:
     scopes = cast("list[str]", entry.details.get("scopes") or [])
     return f"{_plainly(entry, names)} ({scopes_named(scopes).lower()})" if scopes else None
 
 
-def _person(entry: AuditEntry, names: Names) -> str | None:
+def _person(entry: AuditEntry, names: KnownNames) -> str | None:
     facts = [
         words
         for member, value, words in (
@@ -291,7 +318,7 @@ def _person(entry: AuditEntry, names: Names) -> str | None:
     return f"{_plainly(entry, names)} ({', '.join(facts)})" if facts else None
 
 
-def _describe_failed_sign_in(entry: AuditEntry, names: Names) -> str | None:
+def _describe_failed_sign_in(entry: AuditEntry, names: KnownNames) -> str | None:
     """Return a sentence that says what was wrong, unless it was the password of a sign-in."""
     said = {
         "secondFactor": "gave the right password of {it}, and a wrong second factor",
@@ -301,13 +328,13 @@ def _describe_failed_sign_in(entry: AuditEntry, names: Names) -> str | None:
     return said and said.format(it=_target(entry, names))
 
 
-def _describe_settings(entry: AuditEntry, names: Names) -> str | None:
+def _describe_settings(entry: AuditEntry, names: KnownNames) -> str | None:
     """Return a sentence that says which settings of the organization are what now."""
     said = describe_settings(entry.details)
     return f"{_plainly(entry, names)}: {said}" if said else None
 
 
-def _describe_transfer(entry: AuditEntry, names: Names) -> str | None:
+def _describe_transfer(entry: AuditEntry, names: KnownNames) -> str | None:
     """Return a sentence that counts what was transferred: made Ben the owner of 12 resources of Ada."""
     counts = entry.details.get("counts")
     if not isinstance(counts, dict):
@@ -318,14 +345,14 @@ def _describe_transfer(entry: AuditEntry, names: Names) -> str | None:
     return said if owner is None else f"{said} of {_name_thing(PERSON, owner, names, 'somebody')}"
 
 
-def _describe_deleted_account(entry: AuditEntry, names: Names) -> str | None:
+def _describe_deleted_account(entry: AuditEntry, names: KnownNames) -> str | None:
     count = entry.details.get("revokedTokenCount")
     if not isinstance(count, int) or not count:
         return None
     return f"{_plainly(entry, names)}, and with it {count_text(count, 'token')}"
 
 
-_TOLD: Mapping[str, Callable[[AuditEntry, Names], str | None]] = {
+_TOLD: Mapping[str, Callable[[AuditEntry, KnownNames], str | None]] = {
     "grants.set": _describe_grant_change,
     "owner.set": _describe_grant_change,
     "owners.transfer": _describe_transfer,
@@ -343,13 +370,13 @@ _TOLD: Mapping[str, Callable[[AuditEntry, Names], str | None]] = {
 }
 
 
-def _target(entry: AuditEntry, names: Names) -> str:
+def _target(entry: AuditEntry, names: KnownNames) -> str:
     if entry.target is None:
         return "something"
     return _phrase(_kind(entry.target.type), _target_name(entry, names))
 
 
-def _target_name(entry: AuditEntry, names: Names) -> str | None:
+def _target_name(entry: AuditEntry, names: KnownNames) -> str | None:
     """Return the target's name of that time, told apart from others where it still has it; older entries' of today."""
     if entry.target is None:
         return None
@@ -359,7 +386,7 @@ def _target_name(entry: AuditEntry, names: Names) -> str | None:
     return now if now is not None and now.startswith(f"{then} (") else then
 
 
-def _name_thing(kind: str, identity: object, names: Names, otherwise: str) -> str:
+def _name_thing(kind: str, identity: object, names: KnownNames, otherwise: str) -> str:
     name = names.get(identity) if isinstance(identity, str) else None
     return _phrase(kind, name) if name else otherwise
 
@@ -392,3 +419,119 @@ def _list(names: Sequence[str]) -> str:
     if len(names) > _MOST_NAMED:
         return f"{', '.join(shown)} and {count_text(len(names) - _MOST_NAMED, 'other')}"
     return f"{', '.join(shown[:-1])} and {shown[-1]}" if len(shown) > 1 else shown[0]
+
+
+FRESH_SECONDS = 60.0
+
+APPLICATION = "oauthClient"
+_AT_ONCE = 8
+_A_CALL = 1000
+
+
+@dataclass(frozen=True)
+class _Called:
+    """The name of an id; `facts`, if any, distinguish it from others of its kind and name."""
+
+    kind: str
+    id: object
+    name: str
+    facts: str = ""
+
+
+Ask: TypeAlias = Callable[[Carrel, list[str]], Iterator[_Called]]
+
+
+class Names:
+    """The names that a session knows, by id; unknown ones are fetched kind by kind.
+
+    All names are forgotten a minute after the first was fetched.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Called] = {}
+        self._asked: set[tuple[str, str]] = set()
+        self._since = 0.0
+
+    def of(self, client: Carrel, wanted: Iterable[tuple[str, str]]) -> dict[str, str]:
+        """Return the names of the wanted (kind, id), and of others; deleted things have none."""
+        if time.monotonic() - self._since > FRESH_SECONDS:
+            self._known, self._asked, self._since = {}, set(), time.monotonic()
+        missing = frozenset(wanted) - self._asked
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            answers = list(pool.map(partial(_answer, client), _questions(missing)))
+        self._known |= {str(one.id): one for found in answers for one in found}
+        self._asked |= missing
+        return _disambiguate(self._known)
+
+
+def _questions(missing: Iterable[tuple[str, str]]) -> list[tuple[Ask, list[str]]]:
+    """Return the ids to look up of each kind, in batches of the size that a call takes."""
+    ids: dict[Ask, set[str]] = {}
+    for kind, identity in missing:
+        for ask in _ASKED.get(kind, ()) if is_id(identity) else ():
+            ids.setdefault(ask, set()).add(identity)
+    return [(ask, some) for ask, all_ids in ids.items() for some in _in_calls(sorted(all_ids))]
+
+
+def _in_calls(ids: list[str]) -> Iterator[list[str]]:
+    rest = iter(ids)
+    while some := list(islice(rest, _A_CALL)):
+        yield some
+
+
+def _answer(client: Carrel, question: tuple[Ask, list[str]]) -> list[_Called]:
+    ask, ids = question
+    return list(ask(client, ids))
+
+
+def _disambiguate(known: Mapping[str, _Called]) -> dict[str, str]:
+    shared = Counter((one.kind, one.name) for one in known.values())
+    return {
+        identity: f"{one.name} ({one.facts})" if one.facts and shared[one.kind, one.name] > 1 else one.name
+        for identity, one in known.items()
+    }
+
+
+def _everybody(client: Carrel, ids: list[str]) -> Iterator[_Called]:
+    """Yield the name of the organization, if its id is among the ids."""
+    organization_id = client.admin.organization.get().organization_id
+    if str(organization_id) in ids:
+        yield _Called(HOLDER, organization_id, EVERYBODY)
+
+
+def _people(client: Carrel, ids: list[str]) -> Iterator[_Called]:
+    listed = client.admin.users.list(ids=ids, page_size=_A_CALL)
+    return (_Called(PERSON, one.id, one.name, one.email) for one in listed)
+
+
+def _groups(client: Carrel, ids: list[str]) -> Iterator[_Called]:
+    listed = client.admin.groups.list(ids=ids, page_size=_A_CALL)
+    return (_Called(GROUP, one.id, one.name, f"…{str(one.id)[-6:]}") for one in listed)
+
+
+def _accounts(client: Carrel, ids: list[str]) -> Iterator[_Called]:
+    listed = client.admin.service_accounts.list(ids=ids, page_size=_A_CALL)
+    return (_Called(SERVICE_ACCOUNT, one.service_account_id, one.display_name, one.email) for one in listed)
+
+
+def _applications(client: Carrel, ids: list[str]) -> Iterator[_Called]:
+    listed = client.admin.oauth_clients.list(ids=ids, page_size=_A_CALL)
+    return (_Called(APPLICATION, one.client_id, one.name, f"…{str(one.client_id)[-6:]}") for one in listed)
+
+
+def _resources(client: Carrel, ids: list[str]) -> Iterator[_Called]:
+    listed = client.admin.access.list_resources(object_ids=ids, page_size=_A_CALL)
+    return (_Called(DOCUMENT, one.object_id, one.name or "") for one in listed)
+
+
+_ASKED: Mapping[str, tuple[Ask, ...]] = {
+    PERSON: (_people,),
+    GROUP: (_groups,),
+    SERVICE_ACCOUNT: (_accounts,),
+    APPLICATION: (_applications,),
+    "organization": (_everybody,),
+    HOLDER: (_everybody, _people, _groups, _accounts),
+    DOCUMENT: (_resources,),
+    COLLECTION: (_resources,),
+    AGENT: (_resources,),
+}

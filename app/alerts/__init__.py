@@ -1,1 +1,0 @@
-"""Alerts on the page Health: what is wrong, who is told, and what was sent."""

@@ -1,0 +1,223 @@
+"""Uploading a few files of a person's own, under a button over the list of documents."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import PurePosixPath
+from typing import Protocol, cast
+from uuid import UUID
+
+import streamlit as st
+
+import carrel
+from app import api
+from app.documents.facts import pages_being_read
+from app.loading import staging
+from app.ui.errors import line_of
+from app.ui.notices import show_problem, show_table, show_text
+from app.ui.progress import show_progress
+from app.ui.tables import forget
+from carrel.wire.catalog import IndexingStatus
+from carrel.wire.formats import in_words
+from flows.operations.formatting import capitalize, count_text
+
+MOST_FILES = 20
+"""How many files a person loads at once by hand; more are a run's."""
+
+
+class ChosenFile(Protocol):
+    """A file that was dropped on a page."""
+
+    @property
+    def name(self) -> str:
+        """The name the browser gave."""
+        ...
+
+    @property
+    def file_id(self) -> str:
+        """The unique id of a dropped file; a file that is dropped twice has two ids."""
+        ...
+
+    def getvalue(self) -> bytes:
+        """Return the contents."""
+        ...
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of loading a file: the document, or the reason for the failure; `rest`: what goes on afterwards."""
+
+    name: str
+    document_id: UUID | None = None
+    problem: str = ""
+    waits: bool = False
+    rest: str = ""
+
+    @property
+    def said(self) -> str:
+        """The outcome in words."""
+        if self.document_id is None:
+            return f"Failed. {self.problem}"
+        if self.problem:
+            return f"Loaded, but not added to the collection. {self.problem}"
+        if self.rest:
+            return f"Loaded. {self.rest}."
+        return "Loaded. It can be found in a moment." if self.waits else "Loaded, and can be found."
+
+
+def identifier_of(name: str) -> str:
+    """Return the external id of a person's own file; a file of the same name becomes the next version."""
+    return f"{api.me().email}/{PurePosixPath(name.replace(chr(92), '/')).name}"[:1024]
+
+
+def load(
+    files: Iterable[ChosenFile], *, everybody: bool, collection_id: UUID | None, read_pictures: bool | None = None
+) -> Iterator[tuple[str, Outcome]]:
+    """Upload files one after the other as the person; yield the outcome of each, by the file's id.
+
+    With a collection, each document is added to it, too.
+
+    A failed file doesn't stop the others, unless the sign-in has ended: then all others fail too.
+    """
+    for file in files:
+        yield (
+            file.file_id,
+            _load_file(file, everybody=everybody, collection_id=collection_id, read_pictures=read_pictures),
+        )
+
+
+def _load_file(file: ChosenFile, *, everybody: bool, collection_id: UUID | None, read_pictures: bool | None) -> Outcome:
+    name = file.name[:1000]
+    try:
+        loaded = api.client().catalog.upload_file(
+            BytesIO(file.getvalue()),
+            document_external_id=identifier_of(name),
+            document_name=name,
+            file_name=name,
+            internal_public=everybody,
+            read_pictures=read_pictures,
+        )
+    except carrel.CarrelError as error:
+        return Outcome(name, problem=line_of(error))
+    except ValueError as error:
+        return Outcome(name, problem=str(error))
+    problem = "" if collection_id is None else _add_to_collection(loaded.document_id, collection_id)
+    rest = pages_being_read(loaded.text_recognition)
+    if loaded.file_count:
+        rest = f"{count_text(loaded.file_count, 'file is', 'files are')} being taken out of it"
+    waits = loaded.indexing is not IndexingStatus.DONE
+    return Outcome(name, loaded.document_id, problem, waits=waits, rest=capitalize(rest))
+
+
+def _add_to_collection(document_id: UUID, collection_id: UUID) -> str:
+    """Add a document to a collection, where it keeps the fields it has; return what went wrong, if anything did."""
+    collections = api.client().document_collections
+    try:
+        there = next(iter(collections.list_documents_in_collection(collection_id, ids=[document_id])), None)
+        collections.add_document_to_collection(
+            document_id=document_id,
+            document_collection_id=collection_id,
+            custom_metadata=there.custom_metadata if there else {},
+        )
+    except carrel.CarrelError as error:
+        return line_of(error)
+    return ""
+
+
+def select_unloaded(files: Sequence[ChosenFile], outcomes: Mapping[str, Outcome]) -> list[ChosenFile]:
+    """Return the files that are not loaded yet, or not where they were to go."""
+    return [file for file in files if (done := outcomes.get(file.file_id)) is None or done.problem]
+
+
+ONLY_ME, EVERYBODY = "Only me", "Everybody in the organization"
+_BATCH, _OUTCOMES = "load.batch", "load.outcomes"
+
+
+def offer_upload(list_key: str) -> None:
+    """Offer to load files; `list_key` is the list's that shows them then."""
+    with st.popover("Add documents", icon=":material/upload_file:", key="load", type="primary"):
+        show_text(f"{in_words()}. A file with the name of one you added before becomes its next version.")
+        files = _choose()
+        readers = st.radio("Who may read them", [ONLY_ME, EVERYBODY], key="load.readers", horizontal=True)
+        # What was added with its pictures stays so where nothing is said.
+        pictures = st.toggle("Read text in pictures within them", key="load.pictures") or None
+        collection_id = _choose_collection()
+        left = select_unloaded(files, _outcomes())
+        with st.container(horizontal=True):
+            pressed = st.button("Add", type="primary", key="load.go", disabled=not left)
+            if _outcomes():
+                st.button("Done", key="load.done", on_click=_begin_anew)
+        if pressed:
+            _load(left, everybody=readers == EVERYBODY, collection_id=collection_id, read_pictures=pictures)
+            forget(list_key)
+            st.rerun()
+        _show_outcomes()
+
+
+def _choose() -> list[ChosenFile]:
+    dropped = st.file_uploader(
+        "Files", accept_multiple_files=True, label_visibility="collapsed", key=f"load.files.{_batch()}"
+    )
+    files = cast("list[ChosenFile]", dropped or [])
+    if len(files) > MOST_FILES:
+        show_problem(
+            f"These are {len(files)} files, and {MOST_FILES} can be added here at once.",
+            "Take some out, or ask an admin to load them all.",
+        )
+        return []
+    if repeated := staging.find_repeated_names(file.name for file in files):
+        show_problem(
+            f"Several files are called {', '.join(repeated)}.",
+            "A document is known by its file's name: rename them, or leave all but one out.",
+        )
+        return []
+    return files
+
+
+def _choose_collection() -> UUID | None:
+    """Show a choice of the collections that the person may change, if there are any; return the chosen one."""
+    try:
+        names = {one.document_collection_id: one.collection_name for one in api.editable_collections()}
+    except carrel.CarrelError:  # the list below says what is wrong
+        return None
+    if not names:
+        return None
+    return st.selectbox(
+        "Also add them to a collection",
+        [None, *names],
+        key="load.collection",
+        format_func=lambda one: "No" if one is None else names[one],
+    )
+
+
+def _load(files: list[ChosenFile], *, everybody: bool, collection_id: UUID | None, read_pictures: bool | None) -> None:
+    """Upload the remaining files, and store each outcome at once in case the person leaves the page."""
+    loading = load(files, everybody=everybody, collection_id=collection_id, read_pictures=read_pictures)
+    for file_id, outcome in show_progress(loading, of=len(files), doing="Loading"):
+        _outcomes()[file_id] = outcome
+
+
+def _show_outcomes() -> None:
+    outcomes = _outcomes()
+    if not outcomes:
+        return
+    failed = [outcome for outcome in outcomes.values() if outcome.problem]
+    if failed:
+        show_problem(
+            f"{len(failed)} of {len(outcomes)} could not be added as you asked.",
+            "The others are there. Mend what is wrong and drop the file again, or press Add to try once more.",
+        )
+    show_table([(outcome.name, outcome.said) for outcome in outcomes.values()], heads=("File", "Result"))
+
+
+def _outcomes() -> dict[str, Outcome]:
+    return st.session_state.setdefault(_OUTCOMES, {})
+
+
+def _batch() -> int:
+    return int(st.session_state.get(_BATCH, 0))
+
+
+def _begin_anew() -> None:
+    st.session_state[_BATCH] = _batch() + 1
+    st.session_state[_OUTCOMES] = {}

@@ -1,1 +1,0 @@
-"""Health: what works, what is running, and what needs attention."""
