@@ -19,10 +19,10 @@ from carrel.wire.common import (
     UserReference,
 )
 from carrel.wire.permissions import AuthorizationStep, ExplainAuthorizationResponse, StepType
-from cli.choosing import require_one
+from cli.choosing import AsJson, require_one
 from cli.exit_codes import ExitCode
-from cli.outcome import client_of
-from cli.screen import Screen
+from cli.listing import print_json
+from cli.outcome import connect
 
 if TYPE_CHECKING:
     from carrel import Carrel
@@ -39,19 +39,18 @@ def explain(
         str, typer.Option(metavar="[TYPE:]ID", help="A document's id, or a type and an id: CONFLUENCE_PAGE:12345.")
     ],
     who: Annotated[str, typer.Option(metavar="WHO", help=WHO)],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for programs.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say by which groups and grants somebody may read something, or what they lack.
 
     Exit code 0: they may; 1: they may not.
     """
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
+    with connect(as_json=as_json) as (screen, client):
         reference, principal = resource_of(resource), principal_of(who, client)
         answer = client.permissions.explain_authorization(reference, principal)
     code = ExitCode.DONE if answer.authorized else ExitCode.PROBLEMS
     if as_json:
-        screen.json({"outcome": "explained", "exitCode": code, **answer.model_dump(mode="json")})
+        print_json(screen, "explained", code=code, **answer.model_dump(mode="json"))
     else:
         screen.show(picture(answer, who=who, resource=resource))
     raise typer.Exit(code)

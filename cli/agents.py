@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
@@ -17,7 +16,7 @@ from cli.choosing import AsJson, id_in, require_one
 from cli.completing import names_of_agents
 from cli.exit_codes import ExitCode
 from cli.listing import Columns, print_json, show_first, show_list, show_one, to_json
-from cli.outcome import client_of
+from cli.outcome import connect
 from cli.screen import Screen
 
 if TYPE_CHECKING:
@@ -49,18 +48,16 @@ def list_agents(
     *, query: Annotated[str | None, typer.Option(help="Part of the name.")] = None, as_json: AsJson = False
 ) -> None:
     """List agents; for admins."""
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
-        found = list(client.admin.agents.list(query=query, page_size=1000))
-    empty = "There is no agent yet: one is made on the page Agents of the workbench, or by admin/agents/create."
-    show_list(screen, "agents", found, COLUMNS, empty=empty if query is None else "No agent is called so.")
+    with connect(as_json=as_json) as (screen, client):
+        found = client.admin.agents.list(query=query, page_size=1000)
+        empty = "There is no agent yet: one is made on the page Agents of the workbench, or by admin/agents/create."
+        show_list(screen, "agents", found, COLUMNS, empty=empty if query is None else "No agent is called so.")
 
 
 @app.command()
 def show(agent: Named, *, as_json: AsJson = False) -> None:
     """Show an agent, the collections it retrieves from, and who may use it; for admins."""
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
+    with connect(as_json=as_json) as (screen, client):
         found = agent_of(agent, client)
         resource = {"resource_id": str(found.agent_id), "resource_type": "AGENT"}
         pages = list(client.admin.grants.list(resource, page_size=1000).pages())
@@ -107,8 +104,7 @@ def copy(
     """Copy an agent with all its settings, deployed to nobody; for admins. Change the copy, and compare both."""
     from carrel.drafts import copy_agent  # noqa: PLC0415 - slow to import: not for help and completion
 
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
+    with connect(as_json=as_json) as (screen, client):
         made = copy_agent(client, agent_of(agent, client).agent_id, name=name)
     facts = [("id", made.agent_id), ("used by", "nobody: it isn't deployed")]
     show_one(screen, made, title=made.name, facts=facts)
@@ -140,8 +136,7 @@ def questions(
     as_json: AsJson = False,
 ) -> None:
     """List what people asked, newest first, with what came of it; for admins."""
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
+    with connect(as_json=as_json) as (screen, client):
         log = client.admin.question_log.query(
             agent_id=None if agent is None else _id_of(agent, client),
             outcome=Outcome.UNANSWERED if unanswered else None,
@@ -149,8 +144,7 @@ def questions(
             from_=since,
             page_size=min(most + 1, 1000),
         )
-        found = list(islice(log, most + 1))
-    show_first(screen, "questions", found, QUESTIONS, most=most, empty="Nobody has asked like this.")
+        show_first(screen, "questions", log, QUESTIONS, most=most, empty="Nobody has asked like this.")
 
 
 @app.command()
@@ -183,8 +177,7 @@ def evaluate(
     """
     from carrel import evaluation  # noqa: PLC0415 - slow to import: not for help and completion
 
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
+    with connect(as_json=as_json) as (screen, client):
         floors = dict(map(_read_floor, at_least or []))
         one = _set_of(name, client)
         agent_id = None if agent is None else _id_of(agent, client)
@@ -294,8 +287,7 @@ def ask(
 
     Exit code 1: nothing that may be read answers, so the reply has no source.
     """
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
+    with connect(as_json=as_json) as (screen, client):
         agent_id = _id_of(agent, client)
         with (
             nullcontext() if user else _lend(client, agent_id),

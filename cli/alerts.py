@@ -1,15 +1,14 @@
 """`carrel alerts`: who is told when something fails, and what is wrong."""
 
-from itertools import islice
 from typing import Annotated
 from uuid import UUID
 
 import typer
 
 from carrel.wire.alerts import Alert, AlertDelivery, AlertKind, AlertRule
-from cli.choosing import AsJson, Yes, check_can_ask, is_confirmed
+from cli.choosing import AsJson, Yes, confirm
 from cli.listing import Columns, say_done, show_first, show_list, to_json, words_of
-from cli.outcome import client_of, usage
+from cli.outcome import client_of, connect, usage
 from cli.screen import Screen
 
 app = typer.Typer(no_args_is_help=True)
@@ -60,10 +59,9 @@ def list_alerts(
     as_json: AsJson = False,
 ) -> None:
     """List what is wrong now, newest first."""
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
-        found = list(islice(client.admin.alerts.list(only_open=not ended, page_size=most + 1), most + 1))
-    show_first(screen, "alerts", found, ALERTS, most=most, empty="Nothing is wrong.")
+    with connect(as_json=as_json) as (screen, client):
+        found = client.admin.alerts.list(only_open=not ended, page_size=most + 1)
+        show_first(screen, "alerts", found, ALERTS, most=most, empty="Nothing is wrong.")
 
 
 @app.command()
@@ -73,8 +71,7 @@ def end(
     as_json: AsJson = False,
 ) -> None:
     """End an alert of what nobody runs any more, such as a folder that was renamed; nobody is told."""
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
+    with connect(as_json=as_json) as (screen, client):
         ended = client.admin.alerts.end(alert)
     say_done(screen, "ended", f"Ended: {ended.kind} of {ended.name}.", **to_json(ended))
 
@@ -82,10 +79,9 @@ def end(
 @app.command()
 def rules(*, as_json: AsJson = False) -> None:
     """List the rules about who is told."""
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
-        found = list(client.admin.alert_rules.list(page_size=1000))
-    show_list(screen, "alertRules", found, RULES, empty="Nobody is told: carrel alerts add makes a rule.")
+    with connect(as_json=as_json) as (screen, client):
+        found = client.admin.alert_rules.list(page_size=1000)
+        show_list(screen, "alertRules", found, RULES, empty="Nobody is told: carrel alerts add makes a rule.")
 
 
 @app.command()
@@ -120,8 +116,7 @@ def change(
     as_json: AsJson = False,
 ) -> None:
     """Change what a rule is about, or whom it sends mail; or let it send nothing for a while."""
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
+    with connect(as_json=as_json) as (screen, client):
         enabled = None if pause is None else not pause
         changed = client.admin.alert_rules.update(rule, kinds=kind or None, emails=mail or None, enabled=enabled)
     say_done(screen, "changed", f"Rule {rule} is about {words_of(changed.kinds)}.", **to_json(changed))
@@ -130,11 +125,8 @@ def change(
 @app.command()
 def delete(rule: _Rule, *, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete a rule with its secret and its deliveries."""
-    screen = Screen(as_json=as_json)
-    check_can_ask(screen, yes=yes)
-    if not is_confirmed(f"Delete rule {rule}?", screen=screen, yes=yes):
-        return
-    with client_of(screen) as client:
+    with connect(as_json=as_json, yes=yes) as (screen, client):
+        confirm(screen, f"Delete rule {rule}?")
         client.admin.alert_rules.delete(rule)
     say_done(screen, "deleted", f"Rule {rule} is deleted.", alertRuleId=str(rule))
 
@@ -142,8 +134,7 @@ def delete(rule: _Rule, *, yes: Yes = False, as_json: AsJson = False) -> None:
 @app.command("test")
 def send_test(rule: _Rule, *, as_json: AsJson = False) -> None:
     """Send a test message by a rule; `carrel alerts deliveries` shows what came of it."""
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
+    with connect(as_json=as_json) as (screen, client):
         sent = client.admin.alert_rules.test(rule)
     say_done(screen, "sent", "A test is on its way: carrel alerts deliveries shows what came of it.", **to_json(sent))
 
@@ -156,8 +147,6 @@ def deliveries(
     as_json: AsJson = False,
 ) -> None:
     """List the messages of the last 30 days, newest first, with what came of each; of one rule, or of all."""
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
+    with connect(as_json=as_json) as (screen, client):
         listed = client.admin.alert_rules.list_deliveries(alert_rule_id=rule, page_size=most + 1)
-        found = list(islice(listed, most + 1))
-    show_first(screen, "deliveries", found, DELIVERIES, most=most, empty="Nothing was sent yet.")
+        show_first(screen, "deliveries", listed, DELIVERIES, most=most, empty="Nothing was sent yet.")

@@ -26,8 +26,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "quarantine": ("cli.quarantine:app", "What could not be loaded: see it, send it again, or leave it out."),
     "sync": ("cli.sync:app", "Collections kept as document databases have them."),
     "directory": ("cli.directory:app", "Bring people and groups to what another directory says."),
-    # With the commands of cli.people and cli.persons, on which it adds its own.
-    "people": ("cli.second_factors:app", "The people of an organization."),
+    "people": ("cli.people:app", "The people of an organization."),
     "groups": ("cli.groups:app", "Groups of people, service accounts and other groups."),
     "grants": ("cli.grants:app", "The roles held on documents, collections and agents."),
     "keys": ("cli.keys:app", "API keys."),
@@ -36,10 +35,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "provisioning": ("cli.provisioning:app", "Tokens of identity providers, which keep people and groups (SCIM)."),
     "agents": ("cli.agents:app", "Agents, and asking them."),
     "access": ("cli.access:app", "Who may read what, and why."),
-    "oauth-clients": (
-        "cli.oauth_clients:app",
-        "Applications that act for people: for whom, and allowed hosts.",
-    ),
+    "oauth-clients": ("cli.oauth_clients:app", "Applications that act for people: for whom, and allowed hosts."),
     "providers": ("cli.providers:app", "Providers that people sign in with, in place of a password here."),
     "alerts": ("cli.alerts:app", "Who is told when something fails, and what is wrong."),
     "audit": ("cli.audit:app", "The audit log: changes and sign-ins."),

@@ -1,6 +1,5 @@
 """`carrel audit list`: what was changed, by whom, and from where."""
 
-from itertools import islice
 from typing import Annotated
 
 import typer
@@ -8,8 +7,7 @@ import typer
 from carrel.wire.oversight import AuditEntry
 from cli.choosing import AsJson
 from cli.listing import Columns, show_first
-from cli.outcome import client_of
-from cli.screen import Screen
+from cli.outcome import connect
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -44,8 +42,7 @@ def list_entries(
     as_json: AsJson = False,
 ) -> None:
     """Show entries of the audit log, newest first."""
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
+    with connect(as_json=as_json) as (screen, client):
         log = client.admin.audit_log.query(
             actor=person,
             action=action,
@@ -55,5 +52,4 @@ def list_entries(
             from_=since,
             page_size=min(most + 1, 1000),
         )
-        found = list(islice(log, most + 1))
-    show_first(screen, "entries", found, COLUMNS, most=most, empty="The log has no entry like this.")
+        show_first(screen, "entries", log, COLUMNS, most=most, empty="The log has no entry like this.")

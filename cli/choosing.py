@@ -51,12 +51,6 @@ def working_one(name: str, listed: Callable[..., Iterable[C]], *, kind: str, com
     )
 
 
-def check_can_ask(screen: Screen, *, yes: bool, action: str = "delete it") -> None:
-    """End the command when there is a question to ask, and nobody to answer."""
-    if not (yes or screen.can_ask):
-        raise usage(screen, f"There is no terminal to ask on: say --yes to {action}.")
-
-
 def check_plan(screen: Screen, *, plan_only: bool, yes: bool) -> None:
     """End the command when both a plan and the change are wanted, or there is nobody to ask which."""
     if plan_only and yes:
@@ -65,9 +59,8 @@ def check_plan(screen: Screen, *, plan_only: bool, yes: bool) -> None:
         raise usage(screen, "There is no terminal to ask on: say --plan to see what would end, or --yes to do it.")
 
 
-def is_confirmed(question: str, *, screen: Screen, yes: bool, outcome: str = "deleted") -> bool:
-    """Ask, unless that was said beforehand; say that nothing was done when the answer is no."""
-    if yes or screen.confirm(question):
-        return True
-    screen.say(f"Nothing was {outcome}.")
-    return False
+def confirm(screen: Screen, question: str, *, outcome: str = "deleted") -> None:
+    """Ask whether to go on; when the answer is no, say that nothing was done, and end the command."""
+    if not screen.confirm(question):
+        screen.say(f"Nothing was {outcome}.")
+        raise typer.Exit

@@ -6,11 +6,11 @@ import typer
 
 from carrel import InvalidArgumentError
 from carrel.wire.collections import CustomMetadataSchema, DistanceMetric, DocumentCollection, FieldType, SchemaField
-from cli.choosing import AsJson, Yes, check_can_ask, is_confirmed, require_one
+from cli.choosing import AsJson, Yes, confirm, require_one
 from cli.completing import names_of_collections
 from cli.listing import Columns, say_done, show_list, show_one, to_json
 from cli.loading import SOURCE, Direct, Exclude, Hidden, Include, Metadata, pairs
-from cli.outcome import client_of, show_errors
+from cli.outcome import connect, show_errors
 from cli.screen import Screen
 from flows.operations.options import CollectionOptions
 
@@ -39,18 +39,16 @@ def list_collections(
     *, name: Annotated[str | None, typer.Option(help="Part of the name.")] = None, as_json: AsJson = False
 ) -> None:
     """List the collections that the key's owner may search."""
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
-        found = list(client.document_collections.list_document_collections(collection_name=name, page_size=1000))
-    empty = "There is no such collection that may be searched: carrel collections create makes one."
-    show_list(screen, "documentCollections", found, COLUMNS, empty=empty)
+    with connect(as_json=as_json) as (screen, client):
+        found = client.document_collections.list_document_collections(collection_name=name, page_size=1000)
+        empty = "There is no such collection that may be searched: carrel collections create makes one."
+        show_list(screen, "documentCollections", found, COLUMNS, empty=empty)
 
 
 @app.command()
 def show(collection: Named, *, as_json: AsJson = False) -> None:
     """Show a collection and the fields of its metadata."""
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
+    with connect(as_json=as_json) as (screen, client):
         found = collection_of(collection, client)
     show_one(
         screen,
@@ -82,8 +80,7 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Create a collection, which the key's owner then owns."""
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
+    with connect(as_json=as_json) as (screen, client):
         created = client.document_collections.create_document_collection(
             name,
             embeddings_model=embeddings_model,
@@ -126,20 +123,12 @@ def add(
 
 
 @app.command()
-def delete(
-    collection: Named,
-    *,
-    yes: Yes = False,
-    as_json: AsJson = False,
-) -> None:
+def delete(collection: Named, *, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete a collection with its index; its documents stay in the catalog."""
-    screen = Screen(as_json=as_json)
-    check_can_ask(screen, yes=yes)
-    with client_of(screen) as client:
+    with connect(as_json=as_json, yes=yes) as (screen, client):
         found = collection_of(collection, client)
         question = f"Delete {found.collection_name} and the index of its {found.document_count:,} documents?"
-        if not is_confirmed(question, screen=screen, yes=yes):
-            return
+        confirm(screen, question)
         client.document_collections.delete_document_collection(found.document_collection_id)
     identity = str(found.document_collection_id)
     say_done(screen, "deleted", f"Deleted {found.collection_name}.", documentCollectionId=identity)

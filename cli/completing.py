@@ -13,57 +13,27 @@ MOST, SECONDS = 50, 2.0
 _CREDENTIALS = ("CARREL_API_KEY", "CARREL_ACCESS_TOKEN")
 
 
-def names_of_groups(incomplete: str) -> list[str]:
-    """Return the names of groups that begin like this."""
-    return _names(
-        incomplete,
-        lambda client, part: (one.name for one in client.admin.groups.list(query=part, page_size=MOST)),
-    )
+def _completer(ask: Callable[["Carrel", str | None], Iterable[str]]) -> Callable[[str], list[str]]:
+    """Return a function that asks for the first names with a part, and returns those that begin with it.
 
-
-def names_of_accounts(incomplete: str) -> list[str]:
-    """Return the addresses of service accounts that begin like this."""
-    return _names(
-        incomplete,
-        lambda client, part: (one.email for one in client.admin.service_accounts.list(query=part, page_size=MOST)),
-    )
-
-
-def names_of_agents(incomplete: str) -> list[str]:
-    """Return the names of agents that begin like this; an admin's key is told all."""
-    return _names(
-        incomplete,
-        lambda client, part: (one.name for one in client.admin.agents.list(query=part, page_size=MOST)),
-    )
-
-
-def names_of_collections(incomplete: str) -> list[str]:
-    """Return the names of collections that begin like this."""
-    return _names(
-        incomplete,
-        lambda client, part: (
-            one.collection_name
-            for one in client.document_collections.list_document_collections(collection_name=part, page_size=MOST)
-        ),
-    )
-
-
-def _names(incomplete: str, ask: Callable[["Carrel", str | None], Iterable[str]]) -> list[str]:
-    """Ask for the first names with this part, and return those that begin with it, as the shell takes them.
-
-    Whatever goes wrong, there is nothing to complete: a message would stand in the middle of the line that is typed.
+    They are as the shell takes them. Whatever goes wrong, there is nothing to complete: a message would stand in the
+    middle of the line that is typed.
     """
-    if not any(os.environ.get(name) for name in _CREDENTIALS):
-        return []
-    from carrel import Carrel  # noqa: PLC0415 - slow to import, and not needed without a credential
 
-    try:
-        with Carrel(timeout=SECONDS, max_retries=0) as client:
-            # No more than a page: islice ends before the list asks for the next one.
-            found = list(islice(ask(client, incomplete.strip() or None), MOST))
-    except Exception:  # noqa: BLE001 - whatever it is
-        return []
-    return [incomplete + _escape(name.removeprefix(incomplete)) for name in found if name.startswith(incomplete)]
+    def complete(incomplete: str) -> list[str]:
+        if not any(os.environ.get(name) for name in _CREDENTIALS):
+            return []
+        from carrel import Carrel  # noqa: PLC0415 - slow to import, and not needed without a credential
+
+        try:
+            with Carrel(timeout=SECONDS, max_retries=0) as client:
+                # No more than a page: islice ends before the list asks for the next one.
+                found = list(islice(ask(client, incomplete.strip() or None), MOST))
+        except Exception:  # noqa: BLE001 - whatever it is
+            return []
+        return [incomplete + _escape(name.removeprefix(incomplete)) for name in found if name.startswith(incomplete)]
+
+    return complete
 
 
 def _escape(rest: str) -> str:
@@ -71,3 +41,21 @@ def _escape(rest: str) -> str:
     if os.environ.get("_CARREL_COMPLETE") != "complete_bash":
         return rest
     return re.sub(r"([^\w@%+=:,./-])", r"\\\1", rest)
+
+
+names_of_groups = _completer(
+    lambda client, part: (one.name for one in client.admin.groups.list(query=part, page_size=MOST))
+)
+names_of_accounts = _completer(
+    lambda client, part: (one.email for one in client.admin.service_accounts.list(query=part, page_size=MOST))
+)
+# An admin's key is told all.
+names_of_agents = _completer(
+    lambda client, part: (one.name for one in client.admin.agents.list(query=part, page_size=MOST))
+)
+names_of_collections = _completer(
+    lambda client, part: (
+        one.collection_name
+        for one in client.document_collections.list_document_collections(collection_name=part, page_size=MOST)
+    )
+)

@@ -8,7 +8,9 @@ import typer
 from rich.table import Table
 
 from carrel.directory import DirectoryChanges, DirectoryPlan, GroupAction, MembershipAction, UserAction, UserChange
+from cli.choosing import AsJson
 from cli.exit_codes import ExitCode
+from cli.listing import print_json
 from cli.outcome import client_of, usage
 from cli.screen import Screen
 
@@ -39,14 +41,14 @@ def import_directory(
         bool,
         typer.Option("--skip-problems", help="Leave out rows with problems; people who are then missing stay."),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for programs.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Create and change users, groups and memberships to what CSV files say.
 
     Shows the plan first, and asks before applying it; without a terminal, say --dry-run or --yes. Groups that the files
     name get exactly the members of the memberships file. Run it again after any interruption, or every night.
     """
-    screen = Screen(as_json=as_json)
+    screen = Screen(as_json=as_json, agrees=yes)
     if users is None and groups is None and memberships is None:
         raise usage(screen, "Give at least one of --users, --groups and --memberships.")
     if deactivate_missing and users is None:
@@ -68,7 +70,7 @@ def import_directory(
             )
         show_plan(plan, screen=screen)
         outcome = _before_applying(plan, dry_run=dry_run)
-        if outcome is None and not yes and not screen.confirm("Apply this?"):
+        if outcome is None and not screen.confirm("Apply this?"):
             outcome = "declined"
         done = None
         if outcome is None:
@@ -91,8 +93,8 @@ def _before_applying(plan: DirectoryPlan, *, dry_run: bool) -> str | None:
 def _end(plan: DirectoryPlan, outcome: str, done: DirectoryChanges | None, *, screen: Screen) -> typer.Exit:
     code = ExitCode.PROBLEMS if plan.problems or plan.refusal else ExitCode.DONE
     if screen.as_json:
-        members = {"outcome": outcome, "exitCode": code, "plan": plan.model_dump(mode="json")}
-        screen.json({**members, "applied": done.model_dump(mode="json") if done else None})
+        applied = done.model_dump(mode="json") if done else None
+        print_json(screen, outcome, code=code, plan=plan.model_dump(mode="json"), applied=applied)
     else:
         screen.say(_last_words(plan, outcome))
     return typer.Exit(code)

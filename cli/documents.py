@@ -1,17 +1,15 @@
 """`carrel documents`: the documents of the catalog that the key's owner may read."""
 
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from carrel.wire.catalog import Document, DocumentIndexing, GetDocumentResponse, IndexingStatus, LeftOutFile
-from cli.choosing import AsJson, Yes, check_can_ask, id_in, is_confirmed, require_one
+from cli.choosing import AsJson, Yes, confirm, id_in, require_one
 from cli.exit_codes import ExitCode
 from cli.listing import Columns, print_json, say_done, show_first, show_one, to_json
-from cli.outcome import client_of
-from cli.screen import Screen
+from cli.outcome import connect
 from flows.operations.languages import name_language
 
 if TYPE_CHECKING:
@@ -66,8 +64,7 @@ def list_documents(
     as_json: AsJson = False,
 ) -> None:
     """List or find documents, those of all options; of an archive or mail, how many files are in it."""
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
+    with connect(as_json=as_json) as (screen, client):
         listed = client.catalog.list_documents(
             document_name=query,
             owner_email=owner,
@@ -76,21 +73,16 @@ def list_documents(
             contained=None if with_files or query or indexing or parent else False,
             page_size=min(most + 1, 1000),
         )
-        found = list(islice(listed, most + 1))
-    empty = (
-        "There is no document that may be read."
-        if not (query or owner or indexing or parent)
-        else "No document is like this."
-    )
-    empty = f"{empty} carrel upload brings some."
-    show_first(screen, "documents", found, COLUMNS, most=most, empty=empty, more="There are more")
+        narrowed = query or owner or indexing or parent
+        empty = "No document is like this." if narrowed else "There is no document that may be read."
+        empty = f"{empty} carrel upload brings some."
+        show_first(screen, "documents", listed, COLUMNS, most=most, empty=empty, more="There are more")
 
 
 @app.command()
 def show(document: Named, *, as_json: AsJson = False) -> None:
     """Show a document, its metadata, and how far it is indexed where."""
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
+    with connect(as_json=as_json) as (screen, client):
         found = document_of(document, client)
     show_one(
         screen,
@@ -126,14 +118,12 @@ def left_out(
     as_json: AsJson = False,
 ) -> None:
     """List the files in an archive or mail that are no documents, each with its reason."""
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
+    with connect(as_json=as_json) as (screen, client):
         found = document_of(document, client)
         listed = client.catalog.list_left_out_files(found.document_id, page_size=min(most + 1, 1000))
-        files = list(islice(listed, most + 1))
-    so_far = "" if found.file_count == found.files_done else " so far"
-    empty = f"No file was left out of it{so_far}."
-    show_first(screen, "files", files, LEFT_OUT, most=most, empty=empty, more="There are more")
+        so_far = "" if found.file_count == found.files_done else " so far"
+        empty = f"No file was left out of it{so_far}."
+        show_first(screen, "files", listed, LEFT_OUT, most=most, empty=empty, more="There are more")
 
 
 @app.command()
@@ -142,8 +132,7 @@ def state(document: Named, *, as_json: AsJson = False) -> None:
 
     Exit code 1: it could not be indexed somewhere.
     """
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
+    with connect(as_json=as_json) as (screen, client):
         found = document_of(document, client)
     failed = any(one.status is IndexingStatus.FAILED for one in found.indexed_in)
     code = ExitCode.PROBLEMS if failed else ExitCode.DONE
@@ -172,8 +161,7 @@ def download(
     as_json: AsJson = False,
 ) -> None:
     """Download a document's file, or a page of it as a picture. It appears when it is whole."""
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
+    with connect(as_json=as_json) as (screen, client):
         found = document_of(document, client)
         catalog = client.catalog
         with (
@@ -194,8 +182,7 @@ def download(
 @app.command()
 def reindex(document: Named, *, as_json: AsJson = False) -> None:
     """Index a document in the catalog again, such as after that has failed."""
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
+    with connect(as_json=as_json) as (screen, client):
         found = document_of(document, client)
         done = client.catalog.reindex_document(found.document_id)
     words = (
@@ -209,12 +196,9 @@ def reindex(document: Named, *, as_json: AsJson = False) -> None:
 @app.command()
 def delete(document: Named, *, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete a document everywhere, with its versions."""
-    screen = Screen(as_json=as_json)
-    check_can_ask(screen, yes=yes)
-    with client_of(screen) as client:
+    with connect(as_json=as_json, yes=yes) as (screen, client):
         found = document_of(document, client)
-        if not is_confirmed(f"Delete {found.document_name} ({found.document_external_id})?", screen=screen, yes=yes):
-            return
+        confirm(screen, f"Delete {found.document_name} ({found.document_external_id})?")
         client.catalog.delete_document(found.document_id)
     say_done(screen, "deleted", f"Deleted {found.document_name}.", documentId=str(found.document_id))
 

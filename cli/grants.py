@@ -1,6 +1,6 @@
 """`carrel grants`: the roles that people, groups and service accounts hold on documents, collections and agents."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,10 +18,10 @@ from carrel.wire.common import (
 )
 from carrel.wire.permissions import AuthorizationStep, StepType
 from cli.access import WHO, principal_of, resource_of, words_of
-from cli.choosing import AsJson, PlanOnly, Yes, check_plan, is_confirmed
+from cli.choosing import AsJson, PlanOnly, Yes, check_plan, confirm
 from cli.groups import name_of
 from cli.listing import print_json, show_list
-from cli.outcome import client_of, usage
+from cli.outcome import client_of, connect, usage
 from cli.screen import Screen
 
 if TYPE_CHECKING:
@@ -48,8 +48,7 @@ class Granted:
 @app.command("list")
 def list_grants(resource: On, *, as_json: AsJson = False) -> None:
     """List the roles that are granted on a resource; its owner needs none."""
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
+    with connect(as_json=as_json) as (screen, client):
         granted = _read_grants(resource_of(resource), client)
     if granted.everybody:
         screen.line("Everybody in the organization may read it.", style="bold")
@@ -82,7 +81,7 @@ def give(
     _check_named(who, screen=screen, everybody=everybody)
     with client_of(screen) as client:
         on = resource_of(resource)
-        granted, chosen = _read_grants(on, client), _chosen(who, client)
+        granted, chosen = _read_grants(on, client), {name: principal_of(name, client) for name in who or ()}
         changes = ["Everybody in the organization may read it."] if everybody and not granted.everybody else []
         for name, one in chosen.items():
             had = granted.roles.get(one)
@@ -110,12 +109,12 @@ def take(
     as_json: AsJson = False,
 ) -> None:
     """Take roles on a resource away. Says first who may read it all the same, and through what."""
-    screen = Screen(as_json=as_json)
+    screen = Screen(as_json=as_json, agrees=yes)
     _check_named(who, screen=screen, everybody=everybody)
     check_plan(screen, plan_only=plan_only, yes=yes)
     with client_of(screen) as client:
         on = resource_of(resource)
-        granted, chosen = _read_grants(on, client), _chosen(who, client)
+        granted, chosen = _read_grants(on, client), {name: principal_of(name, client) for name in who or ()}
         gone = {str(granted.roles[one].principal.id) for one in chosen.values() if one in granted.roles}
         changes = ["It is not open to everybody in the organization any more."] * (everybody and granted.everybody)
         for name, one in chosen.items():
@@ -128,8 +127,7 @@ def take(
             changes.append(f"{name} is not {granted.roles[one].role} any more{still}.")
         _show(changes, screen)
         if changes and not plan_only:
-            if not is_confirmed("Take this away?", screen=screen, yes=yes, outcome="changed"):
-                return
+            confirm(screen, "Take this away?", outcome="changed")
             now = _read_grants(on, client)  # somebody may have given a role while the question stood
             kept = {one: role for one, role in _roles(now).items() if one not in set(chosen.values())}
             _set(on, kept, now.everybody and not everybody, client)
@@ -139,10 +137,6 @@ def take(
 def _check_named(who: list[str] | None, *, screen: Screen, everybody: bool) -> None:
     if not (who or everybody):
         raise usage(screen, f"Say who. {WHO} Or say --everybody.")
-
-
-def _chosen(who: Iterable[str] | None, client: "Carrel") -> dict[str, PrincipalReference]:
-    return {name: principal_of(name, client) for name in who or ()}
 
 
 def _read_grants(on: ResourceReference, client: "Carrel") -> Granted:

@@ -1,24 +1,21 @@
 """`carrel groups`: groups of people, service accounts and other groups."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from carrel import InvalidArgumentError
 from carrel.wire.admin import Group, NamedPrincipal
-from carrel.wire.common import GroupReference, PrincipalReference
+from carrel.wire.common import GroupReference
 from carrel.wire.people import AdminGroupsPreviewLossesResponse
 from cli.access import WHO, group_of, principal_of
-from cli.choosing import AsJson, PlanOnly, Yes, check_plan, is_confirmed
+from cli.choosing import AsJson, PlanOnly, Yes, check_plan, confirm
 from cli.completing import names_of_groups
 from cli.exit_codes import ExitCode
 from cli.listing import Columns, print_json, say_done, show_list, show_one, to_json
-from cli.outcome import client_of
+from cli.outcome import client_of, connect
 from cli.screen import Screen
-
-if TYPE_CHECKING:
-    from carrel import Carrel
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -40,18 +37,16 @@ def list_groups(
     *, query: Annotated[str | None, typer.Option(help="Part of the name.")] = None, as_json: AsJson = False
 ) -> None:
     """List groups."""
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
-        found = list(client.admin.groups.list(query=query, page_size=1000))
-    empty = "There is no group yet: carrel groups create makes one." if query is None else "No group is called so."
-    show_list(screen, "groups", found, COLUMNS, empty=empty)
+    with connect(as_json=as_json) as (screen, client):
+        found = client.admin.groups.list(query=query, page_size=1000)
+        empty = "There is no group yet: carrel groups create makes one." if query is None else "No group is called so."
+        show_list(screen, "groups", found, COLUMNS, empty=empty)
 
 
 @app.command()
 def show(group: Named, *, as_json: AsJson = False) -> None:
     """Show a group, its direct members, and how much it opens."""
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
+    with connect(as_json=as_json) as (screen, client):
         found = group_of(group, client)
         members = list(client.admin.groups.list_members(found.id, page_size=1000))
         reach = client.admin.access.count_resources(readable_by=GroupReference(id=found.id))
@@ -70,8 +65,7 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Make a group without members; one that is there already is refused, and not changed."""
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
+    with connect(as_json=as_json) as (screen, client):
         for one in client.admin.groups.list(page_size=1000):
             if one.name == name or (external_id is not None and one.external_id == external_id):
                 msg = f"There is a group {one.name} already: {one.id}"
@@ -95,7 +89,7 @@ def remove(group: Named, who: Members, *, plan_only: PlanOnly = False, as_json: 
 @app.command()
 def delete(group: Named, *, plan_only: PlanOnly = False, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete a group: its members stop reading at once what only it opened to them. Says first who would lose what."""
-    screen = Screen(as_json=as_json)
+    screen = Screen(as_json=as_json, agrees=yes)
     check_plan(screen, plan_only=plan_only, yes=yes)
     with client_of(screen) as client:
         found = group_of(group, client)
@@ -104,8 +98,7 @@ def delete(group: Named, *, plan_only: PlanOnly = False, yes: Yes = False, as_js
         if plan_only:
             _end_plan(losses, screen=screen)
             return
-        if not is_confirmed(f"Delete the group {found.name}?", screen=screen, yes=yes):
-            return
+        confirm(screen, f"Delete the group {found.name}?")
         client.admin.groups.delete(found.id)
     say_done(screen, "deleted", f"Deleted {found.name}.", groupId=str(found.id), losses=to_json(losses))
 
@@ -116,9 +109,8 @@ def name_of(one: NamedPrincipal) -> str:
 
 
 def _change_members(group: str, who: Sequence[str], *, adds: bool, as_json: bool, plan_only: bool = False) -> None:
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
-        found, members = group_of(group, client), _members(who, client)
+    with connect(as_json=as_json) as (screen, client):
+        found, members = group_of(group, client), [principal_of(one, client) for one in who]
         if plan_only:
             losses = client.admin.groups.preview_losses(found.id, members)
             _show_losses(losses, screen=screen)
@@ -129,10 +121,6 @@ def _change_members(group: str, who: Sequence[str], *, adds: bool, as_json: bool
         count = change(found.id, members).member_count
     words = f"{found.name} has {count:,} direct {'member' if count == 1 else 'members'} now."
     say_done(screen, "added" if adds else "removed", words, groupId=str(found.id), memberCount=count)
-
-
-def _members(who: Sequence[str], client: "Carrel") -> list[PrincipalReference]:
-    return [principal_of(one, client) for one in who]
 
 
 def _show_losses(losses: AdminGroupsPreviewLossesResponse, *, screen: Screen) -> None:

@@ -5,12 +5,13 @@ from typing import Annotated
 import typer
 
 from carrel.wire.api_keys import ApiKey
-from cli.choosing import AsJson, Yes, check_can_ask, is_confirmed, working_one
+from cli.choosing import AsJson, Yes, confirm, working_one
 from cli.listing import Columns, say_done, show_list, to_json
-from cli.outcome import client_of
-from cli.screen import Screen
+from cli.outcome import connect
 
 app = typer.Typer(no_args_is_help=True)
+
+_Key = Annotated[str, typer.Argument(metavar="KEY", help="Its name or id.")]
 
 Expires = Annotated[
     str | None, typer.Option("--expires", metavar="TIME", help="When it stops, such as 2027-01-31T00:00:00Z.")
@@ -35,10 +36,9 @@ def list_keys(
     as_json: AsJson = False,
 ) -> None:
     """List API keys, without their values; those that have stopped too."""
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
-        found = list(client.admin.api_keys.list(owner_email=owner, page_size=1000))
-    show_list(screen, "apiKeys", found, COLUMNS, empty="There is no such key: carrel keys create makes one.")
+    with connect(as_json=as_json) as (screen, client):
+        found = client.admin.api_keys.list(owner_email=owner, page_size=1000)
+        show_list(screen, "apiKeys", found, COLUMNS, empty="There is no such key: carrel keys create makes one.")
 
 
 @app.command()
@@ -51,8 +51,7 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Create an API key, and print its value: this once."""
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
+    with connect(as_json=as_json) as (screen, client):
         made = client.admin.api_keys.create(
             name, owner_email=owner, may_act_for_users=acts_for_users, expires_at=expires
         )
@@ -62,20 +61,10 @@ def create(
 
 
 @app.command()
-def revoke(
-    key: Annotated[str, typer.Argument(metavar="KEY", help="Its name or id.")],
-    *,
-    yes: Yes = False,
-    as_json: AsJson = False,
-) -> None:
+def revoke(key: _Key, *, yes: Yes = False, as_json: AsJson = False) -> None:
     """Stop an API key at once, for good."""
-    screen = Screen(as_json=as_json)
-    check_can_ask(screen, yes=yes, action="revoke it")
-    with client_of(screen) as client:
+    with connect(as_json=as_json, yes=yes, action="revoke it") as (screen, client):
         one = working_one(key, client.admin.api_keys.list, kind="key")
-        if not is_confirmed(
-            f"Revoke {one.name}, which acts as {one.owner_email}?", screen=screen, yes=yes, outcome="revoked"
-        ):
-            return
+        confirm(screen, f"Revoke {one.name}, which acts as {one.owner_email}?", outcome="revoked")
         revoked = client.admin.api_keys.revoke(one.api_key_id)
     say_done(screen, "revoked", f"Revoked {one.name}: it works no more.", **to_json(revoked))

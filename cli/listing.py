@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 
 from rich.table import Table
@@ -28,12 +29,13 @@ def print_json(screen: Screen, outcome: str, *, code: ExitCode = ExitCode.DONE, 
     screen.json({"outcome": outcome, "exitCode": code, **members})
 
 
-def show_list(screen: Screen, key: str, found: Sequence[T], columns: Columns[T], *, empty: str, **members: Any) -> None:
+def show_list(screen: Screen, key: str, found: Iterable[T], columns: Columns[T], *, empty: str, **members: Any) -> None:
     """Print rows as a table, or as `key` of the JSON object; without any, say `empty`."""
+    rows = list(found)
     if screen.as_json:
-        print_json(screen, "listed", **{key: [to_json(one) for one in found]}, **members)
-    elif found:
-        screen.show(_table(found, columns))
+        print_json(screen, "listed", **{key: [to_json(one) for one in rows]}, **members)
+    elif rows:
+        screen.show(table_of(rows, columns))
     else:
         screen.say(empty)
 
@@ -41,14 +43,15 @@ def show_list(screen: Screen, key: str, found: Sequence[T], columns: Columns[T],
 def show_first(
     screen: Screen,
     key: str,
-    found: Sequence[T],
+    listed: Iterable[T],
     columns: Columns[T],
     *,
     most: int,
     empty: str,
     more: str = "There are older ones",
 ) -> None:
-    """Print at most so many rows, and say `more` when more were found: commands ask for one more than they print."""
+    """Print at most so many rows, and say `more` when there are more: commands ask for one more than they print."""
+    found = list(islice(listed, most + 1))
     has_more = len(found) > most
     show_list(screen, key, found[:most], columns, empty=empty, hasMore=has_more)
     if has_more:
@@ -88,10 +91,11 @@ def words_of(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def _table(found: Sequence[T], columns: Columns[T]) -> Table:
+def table_of(found: Sequence[T], columns: Columns[T]) -> Table:
+    """Return rows as a table; numbers are aligned to the right."""
     table = Table(box=None, pad_edge=False)
     for head, take in columns.items():
-        value = take(found[0])
+        value = take(found[0]) if found else None
         counts = isinstance(value, int) and not isinstance(value, bool)
         table.add_column(head, justify="right" if counts else "left")
     for one in found:

@@ -6,9 +6,9 @@ from uuid import UUID
 import typer
 
 from carrel.wire.oauth_clients import OAuthClient, OAuthConsent
-from cli.choosing import AsJson, Yes, check_can_ask, is_confirmed, require_one
+from cli.choosing import AsJson, Yes, confirm, require_one
 from cli.listing import Columns, print_json, say_done, show_list
-from cli.outcome import client_of, usage
+from cli.outcome import connect, usage
 from cli.screen import Screen
 
 app = typer.Typer(no_args_is_help=True)
@@ -40,10 +40,9 @@ CONSENTS: Columns[OAuthConsent] = {
 @app.command("list")
 def list_clients(*, as_json: AsJson = False) -> None:
     """List the clients: those that were registered, and those that a document describes."""
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
-        found = list(client.admin.oauth_clients.list(page_size=1000))
-    show_list(screen, "oauthClients", found, CLIENTS, empty="There is none: the page OAuth clients registers one.")
+    with connect(as_json=as_json) as (screen, client):
+        found = client.admin.oauth_clients.list(page_size=1000)
+        show_list(screen, "oauthClients", found, CLIENTS, empty="There is none: the page OAuth clients registers one.")
 
 
 @app.command()
@@ -54,10 +53,9 @@ def consents(
     as_json: AsJson = False,
 ) -> None:
     """List what people have allowed clients: since when, in which collections, and when it was last used."""
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
-        found = list(client.admin.oauth_clients.list_consents(client_id=oauth_client, email=email, page_size=1000))
-    show_list(screen, "consents", found, CONSENTS, empty="Nobody has allowed anything.")
+    with connect(as_json=as_json) as (screen, client):
+        found = client.admin.oauth_clients.list_consents(client_id=oauth_client, email=email, page_size=1000)
+        show_list(screen, "consents", found, CONSENTS, empty="Nobody has allowed anything.")
 
 
 @app.command()
@@ -71,15 +69,12 @@ def withdraw(
     as_json: AsJson = False,
 ) -> None:
     """Withdraw what people have allowed a client, from the next request on; they may allow it again."""
-    screen = Screen(as_json=as_json)
-    check_can_ask(screen, yes=yes, action="withdraw it")
-    with client_of(screen) as client:
+    with connect(as_json=as_json, yes=yes, action="withdraw it") as (screen, client):
         found = list(client.admin.oauth_clients.list(ids=[oauth_client]))
         hint = "carrel oauth-clients list shows all with their ids"
         one = require_one(found, kind="client", name=str(oauth_client), hint=hint)
         question = f"Withdraw what {email or 'everybody'} allowed {one.name}?"
-        if not is_confirmed(question, screen=screen, yes=yes, outcome="withdrawn"):
-            return
+        confirm(screen, question, outcome="withdrawn")
         count = client.admin.oauth_clients.withdraw_consents(oauth_client, email=email).withdrawn_count
     words = f"{one.name} does nothing any more for {count:,} {'person' if count == 1 else 'people'}."
     say_done(screen, "withdrawn", words, withdrawnCount=count)
@@ -88,8 +83,7 @@ def withdraw(
 @app.command()
 def hosts(*, as_json: AsJson = False) -> None:
     """List the hosts whose documents describe clients, so that people may connect these by themselves."""
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
+    with connect(as_json=as_json) as (screen, client):
         allowed = client.admin.organization.get().client_document_hosts
     if as_json:
         print_json(screen, "listed", clientDocumentHosts=allowed)
@@ -103,8 +97,7 @@ def hosts(*, as_json: AsJson = False) -> None:
 @app.command("allow-host")
 def allow_host(hosts: _Hosts, *, as_json: AsJson = False) -> None:
     """Allow hosts: people may connect every client that a document there describes."""
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
+    with connect(as_json=as_json) as (screen, client):
         allowed = client.admin.organization.update(added_client_document_hosts=hosts)
     _say_allowed(screen, allowed.client_document_hosts)
 
@@ -112,17 +105,14 @@ def allow_host(hosts: _Hosts, *, as_json: AsJson = False) -> None:
 @app.command("remove-host")
 def remove_host(hosts: _Hosts, *, yes: Yes = False, as_json: AsJson = False) -> None:
     """Take hosts away, with the clients described there, what people allowed them and their tokens."""
-    screen = Screen(as_json=as_json)
-    check_can_ask(screen, yes=yes, action="take it away")
     gone = {host.strip().lower() for host in hosts}
-    with client_of(screen) as client:
+    with connect(as_json=as_json, yes=yes, action="take it away") as (screen, client):
         organization = client.admin.organization
         before = organization.get().client_document_hosts
         if unknown := sorted(gone - set(before)):
             raise usage(screen, f"Not allowed anyway: {', '.join(unknown)}. carrel oauth-clients hosts lists them.")
         question = f"Take away {', '.join(sorted(gone))}, with all clients described there?"
-        if not is_confirmed(question, screen=screen, yes=yes, outcome="taken away"):
-            return
+        confirm(screen, question, outcome="taken away")
         allowed = organization.update(removed_client_document_hosts=gone)
     _say_allowed(screen, allowed.client_document_hosts)
 

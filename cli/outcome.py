@@ -76,6 +76,19 @@ def client_of(screen: Screen) -> "Generator[Carrel]":
         yield client
 
 
+@contextmanager
+def connect(*, as_json: bool, yes: bool = True, action: str = "delete it") -> "Generator[tuple[Screen, Carrel]]":
+    """Yield a command's screen and its client (`client_of`).
+
+    Without `yes` the command will ask before its `action`: it ends here when there is no terminal to ask on.
+    """
+    screen = Screen(as_json=as_json, agrees=yes)
+    if not (yes or screen.can_ask):
+        raise usage(screen, f"There is no terminal to ask on: say --yes to {action}.")
+    with client_of(screen) as client:
+        yield screen, client
+
+
 def fail(screen: Screen, outcome: str, message: str, *, code: ExitCode) -> typer.Exit:
     """Say why a command ends and return what ends it."""
     if screen.as_json:

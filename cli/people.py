@@ -1,4 +1,4 @@
-"""`carrel people`: what people own, and offboarding those who leave."""
+"""`carrel people`: the people of the organization, their groups and sessions, and offboarding those who leave."""
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
@@ -6,36 +6,49 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from carrel import InvalidArgumentError
 from carrel.wire.access import ResourceCount
-from carrel.wire.common import ResourceType, UserReference
+from carrel.wire.admin import ListedUser
+from carrel.wire.common import ResourceType, SecondFactorPolicy, UserReference
 from carrel.wire.owners import AdminUsersOffboardResponse, AdminUsersPlanOffboardingResponse
-from cli.choosing import AsJson, PlanOnly, Yes, check_plan
+from carrel.wire.people import GroupMembership
+from carrel.wire.sessions import PersonSession
+from cli.access import group_id_of
+from cli.choosing import AsJson, PlanOnly, Yes, check_plan, confirm, require_one
+from cli.completing import names_of_groups
 from cli.exit_codes import ExitCode
-from cli.outcome import client_of, usage
+from cli.listing import Columns, print_json, say_done, show_list, show_one, to_json
+from cli.outcome import client_of, connect, usage
 from cli.screen import Screen
 
 if TYPE_CHECKING:
     from carrel import Carrel
 
+
 SHOWN = 20
 
 app = typer.Typer(no_args_is_help=True)
 
-Email = Annotated[str, typer.Argument(metavar="EMAIL", help="Their address, or a service account's.")]
+Email = Annotated[str, typer.Argument(metavar="EMAIL", help="The address that they sign in with.")]
+Grouped = Annotated[
+    str, typer.Argument(metavar="GROUP", help="A group's name, external id or id.", autocompletion=names_of_groups)
+]
+Name = Annotated[str | None, typer.Option(help="What others see.")]
+Person = Annotated[str, typer.Argument(metavar="EMAIL", help="The person's address.")]
+Owner = Annotated[str, typer.Argument(metavar="EMAIL", help="Their address, or a service account's.")]
 
 
 @app.command()
-def owns(email: Email, *, as_json: AsJson = False) -> None:
+def owns(email: Owner, *, as_json: AsJson = False) -> None:
     """Show the documents and collections that somebody owns, whether or not they are active."""
-    screen = Screen(as_json=as_json)
     owner = UserReference(email=email)
-    with client_of(screen) as client:
+    with connect(as_json=as_json) as (screen, client):
         counted = client.admin.access.count_resources(owned_by=owner)
         listed = client.admin.access.list_resources(owned_by=owner, page_size=1000 if as_json else SHOWN)
         shown = list(listed if as_json else islice(listed, SHOWN))
     if as_json:
-        members = {"counts": _to_json(counted.counts), "resources": [one.model_dump(mode="json") for one in shown]}
-        screen.json({"outcome": "listed", "exitCode": ExitCode.DONE, "total": counted.total, **members})
+        counts, resources = ([one.model_dump(mode="json") for one in of] for of in (counted.counts, shown))
+        print_json(screen, "listed", total=counted.total, counts=counts, resources=resources)
         return
     screen.line(f"{email} owns {_words(counted.counts)}.", style="bold")
     for one in shown:
@@ -60,7 +73,7 @@ def offboard(
     Shows the plan first, and asks before doing it; without a terminal, say --plan or --yes. Run it again after any
     interruption: it does the rest.
     """
-    screen = Screen(as_json=as_json)
+    screen = Screen(as_json=as_json, agrees=yes)
     check_plan(screen, plan_only=plan_only, yes=yes)
     new_owner = None if to is None else UserReference(email=to)
     with client_of(screen) as client:
@@ -70,7 +83,7 @@ def offboard(
         if not plan_only:
             if plan.owned and new_owner is None:
                 raise usage(screen, f"{email} owns {_words(plan.owned)}: say with --to who gets that.")
-            if yes or screen.confirm(f"Offboard {email}?"):
+            if screen.confirm(f"Offboard {email}?"):
                 outcome, done = "offboarded", _offboard(client, plan, new_owner, screen=screen)
             else:
                 outcome = "declined"
@@ -134,9 +147,13 @@ def _end(
     code = ExitCode.PROBLEMS if remaining else ExitCode.DONE
     if screen.as_json:
         ended = answers[0].ended.model_dump(mode="json") if answers else None
-        done = {"ended": ended, "transferredCount": moved, "remaining": _to_json(remaining)} if answers else None
+        done = (
+            {"ended": ended, "transferredCount": moved, "remaining": [one.model_dump(mode="json") for one in remaining]}
+            if answers
+            else None
+        )
         members = {"plan": plan.model_dump(mode="json"), "done": done}
-        screen.json({"outcome": outcome, "exitCode": code, **members})
+        print_json(screen, outcome, code=code, **members)
     elif answers:
         screen.say(f"Done: all access of {plan.user.email} has ended; {moved:,} handed over.")
         if remaining:
@@ -171,5 +188,230 @@ def _kind(resource_type: ResourceType) -> str:
     return _KINDS.get(resource_type, "document")
 
 
-def _to_json(counts: Iterable[ResourceCount]) -> list[dict[str, object]]:
-    return [one.model_dump(mode="json") for one in counts]
+@app.command("list")
+def list_people(
+    *,
+    query: Annotated[str | None, typer.Option(help="Part of the name or address.")] = None,
+    active: Annotated[bool | None, typer.Option("--active/--inactive", help="Only who is, or isn't, active.")] = None,
+    admins: Annotated[bool, typer.Option("--admins", help="Only admins.")] = False,
+    never_signed_in: Annotated[bool, typer.Option("--never-signed-in", help="Only who never has signed in.")] = False,
+    in_no_group: Annotated[bool, typer.Option("--in-no-group", help="Only who is in no group.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List people: all, or those whom every option leaves."""
+    with connect(as_json=as_json) as (screen, client):
+        found = client.admin.users.list(
+            query=query,
+            active=active,
+            is_admin=True if admins else None,
+            signed_in=False if never_signed_in else None,
+            in_group=False if in_no_group else None,
+            page_size=1000,
+        )
+        show_list(screen, "people", found, PEOPLE, empty="Nobody is like this: carrel people add adds somebody.")
+
+
+@app.command()
+def show(email: Email, *, as_json: AsJson = False) -> None:
+    """Show a person: how they sign in, the groups they are in, and through what, and how much they can read."""
+    with connect(as_json=as_json) as (screen, client):
+        person = person_of(email, client)
+        reference = UserReference(email=person.email)
+        groups = list(client.admin.groups.list_memberships(reference, page_size=1000))
+        reach = client.admin.access.count_resources(readable_by=reference)
+    show_one(
+        screen,
+        person,
+        title=person.name,
+        facts=[
+            ("address", person.email),
+            ("id", person.id),
+            ("status", _facts(person)),
+            ("sign-in", _last_sign_in(person)),
+            (
+                "2nd factor",
+                [f"{one.description}, since {one.created_at:%Y-%m-%d}" for one in person.second_factors] or "none",
+            ),
+            ("can read", f"{reach.total:,} resources"),
+            *(("in", _membership(one)) for one in groups),
+        ],
+        memberships=[to_json(one) for one in groups],
+        canRead=[to_json(one) for one in reach.counts],
+    )
+
+
+@app.command()
+def add(
+    email: Email,
+    *,
+    name: Name = None,
+    admin: Annotated[bool, typer.Option("--admin", help="As an admin.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Add a person; one who is there already is refused, and not changed."""
+    with connect(as_json=as_json) as (screen, client):
+        if _find(email, client):
+            msg = f"{email} is there already; carrel people change changes them"
+            raise InvalidArgumentError(msg)
+        fields = {"email": email, "is_admin": admin} | ({"name": name} if name is not None else {})
+        [made] = client.admin.users.upsert([fields]).users
+    words = f"Added {made.name} <{made.email}>. carrel people invite {made.email} lets them set a password."
+    say_done(screen, "added", words, **to_json(made))
+
+
+@app.command()
+def change(
+    email: Email,
+    *,
+    name: Name = None,
+    admin: Annotated[bool | None, typer.Option("--admin/--no-admin", help="Make them an admin, or not.")] = None,
+    active: Annotated[bool | None, typer.Option("--active/--inactive", help="Whether they can sign in.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change a person; what isn't said stays."""
+    given = {"name": name, "is_admin": admin, "active": active}
+    changes = {field: value for field, value in given.items() if value is not None}
+    with connect(as_json=as_json) as (screen, client):
+        if not changes:
+            msg = "say what to change: --name, --admin, --no-admin, --active or --inactive"
+            raise InvalidArgumentError(msg)
+        person = person_of(email, client)
+        [changed] = client.admin.users.upsert([{"email": person.email, **changes}]).users
+    say_done(screen, "changed", f"Changed {changed.name} <{changed.email}>.", **to_json(changed))
+
+
+@app.command()
+def invite(email: Email, *, as_json: AsJson = False) -> None:
+    """Print a link at which a person sets a password: once, within 7 days. It ends the link they had."""
+    with connect(as_json=as_json) as (screen, client):
+        made = client.admin.users.invite(email)
+    say_done(screen, "invited", made.url, **to_json(made))
+    screen.say(f"Send it to {email} as you would send a password. It works once, until {made.expires_at:%Y-%m-%d}.")
+
+
+@app.command()
+def join(email: Email, group: Grouped, *, as_json: AsJson = False) -> None:
+    """Put a person into a group."""
+    _change_membership(email, group, joins=True, as_json=as_json)
+
+
+@app.command()
+def leave(email: Email, group: Grouped, *, as_json: AsJson = False) -> None:
+    """Take a person out of a group."""
+    _change_membership(email, group, joins=False, as_json=as_json)
+
+
+def _change_membership(email: str, group: str, *, joins: bool, as_json: bool) -> None:
+    with connect(as_json=as_json) as (screen, client):
+        person, group_id = person_of(email, client), group_id_of(group, client)
+        groups = client.admin.groups
+        change_members = groups.add_members if joins else groups.remove_members
+        count = change_members(group_id, [UserReference(email=person.email)]).member_count
+    words = f"{person.name} <{person.email}> is {'now' if joins else 'no longer'} a member of {group}."
+    say_done(screen, "joined" if joins else "left", words, groupId=str(group_id), memberCount=count)
+
+
+def person_of(email: str, client: "Carrel") -> ListedUser:
+    """Return the person of an address; raises InvalidArgumentError when there is nobody."""
+    return require_one(_find(email, client), kind="person", name=email, hint="carrel people list shows all")
+
+
+def _find(email: str, client: "Carrel") -> list[ListedUser]:
+    wanted = email.strip().lower()
+    return [one for one in client.admin.users.list(query=wanted, page_size=1000) if one.email == wanted]
+
+
+def _facts(person: ListedUser) -> list[str]:
+    facts = ["active" if person.active else "inactive"]
+    if person.is_admin:
+        facts.append("admin")
+    if person.invited_until is not None:
+        facts.append("invited")
+    return facts
+
+
+def _last_sign_in(person: ListedUser) -> str:
+    at = person.last_signed_in_at
+    return "never" if at is None else at.isoformat(timespec="minutes")
+
+
+def _membership(one: GroupMembership) -> str:
+    through = ", ".join(group.name for group in one.through)
+    return f"{one.name}, through {through}" if through else one.name
+
+
+PEOPLE: Columns[ListedUser] = {
+    "address": lambda one: one.email,
+    "name": lambda one: one.name,
+    "status": _facts,
+    "groups": lambda one: one.group_count,
+    "last sign-in": _last_sign_in,
+}
+
+
+SESSIONS: Columns[PersonSession] = {
+    "session": lambda one: one.session_id,
+    "what": lambda one: one.application_name or one.kind.lower(),
+    "since": lambda one: one.created_at,
+    "last used": lambda one: one.last_used_at,
+    "device": lambda one: one.device,
+    "address": lambda one: one.address,
+}
+
+
+@app.command()
+def sessions(email: Person, *, as_json: AsJson = False) -> None:
+    """Show the browsers that somebody is signed in with, and the applications that act for them."""
+    with connect(as_json=as_json) as (screen, client):
+        found = client.admin.sessions.list(email, page_size=1000)
+        show_list(screen, "sessions", found, SESSIONS, empty=f"{email} is signed in nowhere.")
+
+
+@app.command("end-sessions")
+def end_sessions(
+    email: Person,
+    *,
+    session: Annotated[
+        list[str] | None, typer.Option("--session", metavar="ID", help="Only this one, as listed; repeatable.")
+    ] = None,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Sign somebody out everywhere, or end some of their sessions, from the next request on."""
+    with connect(as_json=as_json, yes=yes, action="end the sessions") as (screen, client):
+        confirm(screen, f"End {'these' if session else 'all'} sessions of {email}?", outcome="ended")
+        ended = client.admin.sessions.end(email, session_ids=session).ended_count
+    say_done(screen, "ended", f"{ended} {'session' if ended == 1 else 'sessions'} of {email} ended.", endedCount=ended)
+
+
+_EITHER = "an authenticator app or a passkey"
+_WORDS = {
+    SecondFactorPolicy.NOBODY: "Nobody has to have a second factor.",
+    SecondFactorPolicy.ADMINS: f"Admins who sign in with a password have to have a second factor: {_EITHER}.",
+    SecondFactorPolicy.EVERYBODY: f"Everybody who signs in with a password has to have a second factor: {_EITHER}.",
+}
+
+
+@app.command("second-factor")
+def second_factor(
+    of: Annotated[
+        SecondFactorPolicy | None, typer.Argument(help="Who must have one from now on; nothing is changed without.")
+    ] = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Say who needs a second factor in addition to the password, or change it; an app or a passkey is one."""
+    with connect(as_json=as_json) as (screen, client):
+        settings = client.admin.organization
+        now = settings.get() if of is None else settings.update(second_factor=of)
+    say_done(screen, "shown" if of is None else "changed", _WORDS[now.second_factor], secondFactor=now.second_factor)
+
+
+@app.command("reset-second-factor")
+def reset_second_factor(email: Person, *, yes: Yes = False, as_json: AsJson = False) -> None:
+    """Take the second factors and recovery codes of somebody away who has lost them."""
+    with connect(as_json=as_json, yes=yes, action="take the second factors away") as (screen, client):
+        question = f"{email} signs in with the password alone then. Take their second factors away?"
+        confirm(screen, question, outcome="reset")
+        reset = client.admin.users.reset_second_factor(email)
+    say_done(screen, "reset", f"{email} has no second factor any more.", **to_json(reset))

@@ -6,10 +6,10 @@ from uuid import UUID
 import typer
 
 from carrel.wire.sign_in_providers import GroupsClaim, SignInProvider
-from cli.choosing import AsJson, Yes, check_can_ask, is_confirmed
+from cli.choosing import AsJson, Yes, confirm
 from cli.exit_codes import ExitCode
 from cli.listing import Columns, say_done, show_list, to_json
-from cli.outcome import client_of, usage
+from cli.outcome import client_of, connect, usage
 from cli.screen import Screen
 
 app = typer.Typer(no_args_is_help=True)
@@ -61,8 +61,7 @@ PROVIDERS: Columns[SignInProvider] = {
 @app.command("list")
 def list_providers(*, as_json: AsJson = False) -> None:
     """List the providers that people sign in with."""
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
+    with connect(as_json=as_json) as (screen, client):
         found = list(client.admin.sign_in_providers.list(page_size=1000))
     show_list(
         screen,
@@ -127,8 +126,7 @@ def change(
     as_json: AsJson = False,
 ) -> None:
     """Change a provider; what isn't given stays, and its issuer always does."""
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
+    with connect(as_json=as_json) as (screen, client):
         changed = client.admin.sign_in_providers.update(
             provider,
             name=name,
@@ -146,8 +144,7 @@ def change(
 @app.command("test")
 def find_problems(provider: _Provider, *, as_json: AsJson = False) -> None:
     """Ask a provider for what a sign-in needs, and say what is wrong."""
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
+    with connect(as_json=as_json) as (screen, client):
         problems = client.admin.sign_in_providers.test(provider).problems
     code = ExitCode.PROBLEMS if problems else ExitCode.DONE
     first, *others = problems or ["Nothing is wrong, as far as can be told."]
@@ -161,10 +158,7 @@ def find_problems(provider: _Provider, *, as_json: AsJson = False) -> None:
 @app.command()
 def delete(provider: _Provider, *, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete a provider: nobody signs in with it any more. Accounts that came by it stay."""
-    screen = Screen(as_json=as_json)
-    check_can_ask(screen, yes=yes)
-    if not is_confirmed(f"Delete provider {provider}?", screen=screen, yes=yes):
-        return
-    with client_of(screen) as client:
+    with connect(as_json=as_json, yes=yes) as (screen, client):
+        confirm(screen, f"Delete provider {provider}?")
         client.admin.sign_in_providers.delete(provider)
     say_done(screen, "deleted", f"Provider {provider} is deleted.", providerId=str(provider))

@@ -36,7 +36,7 @@ def reindex(
     """Index the documents of a collection again: what is stale, --all, or with another --model."""
     screen = Screen(as_json=as_json)
     with show_errors(screen):
-        from cli.reindex_runs import cancel_rebuild, run_reindex  # noqa: PLC0415 - the flows come with an extra
+        from cli.runs import cancel_rebuild, run_reindex  # noqa: PLC0415 - the flows come with an extra
 
         if cancel:
             raise typer.Exit(cancel_rebuild(collection, screen=screen))

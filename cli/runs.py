@@ -1,35 +1,48 @@
-"""Runs over a source, started here and watched: their bar while they go on, and their end in words or as JSON."""
+"""Runs started and watched here, over sources, syncs and indexes: their bar, and their end in words or as JSON."""
 
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Sequence
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
+from carrel.errors import ConflictError
+from carrel.wire.docstore import DocstoreSync, DocstoreSyncStatus
 from carrel.wire.formats import count_reasons
+from carrel.wire.rebuilds import IndexRebuild
 from cli.exit_codes import ExitCode
-from cli.screen import Screen
-from cli.watching import interruption, watch_run
+from cli.listing import print_json, say_done, to_json
+from cli.outcome import client_of, usage
+from cli.screen import Bar, Screen
 from flows.errors import ServiceDownError
 from flows.operations.bulk import upload, upload_ledger
 from flows.operations.collecting import add_to_collection, collection_ledger
 from flows.operations.deletions import TO_DELETE, deletions
 from flows.operations.jobs import cancel_on_sigterm, open_client, outage_policy_of
+from flows.operations.ledger.addresses import Address
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.states import State
 from flows.operations.names import names_of
 from flows.operations.notes import notes_of
-from flows.operations.options import CollectionOptions, UploadOptions
+from flows.operations.options import CollectionOptions, ReindexOptions, SyncOptions, UploadOptions
 from flows.operations.plan import Plan
 from flows.operations.quarantine import failure_codes, failure_rows, retry, write_quarantine
+from flows.operations.rebuilding import Rebuilt, index_id, rebuild_index, rebuild_text
+from flows.operations.reindexing import Reindexed, reindex_documents
 from flows.operations.scan import Scanned
 from flows.operations.summary import Summary, summarize
+from flows.operations.syncing import SyncHooks, SyncOutcome, is_running, sync
+from flows.operations.waiting import waiting_text
 from flows.settings import FlowSettings, prefect_environment
 
 T = TypeVar("T")
 _SHOWN = 20
+_SECONDS = 0.3
+# When nobody watches: how long a wait may last before it is said, and how far apart the lines are.
+_FIRST_LINE_SECONDS, _LINE_SECONDS = 4.0, 30.0
 
 
 def run_upload(source: str, options: UploadOptions, *, screen: Screen, direct: bool) -> ExitCode:
@@ -57,12 +70,8 @@ def run_plan(source: str, options: UploadOptions, *, screen: Screen) -> ExitCode
     with upload_ledger(source, settings=settings) as ledger:
         ledger.join_latest()
         if screen.as_json:
-            members = {"outcome": "planned", "exitCode": code, "plan": outcome.plan.text(), **outcome.summary.as_json()}
-            members |= {"unread": dict(outcome.plan.unread)}
-            members |= _remarks_of(ledger)
-            names = list(deletions(ledger, states=TO_DELETE))
-            left_out = outcome.scanned.left_out_as_json()
-            screen.json({**members, "leftOut": left_out, "deletions": names, "failures": failure_rows(ledger)})
+            members = {"plan": outcome.plan.text(), **outcome.summary.as_json(), "unread": dict(outcome.plan.unread)}
+            _print_run(ledger, "planned", members, code=code, scanned=outcome.scanned, states=TO_DELETE, screen=screen)
         else:
             show_plan(outcome.plan, outcome.scanned, ledger, screen=screen)
     return code
@@ -159,13 +168,10 @@ def _end(ledger: Ledger, *, screen: Screen, hint: str = "") -> ExitCode:
     if screen.as_json:
         outcome = "quarantine" if summary.quarantined else "held_back" if summary.held_back else "completed"
         files = {"quarantineFile": str(quarantine_file(ledger))} if summary.quarantined else {}
-        members: dict[str, Any] = {"outcome": outcome, "exitCode": code, **summary.as_json(), **files}
-        names = list(deletions(ledger, states=(State.DELETED,)))
-        members |= {"hint": hint} if hint else {}
-        members |= _remarks_of(ledger)
+        members = {**summary.as_json(), **files, **({"hint": hint} if hint else {})}
         members |= {"partlyRead": ledger.partly_read()} if summary.partly_read else {}
-        left_out = notes_of(ledger.address.name).scanned.left_out_as_json()
-        screen.json({**members, "leftOut": left_out, "deletions": names, "failures": failure_rows(ledger)})
+        scanned = notes_of(ledger.address.name).scanned
+        _print_run(ledger, outcome, members, code=code, scanned=scanned, states=(State.DELETED,), screen=screen)
     else:
         show_end(summary, ledger, screen=screen)
         if hint:
@@ -173,9 +179,28 @@ def _end(ledger: Ledger, *, screen: Screen, hint: str = "") -> ExitCode:
     return code
 
 
-def _remarks_of(ledger: Ledger) -> dict[str, Any]:
+def _print_run(
+    ledger: Ledger,
+    outcome: str,
+    members: Mapping[str, Any],
+    *,
+    code: ExitCode,
+    scanned: Scanned,
+    states: Sequence[State],
+    screen: Screen,
+) -> None:
+    """Print a run's JSON object; `states` are those of its deletions."""
     remarks = notes_of(ledger.address.name).remarks
-    return {"remarks": remarks} if remarks else {}
+    print_json(
+        screen,
+        outcome,
+        code=code,
+        **members,
+        **({"remarks": remarks} if remarks else {}),
+        leftOut=scanned.left_out_as_json(),
+        deletions=list(deletions(ledger, states=states)),
+        failures=failure_rows(ledger),
+    )
 
 
 def _code(summary: Summary) -> ExitCode:
@@ -252,3 +277,189 @@ def quarantine_file(ledger: Ledger) -> Path:
     """Write the run's quarantine beside its ledger and return where."""
     write_quarantine(ledger, ledger.address.quarantine_file)
     return ledger.address.quarantine_file
+
+
+async def watch_run(work: Callable[[], Awaitable[T]], *, ledger: Address, screen: Screen) -> T:
+    """Run `work` and show the progress of the run this process has begun on `ledger`."""
+    task = asyncio.ensure_future(work())
+    if screen.is_watched:
+        with screen.bar("reading the source") as bar:
+            return await _beside(task, _show_bar(ledger, bar=bar))
+    if screen.as_json:
+        return await task
+    return await _beside(task, _say_waits(ledger, screen=screen))
+
+
+async def _beside(task: "asyncio.Future[T]", showing: Awaitable[None]) -> T:
+    watching = asyncio.ensure_future(showing)
+    try:
+        return await task
+    finally:
+        task.cancel()
+        watching.cancel()
+
+
+async def _say_waits(ledger: Address, *, screen: Screen) -> None:
+    """Say what the run waits for once that has lasted for a while, and again from time to time."""
+    due: float | None = None
+    while True:
+        await asyncio.sleep(_SECONDS)
+        text, now = notes_of(ledger.name).waiting_for, time.monotonic()
+        if not text:
+            due = None
+        elif due is None:
+            due = now + _FIRST_LINE_SECONDS
+        elif now >= due:
+            screen.say(text)
+            due = now + _LINE_SECONDS
+
+
+async def _show_bar(ledger: Address, *, bar: Bar) -> None:
+    watched: Ledger | None = None
+    try:
+        while True:
+            await asyncio.sleep(_SECONDS)
+            watched = watched or Ledger.watch(ledger, process=os.getpid())
+            if watched is not None:
+                summary = await asyncio.to_thread(summarize, watched)
+                tell(bar, summary, waiting_for=notes_of(ledger.name).waiting_for)
+    finally:
+        if watched is not None:
+            watched.close()
+
+
+def tell(bar: Bar, summary: Summary, *, waiting_for: str = "") -> None:
+    """Update a progress bar with a run's progress, or with what the run waits for."""
+    if not summary.to_send and not summary.indexing:
+        bar(waiting_for or f"planning {summary.documents:,} documents", done=0, total=None)
+        return
+    done = summary.to_send - summary.waiting
+    if summary.waiting:
+        what = f"sending {done:,} of {summary.to_send:,}"
+        what = f"{what}, {waiting_for}" if waiting_for else what
+    else:
+        what = waiting_for or "waiting for the index"
+        done += summary.contained_files - summary.contained_waiting - summary.indexing
+    total = summary.to_send + summary.contained_files
+    failed = f", {summary.quarantined:,} in quarantine" if summary.quarantined else ""
+    bar(f"{what}{failed}", done=max(0, done), total=total or None)
+
+
+def interruption(ledger: Ledger) -> str:
+    """Say what a run that was interrupted leaves behind, where only its waiting for the index was; else nothing."""
+    ledger.join_latest()
+    summary = summarize(ledger)
+    if summary.waiting or not summary.indexing:
+        return ""
+    return (
+        f"Interrupted. All {summary.to_send:,} documents are sent and stored, and the service continues by itself:"
+        f" {summary.coming_text()}. Run it again to see whether they can be searched; it sends nothing twice."
+    )
+
+
+def follow_sync(name: str, *, launching: bool, watching: bool, screen: Screen) -> ExitCode:
+    """Launch a sync, or not, and watch it, or not; raises what flows.operations.syncing.sync does."""
+    options = SyncOptions(launch=launching, wait_for_end=watching)
+    told: set[str] = set()
+    with screen.bar("asking for the sync") as bar:
+
+        async def on_update(now: DocstoreSync) -> None:
+            _tell_sync(bar, now)
+            if (waits := waiting_text(now)) and waits not in told:
+                told.add(waits)
+                screen.say(waits)
+
+        work = sync(name, options=options, settings=FlowSettings(), hooks=SyncHooks(on_update=on_update))
+        outcome = asyncio.run(work)
+    return _end_sync(outcome, watching=watching, screen=screen)
+
+
+def _tell_sync(bar: Bar, now: DocstoreSync) -> None:
+    if now.status is DocstoreSyncStatus.PENDING:
+        bar("waiting for the run to begin", done=0, total=None)
+        return
+    counts = now.counts
+    brought = counts.created + counts.updated
+    failed = f", {counts.failed:,} could not be taken" if counts.failed else ""
+    bar(f"{counts.read:,} read, {brought:,} brought, {counts.deleted:,} removed{failed}", done=0, total=None)
+
+
+def _end_sync(outcome: SyncOutcome, *, watching: bool, screen: Screen) -> ExitCode:
+    going_on = is_running(outcome.sync)
+    code = ExitCode.PROBLEMS if watching and outcome.has_problems else ExitCode.DONE
+    kind = "launched" if going_on else "problems" if outcome.has_problems else "completed"
+    if going_on and not screen.as_json:
+        launched = "Launched" if outcome.launched else "A run is in progress already of"
+        screen.line(f"{launched} {outcome.sync.config.sync_name}; `carrel sync watch` follows it.")
+        return code
+    return _show_outcome(outcome, kind, code=code, named_by="place", screen=screen)
+
+
+def run_reindex(collection: str, options: ReindexOptions, *, screen: Screen) -> ExitCode:
+    """Index a collection again, or its index anew; raises what flows.operations.reindexing and .rebuilding do."""
+    return asyncio.run(_reindex(collection, options, screen=screen))
+
+
+async def _reindex(collection: str, options: ReindexOptions, *, screen: Screen) -> ExitCode:
+    with screen.bar("asking the service") as bar:
+        if options.model is None:
+            told = _of_documents(bar)
+            done: Reindexed | Rebuilt = await reindex_documents(
+                collection, options=options, settings=FlowSettings(), on_update=told
+            )
+            kind = "completed"
+        else:
+            done = await rebuild_index(collection, options=options, settings=FlowSettings(), on_update=_of_rebuild(bar))
+            kind = "completed" if done.is_done else "started" if not options.wait_for_end else "held"
+    code = ExitCode.PROBLEMS if done.has_problems else ExitCode.DONE
+    outcome = "problems" if done.has_problems else kind
+    return _show_outcome(done, outcome, code=code, named_by="document", screen=screen)
+
+
+def _of_documents(bar: Bar):  # noqa: ANN202 - what reindex_documents takes
+    async def tell(now: Reindexed) -> None:
+        done = now.reindexed + now.failed + now.left.total()
+        bar(f"indexed {done:,} of {now.wanted:,}", done=done, total=now.wanted or None)
+
+    return tell
+
+
+def _of_rebuild(bar: Bar):  # noqa: ANN202 - what rebuild_index takes
+    async def tell(now: IndexRebuild) -> None:
+        failed = f", {now.failed_count:,} fail" if now.failed_count else ""
+        done, total = now.indexed_count or 0, now.document_count
+        bar(f"{done:,} of {total or 0:,} in the new index{failed}", done=done, total=total or None)
+
+    return tell
+
+
+def cancel_rebuild(collection: str, *, screen: Screen) -> ExitCode:
+    """Give up the rebuild of a collection's index, or the catalog's."""
+    collection_id = asyncio.run(_index_id_of(collection))
+    with client_of(screen) as client:
+        try:
+            rebuild = client.document_collections.index_rebuilds.cancel_index_rebuild(collection_id)
+        except ConflictError as exc:
+            raise usage(screen, str(exc)) from exc
+    say_done(screen, "cancelled", rebuild_text(rebuild), **to_json(rebuild))
+    return ExitCode.DONE
+
+
+async def _index_id_of(collection: str) -> str | None:
+    settings = FlowSettings()
+    async with open_client(settings) as client:
+        return await index_id(collection, client, outages=outage_policy_of(client, settings))
+
+
+def _show_outcome(
+    done: SyncOutcome | Reindexed | Rebuilt, outcome: str, *, code: ExitCode, named_by: str, screen: Screen
+) -> ExitCode:
+    """Print the end of a run that the service carries out, with its first failures; return the exit code."""
+    if screen.as_json:
+        print_json(screen, outcome, code=code, **done.as_json(), failures=list(done.failures))
+        return code
+    for line in done.text().splitlines():
+        screen.line(line)
+    for row in done.failures[:_SHOWN]:
+        screen.line(f"! {row[named_by]}  {row['code']}: {row['reason']}", style="red")
+    return code

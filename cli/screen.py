@@ -41,10 +41,13 @@ def _deafen() -> None:
 
 
 class Screen:
-    """Where a command shows what it does; `as_json`: one JSON object on standard output, and nothing else there."""
+    """Where a command shows what it does; `as_json`: one JSON object on standard output, and nothing else there.
 
-    def __init__(self, *, as_json: bool) -> None:
-        self.as_json = as_json
+    `agrees`: every question was answered beforehand, with yes.
+    """
+
+    def __init__(self, *, as_json: bool, agrees: bool = False) -> None:
+        self.as_json, self._agrees = as_json, agrees
         width = None if sys.stdout.isatty() else _UNFOLDED
         self._out = _Out(emoji=False, highlight=False, width=width)
         self._err = Console(stderr=True, emoji=False, highlight=False)
@@ -88,7 +91,7 @@ class Screen:
     def confirm(self, question: str) -> bool:
         """Ask whether to go on; no is the answer of who just presses Enter, or goes away."""
         try:
-            return Confirm.ask(question, console=self._err, default=False)
+            return self._agrees or Confirm.ask(question, console=self._err, default=False)
         except EOFError:
             return False
 

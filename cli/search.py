@@ -20,8 +20,8 @@ from carrel.wire.search import (
 )
 from cli.choosing import AsJson
 from cli.collections import collection_of
-from cli.exit_codes import ExitCode
-from cli.outcome import client_of
+from cli.listing import print_json
+from cli.outcome import connect
 from cli.screen import Screen
 
 _FILTER = re.compile(r"(?P<field>.+?)\s*(?P<operator><=|>=|!=|==|<|>|\bcontains\b)\s*(?P<value>.*)", re.DOTALL)
@@ -50,8 +50,7 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Search, and show what was found, best first. Nothing found is no error."""
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
+    with connect(as_json=as_json) as (screen, client):
         filters = [_filter(text) for text in where or ()]
         if collection is None:
             if smart_filters or extract_questions:
@@ -78,7 +77,7 @@ def search(
                 user_email=user,
             )
     if as_json:
-        screen.json({"outcome": "found", "exitCode": ExitCode.DONE, **found.model_dump(mode="json")})
+        print_json(screen, "found", **found.model_dump(mode="json"))
         return
     _show_applied(found.applied, screen=screen)
     if not found.results:

@@ -7,11 +7,10 @@ import typer
 from carrel.wire.api_keys import CredentialStatus
 from carrel.wire.common import ServiceAccountReference
 from carrel.wire.service_accounts import ServiceAccount, ServiceAccountToken
-from cli.choosing import AsJson, Yes, check_can_ask, id_in, is_confirmed, require_one
+from cli.choosing import AsJson, Yes, confirm, id_in, require_one
 from cli.completing import names_of_accounts
 from cli.listing import Columns, say_done, show_list, show_one, to_json
-from cli.outcome import client_of
-from cli.screen import Screen
+from cli.outcome import connect
 from flows.operations.formatting import count_text
 
 if TYPE_CHECKING:
@@ -37,18 +36,16 @@ def list_accounts(
     as_json: AsJson = False,
 ) -> None:
     """List service accounts."""
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
-        found = list(client.admin.service_accounts.list(query=query, page_size=1000))
-    empty = "There is no service account: carrel service-accounts create makes one."
-    show_list(screen, "serviceAccounts", found, COLUMNS, empty=empty if query is None else "None is called so.")
+    with connect(as_json=as_json) as (screen, client):
+        found = client.admin.service_accounts.list(query=query, page_size=1000)
+        empty = "There is no service account: carrel service-accounts create makes one."
+        show_list(screen, "serviceAccounts", found, COLUMNS, empty=empty if query is None else "None is called so.")
 
 
 @app.command()
 def show(account: Account, *, as_json: AsJson = False) -> None:
     """Show a service account, the groups it is in, how much it may read, and its tokens."""
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
+    with connect(as_json=as_json) as (screen, client):
         found = account_of(account, client)
         tokens = list(client.admin.service_account_tokens.list(found.service_account_id, page_size=1000))
         reference = ServiceAccountReference(id=found.service_account_id)
@@ -75,8 +72,7 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Create a service account, which may read nothing yet."""
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
+    with connect(as_json=as_json) as (screen, client):
         made = client.admin.service_accounts.create(name)
     words = f"Created {made.display_name} <{made.email}>. carrel tokens create {made.email} makes a token for it."
     say_done(screen, "created", words, **to_json(made))
@@ -85,15 +81,12 @@ def create(
 @app.command()
 def delete(account: Account, *, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete a service account: its tokens stop at once, and it leaves its groups; what it uploaded stays."""
-    screen = Screen(as_json=as_json)
-    check_can_ask(screen, yes=yes)
-    with client_of(screen) as client:
+    with connect(as_json=as_json, yes=yes) as (screen, client):
         found = account_of(account, client)
         tokens = client.admin.service_account_tokens.list(found.service_account_id, page_size=1000)
         working = sum(one.status is CredentialStatus.ACTIVE for one in tokens)
         question = f"Delete {found.display_name} <{found.email}>? {count_text(working, 'working token')} will stop."
-        if not is_confirmed(question, screen=screen, yes=yes):
-            return
+        confirm(screen, question)
         ended = client.admin.service_accounts.delete(found.service_account_id)
     words = f"Deleted {found.display_name}. {count_text(ended.revoked_token_count, 'working token')} stopped."
     say_done(screen, "deleted", words, **to_json(ended))

@@ -9,16 +9,13 @@ from uuid import UUID
 
 import typer
 from pydantic import SecretStr
-from rich.table import Table
-from rich.text import Text
 
 from carrel import InvalidArgumentError
-from carrel.directory.tables import printable
 from carrel.wire.docstore import DocstoreSync
-from cli.choosing import AsJson, Yes, check_can_ask, is_confirmed, require_one
+from cli.choosing import AsJson, Yes, confirm, require_one
 from cli.collections import collection_of
-from cli.exit_codes import ExitCode
-from cli.outcome import client_of, show_errors, usage
+from cli.listing import Columns, print_json, say_done, table_of
+from cli.outcome import client_of, connect, show_errors, usage
 from cli.screen import Screen
 
 if TYPE_CHECKING:
@@ -46,7 +43,18 @@ _Groups = Annotated[list[UUID] | None, typer.Option("--allow-group", metavar="ID
 _Public = Annotated[bool | None, typer.Option(help="Everybody in the organization may read, or not.")]
 _Delete = Annotated[bool | None, typer.Option(help="Remove documents that are deleted in the source, or keep them.")]
 _Limit = Annotated[int | None, typer.Option(min=0, max=100, help="Percent of the documents a run may remove; 20.")]
+_Rename = Annotated[str | None, typer.Option(metavar="NAME", help="What it is to be called.")]
 _Source = Annotated[str | None, typer.Option(metavar="NAME", help="The collection of the database.")]
+
+
+SYNCS: Columns[DocstoreSync] = {
+    "name": lambda one: one.config.sync_name,
+    "status": lambda one: one.status,
+    "documents": lambda one: one.document_count,
+    "failed": lambda one: one.counts.failed,
+    "told": lambda one: (told := one.last_error or one.warning) and told.code,
+    "id": lambda one: one.docstore_credential_id,
+}
 
 
 @app.command("list")
@@ -56,37 +64,22 @@ def list_syncs(
     as_json: AsJson = False,
 ) -> None:
     """List the syncs into the collections that the key's owner may edit."""
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
+    with connect(as_json=as_json) as (screen, client):
         within = None if collection is None else collection_of(collection, client).document_collection_id
         found = _all(client, within=within)
     if as_json:
-        rows = [one.model_dump(mode="json") for one in found]
-        screen.json({"outcome": "listed", "exitCode": ExitCode.DONE, "docstoreSyncs": rows})
-        return
-    table = Table("name", "status", "documents", "failed", "told", "id", box=None, pad_edge=False)
-    table.columns[2].justify = table.columns[3].justify = "right"
-    for one in found:
-        told = one.last_error or one.warning
-        table.add_row(
-            Text(printable(one.config.sync_name)),
-            one.status,
-            f"{one.document_count:,}",
-            f"{one.counts.failed:,}",
-            "" if told is None else told.code,
-            str(one.docstore_credential_id),
-        )
-    screen.show(table)
+        print_json(screen, "listed", docstoreSyncs=[one.model_dump(mode="json") for one in found])
+    else:
+        screen.show(table_of(found, SYNCS))
 
 
 @app.command()
 def show(name: Named, *, as_json: AsJson = False) -> None:
     """Show a sync and how its last run went; never its address."""
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
+    with connect(as_json=as_json) as (screen, client):
         found = sync_of(name, client)
     if as_json:
-        screen.json({"outcome": "found", "exitCode": ExitCode.DONE, **found.model_dump(mode="json")})
+        print_json(screen, "found", **found.model_dump(mode="json"))
         return
     screen.line(found.config.sync_name, style="bold")
     counts = ", ".join(f"{number:,} {label}" for label, number in found.counts.model_dump().items())
@@ -131,30 +124,26 @@ def create(
     with client_of(screen) as client:
         config = _config(
             {"sync_name": name, "source_fields": {}},
-            source=source,
-            paths={"body": body, "source_name": title, "source_system_updated": updated, "source_url": url},
-            filter_text=filter_text,
-            members={
-                "allowed_users_email_addresses": allow_user,
-                "allowed_group_ids": allow_group,
-                "internal_public": internal_public,
-                "delete_missing": delete_missing,
-                "delete_limit_percent": delete_limit,
-            },
+            {"body": body, "source_name": title, "source_system_updated": updated, "source_url": url},
+            filter_text,
+            collection_name=source,
+            allowed_users_email_addresses=allow_user,
+            allowed_group_ids=allow_group,
+            internal_public=internal_public,
+            delete_missing=delete_missing,
+            delete_limit_percent=delete_limit,
         )
         collection_id = collection_of(into, client).document_collection_id
         made = client.document_collections.docstore.create_docstore_sync(collection_id, docstore_uri=uri, config=config)
-    if as_json:
-        screen.json({"outcome": "created", "exitCode": ExitCode.DONE, **made.model_dump(mode="json")})
-    else:
-        screen.line(f"Created {name}, whose first run begins: {made.docstore_credential_id}")
+    words = f"Created {name}, whose first run begins: {made.docstore_credential_id}"
+    say_done(screen, "created", words, **made.model_dump(mode="json"))
 
 
 @app.command()
 def update(
     name: Named,
     *,
-    rename: Annotated[str | None, typer.Option(metavar="NAME", help="What it is to be called.")] = None,
+    rename: _Rename = None,
     source: _Source = None,
     body: _Path = None,
     title: _Path = None,
@@ -180,25 +169,21 @@ def update(
         before: dict[str, Any] = found.config.model_dump(exclude_none=True, by_alias=False)
         config = _config(
             before,
-            source=source,
-            paths={"body": body, "source_name": title, "source_system_updated": updated, "source_url": url},
-            filter_text=filter_text,
-            members={
-                "sync_name": rename,
-                "allowed_users_email_addresses": allow_user,
-                "allowed_group_ids": allow_group,
-                "internal_public": internal_public,
-                "delete_missing": delete_missing,
-                "delete_limit_percent": delete_limit,
-            },
+            {"body": body, "source_name": title, "source_system_updated": updated, "source_url": url},
+            filter_text,
+            sync_name=rename,
+            collection_name=source,
+            allowed_users_email_addresses=allow_user,
+            allowed_group_ids=allow_group,
+            internal_public=internal_public,
+            delete_missing=delete_missing,
+            delete_limit_percent=delete_limit,
         )
         changed = client.document_collections.docstore.update_docstore_sync(
             found.docstore_credential_id, docstore_uri=uri, config=config
         )
-    if as_json:
-        screen.json({"outcome": "updated", "exitCode": ExitCode.DONE, **changed.model_dump(mode="json")})
-    else:
-        screen.line(f"Updated {found.config.sync_name}; a run that reads everything begins.")
+    words = f"Updated {found.config.sync_name}; a run that reads everything begins."
+    say_done(screen, "updated", words, **changed.model_dump(mode="json"))
 
 
 @app.command()
@@ -224,15 +209,14 @@ def watch(name: Named, *, as_json: AsJson = False) -> None:
 @app.command()
 def failures(name: Named, *, as_json: AsJson = False) -> None:
     """List what a sync could not take, and why. Every run tries it again."""
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
+    with connect(as_json=as_json) as (screen, client):
         found = sync_of(name, client)
         listed = client.document_collections.docstore.list_docstore_failures(
             found.docstore_credential_id, page_size=1000
         )
         rows = [one.model_dump(mode="json") for one in listed]
     if as_json:
-        screen.json({"outcome": "listed", "exitCode": ExitCode.DONE, "failures": rows})
+        print_json(screen, "listed", failures=rows)
         return
     for row in rows:
         source_id = json.dumps(row["sourceId"], ensure_ascii=False)
@@ -240,26 +224,15 @@ def failures(name: Named, *, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def delete(
-    name: Named,
-    *,
-    yes: Yes = False,
-    as_json: AsJson = False,
-) -> None:
+def delete(name: Named, *, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete a sync and its address; the documents that it brought stay."""
-    screen = Screen(as_json=as_json)
-    check_can_ask(screen, yes=yes)
-    with client_of(screen) as client:
+    with connect(as_json=as_json, yes=yes) as (screen, client):
         found = sync_of(name, client)
         question = f"Delete the sync {found.config.sync_name}? Its {found.document_count:,} documents stay."
-        if not is_confirmed(question, screen=screen, yes=yes):
-            return
+        confirm(screen, question)
         client.document_collections.docstore.delete_docstore_sync(found.docstore_credential_id)
-    if as_json:
-        members = {"docstoreCredentialId": str(found.docstore_credential_id)}
-        screen.json({"outcome": "deleted", "exitCode": ExitCode.DONE, **members})
-    else:
-        screen.line(f"Deleted {found.config.sync_name}.")
+    identity = str(found.docstore_credential_id)
+    say_done(screen, "deleted", f"Deleted {found.config.sync_name}.", docstoreCredentialId=identity)
 
 
 def sync_of(name: str, client: "Carrel") -> DocstoreSync:
@@ -276,9 +249,9 @@ def _all(client: "Carrel", *, within: UUID | None = None) -> list[DocstoreSync]:
 def _follow(name: str, *, launching: bool, watching: bool, as_json: bool) -> None:
     screen = Screen(as_json=as_json)
     with show_errors(screen):
-        from cli.sync_runs import follow  # noqa: PLC0415 - the flows come with an extra of their own
+        from cli.runs import follow_sync  # noqa: PLC0415 - the flows come with an extra of their own
 
-        raise typer.Exit(follow(name, launching=launching, watching=watching, screen=screen))
+        raise typer.Exit(follow_sync(name, launching=launching, watching=watching, screen=screen))
 
 
 def _uri(uri_file: str | None, *, screen: Screen) -> SecretStr:
@@ -295,19 +268,12 @@ def _uri(uri_file: str | None, *, screen: Screen) -> SecretStr:
 
 
 def _config(
-    before: dict[str, Any],
-    *,
-    source: str | None,
-    paths: dict[str, str | None],
-    filter_text: str | None,
-    members: dict[str, Any],
+    before: dict[str, Any], paths: dict[str, str | None], filter_text: str | None, **members: object
 ) -> dict[str, Any]:
     """Return a sync's config with what is given in the place of what was before."""
-    given = {name: value for name, value in members.items() if value is not None}
-    if source is not None:
-        given["collection_name"] = source
     if filter_text is not None:
-        given["filter_expression"] = _filter(filter_text)
+        members["filter_expression"] = _filter(filter_text)
+    given = {name: value for name, value in members.items() if value is not None}
     named = {name: path for name, path in paths.items() if path is not None}
     return {**before, **given, "source_fields": {**before["source_fields"], **named}}
 

@@ -6,11 +6,11 @@ import typer
 
 from carrel.wire.scopes import Scope
 from carrel.wire.service_accounts import ServiceAccount
-from cli.choosing import AsJson, PlanOnly, Yes, check_can_ask, is_confirmed, working_one
+from cli.choosing import AsJson, PlanOnly, Yes, confirm, working_one
 from cli.completing import names_of_accounts
 from cli.keys import Expires
 from cli.listing import print_json, say_done, show_list, to_json
-from cli.outcome import client_of
+from cli.outcome import connect
 from cli.screen import Screen
 from cli.service_accounts import ACCOUNT, Account, account_of
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from carrel import Carrel
 
 app = typer.Typer(no_args_is_help=True)
+
+_Token = Annotated[str, typer.Argument(metavar="TOKEN", help="Its name or id.")]
 
 
 @app.command("list")
@@ -30,8 +32,7 @@ def list_tokens(
     as_json: AsJson = False,
 ) -> None:
     """List the tokens of service accounts, without their values; those that have stopped too."""
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
+    with connect(as_json=as_json) as (screen, client):
         chosen = None if account is None else account_of(account, client).service_account_id
         found = list(client.admin.service_account_tokens.list(chosen, page_size=1000))
         emails = {one.service_account_id: one.email for one in client.admin.service_accounts.list(page_size=1000)}
@@ -67,8 +68,7 @@ def create(
 
     With --plan: say what such a token could read and do, and make none.
     """
-    screen = Screen(as_json=as_json)
-    with client_of(screen) as client:
+    with connect(as_json=as_json) as (screen, client):
         found = account_of(account, client)
         if plan_only:
             _show_reach(client, found, scope, screen=screen)
@@ -84,19 +84,11 @@ def create(
 
 
 @app.command()
-def revoke(
-    token: Annotated[str, typer.Argument(metavar="TOKEN", help="Its name or id.")],
-    *,
-    yes: Yes = False,
-    as_json: AsJson = False,
-) -> None:
+def revoke(token: _Token, *, yes: Yes = False, as_json: AsJson = False) -> None:
     """Stop a token at once, for good."""
-    screen = Screen(as_json=as_json)
-    check_can_ask(screen, yes=yes, action="revoke it")
-    with client_of(screen) as client:
+    with connect(as_json=as_json, yes=yes, action="revoke it") as (screen, client):
         one = working_one(token, client.admin.service_account_tokens.list, kind="token")
-        if not is_confirmed(f"Revoke {one.name}?", screen=screen, yes=yes, outcome="revoked"):
-            return
+        confirm(screen, f"Revoke {one.name}?", outcome="revoked")
         revoked = client.admin.service_account_tokens.revoke(one.token_id)
     say_done(screen, "revoked", f"Revoked {one.name}: it works no more.", **to_json(revoked))
 

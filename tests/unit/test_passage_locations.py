@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.documents.rows import rows_html
-from app.ui.passages import PassageLocation, find_quote, mark_of_quote
-from app.ui.passages import mark_html, words_like
+from app.ui.passages import PassageLocation, find_quote, mark_html, mark_of_quote, words_like
 from carrel.wire.places import Box, PageBox, PassagePlace, Rows
 
 DOCUMENT, COLLECTION = UUID(int=1), UUID(int=2)
