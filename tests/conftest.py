@@ -44,9 +44,10 @@ LONGEST_BYTES_IN_A_NAME = 40
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Say which tests are not run again when they fail, and which `make test` leaves out."""
+    """Say which tests are not run again when they fail, and which `make test` leaves out; the longest begin first."""
     mark_never_run_again(items)
     mark_slow(items)
+    items.sort(key=lambda item: item.get_closest_marker("timeout") is None)
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 SLOW: dict[str, dict[str, str]] = tomllib.loads(Path(__file__).parents[1].joinpath("slow.toml").read_text())
-"""By file, patterns of tests' names with their cases, and the tests that hold their guarantees."""
+"""By file, patterns of tests' names, with cases or without, and the tests that hold their guarantees."""
 
 
 def mark_slow(items: list[pytest.Item]) -> None:
     for item in items:
         path, _, name = item.nodeid.partition("::")
-        if any(re.fullmatch(pattern, name, re.DOTALL) for pattern in SLOW.get(path, ())):
+        if any(re.fullmatch(rf"(?:{pattern})(\[.*)?", name, re.DOTALL) for pattern in SLOW.get(path, ())):
             item.add_marker(pytest.mark.slow)
