@@ -47,7 +47,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Say which tests are not run again when they fail, and which `make test` leaves out; the longest begin first."""
     mark_never_run_again(items)
     mark_slow(items)
-    items.sort(key=lambda item: item.get_closest_marker("timeout") is None)
+    longest = {item.path for item in items if item.get_closest_marker("timeout")}
+    items.sort(key=lambda item: item.path not in longest)
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:

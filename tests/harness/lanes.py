@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 SLOW: dict[str, dict[str, str]] = tomllib.loads(Path(__file__).parents[1].joinpath("slow.toml").read_text())
-"""By file, patterns of tests' names, with cases or without, and the tests that hold their guarantees."""
 
 
 def mark_slow(items: list[pytest.Item]) -> None:
