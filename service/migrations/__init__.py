@@ -20,6 +20,8 @@ from service.platform.logs import logger
 from service.platform.version import VERSION
 
 HEAD = "0057"
+# The oldest schema that is upgraded, and the version that makes it from any schema before.
+BASELINE, BASELINE_VERSION = "0057", "0.2.0"
 FOLDER = Path(__file__).parent
 # One process migrates; replicas that start at the same time wait for it here.
 ADVISORY_LOCK = 0x_CA55_E1
@@ -34,8 +36,8 @@ def upgrade(url: URL) -> None:
     A database that a newer release has migrated stays as it is, and is served, as long as everything since `HEAD` was
     only added. Each migration is a transaction of its own: after a kill, the next start repeats the last one alone.
 
-    Raises MigrationError when this version can't use what a newer one has made, or the database's user may not do what
-    a migration needs.
+    Raises MigrationError when the database is older than `BASELINE`, or a newer version has made something that this
+    version can't use, or the database's user may not do something that a migration needs.
     """
     engine = create_engine(url, poolclass=NullPool)
     with engine.connect() as connection:
@@ -48,13 +50,13 @@ def upgrade(url: URL) -> None:
 
 def _is_done(connection: Connection) -> bool:
     revision = current_revision(connection)
-    is_newer = revision is not None and not is_known(revision)
-    if is_newer and not _is_usable(connection):
-        refuse_newer(revision)
+    newer = revision is not None and is_newer(revision)
+    if not (newer and _is_usable(connection)):
+        refuse_unknown(revision)
     connection.rollback()
-    if is_newer:
+    if newer:
         logger.warning("database_is_newer", schema=revision, known=HEAD)
-    return is_newer or revision == HEAD
+    return newer or revision == HEAD
 
 
 def _is_usable(connection: Connection) -> bool:
@@ -64,7 +66,7 @@ def _is_usable(connection: Connection) -> bool:
         oldest = connection.execute(text("SELECT usable_from FROM alembic_version")).scalar_one()
     except ProgrammingError:
         return False
-    return oldest is not None and is_known(oldest)
+    return oldest is not None and not is_newer(oldest)
 
 
 def _take_turn(connection: Connection) -> bool:
@@ -106,14 +108,27 @@ def current_revision(connection: Connection) -> str | None:
         return None
 
 
-def is_known(revision: str) -> bool:
-    """Tell whether this version of the service has the migrations that lead to a revision, and from it to `HEAD`."""
-    return revision.isdecimal() and any((FOLDER / "versions").glob(f"{revision}_*.py"))
+def is_older(revision: str) -> bool:
+    """Tell whether a revision is older than `BASELINE`, so that this version has no migrations from it."""
+    return revision.isdecimal() and revision < BASELINE
 
 
-def refuse_newer(revision: str | None) -> None:
-    """Raise MigrationError when a database has a revision that only a newer Carrel knows."""
-    if revision is not None and not is_known(revision):
+def is_newer(revision: str) -> bool:
+    """Tell whether only a newer version of the service knows a revision."""
+    return not revision.isdecimal() or revision > HEAD
+
+
+def refuse_unknown(revision: str | None) -> None:
+    """Raise MigrationError when this version of the service has no migrations from a database's revision to `HEAD`."""
+    if revision is None:
+        return
+    if is_older(revision):
+        raise MigrationError(
+            f"The database is of a Carrel before {BASELINE_VERSION}: its schema is {revision}, and this release"
+            f" ({VERSION}) upgrades schemas from {BASELINE} on. Start version {BASELINE_VERSION} on it first, which"
+            " upgrades it, and then this release again. Nothing was changed."
+        )
+    if is_newer(revision):
         raise MigrationError(
             f"The database is a newer Carrel's: its schema is {revision}, and this release ({VERSION}) knows schemas up"
             f" to {HEAD}. Start the newer release again, or restore a backup of this one. Nothing was changed."

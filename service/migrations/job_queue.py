@@ -27,7 +27,7 @@ def apply_files(*, after: str = "", through: str) -> None:
     """Run the library's migrations after one, through another, each named by its beginning (`03.04.00_50`)."""
     for file in sorted(files("procrastinate.sql").joinpath("migrations").iterdir(), key=lambda file: file.name):
         if file.name.endswith(".sql") and after < file.name[: len(through)] <= through:
-            _run(file.read_text(encoding="utf-8"))
+            run_script(file.read_text(encoding="utf-8"))
 
 
 def allow_service() -> None:
@@ -58,6 +58,6 @@ def protect_jobs() -> None:
     show_to_backups(JOBS)
 
 
-def _run(script: str) -> None:
-    """Run several statements as one message, which takes no parameters: a percent sign is one."""
+def run_script(script: str) -> None:
+    """Run several statements as one message, which takes no parameters: a percent sign is a percent sign."""
     op.get_bind().exec_driver_sql(script, execution_options={"no_parameters": True})

@@ -53,12 +53,3 @@ def show_to_backups(table: str) -> None:
     """
     condition = f"(SELECT current_setting('{BACKUP_SETTING}', true) = 'on')"
     op.execute(f"CREATE POLICY backup ON {table} FOR SELECT TO pg_database_owner USING ({condition})")
-
-
-def protected_without_backup() -> Sequence[str]:
-    """Return the tables that were protected before backups could see them."""
-    statement = """
-        SELECT tablename FROM pg_policies WHERE policyname = 'organization' AND schemaname = current_schema()
-        EXCEPT SELECT tablename FROM pg_policies WHERE policyname = 'backup' AND schemaname = current_schema()
-    """
-    return sorted(name for (name,) in op.get_bind().exec_driver_sql(statement))

@@ -317,6 +317,7 @@ TAMPERED = {
     "the manifest": only("manifest", lambda name, content: (name, edited(content, contents={}))),
     "a newer format": only("manifest", lambda name, content: (name, edited(content, format=2))),
     "a newer schema": only("manifest", lambda name, content: (name, edited(content, schema_revision="9999"))),
+    "an older schema": only("manifest", lambda name, content: (name, edited(content, schema_revision="0056"))),
     "a path above": only("secret.key", lambda _name, content: ("../../secret.key", content)),
     "an absolute path": only("secret.key", lambda _name, content: ("/tmp/secret.key", content)),  # noqa: S108
 }

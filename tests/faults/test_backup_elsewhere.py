@@ -1,4 +1,4 @@
-"""Backups of a database that isn't the embedded one, of an older schema, and of files that aren't in a folder."""
+"""Backups of a database that isn't the embedded one, of the release before, and of files that aren't in a folder."""
 
 import fcntl
 import gzip
@@ -11,11 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from alembic import command as alembic
-from alembic.config import Config
 from obstore.store import MemoryStore
 from pydantic import SecretStr
-from sqlalchemy import create_engine
 from sqlalchemy.engine import URL, make_url
 
 from service import migrations
@@ -29,6 +26,7 @@ from service.platform.files import FileStore
 from service.platform.settings import Settings
 from tests.harness.databases import TestDatabases
 from tests.harness.documents import upload
+from tests.harness.releases import export_release_before, migrate_before, run_before
 from tests.harness.services import RunningService, settings_for_test
 from tests.service.directory import done
 
@@ -119,25 +117,20 @@ def test_a_database_whose_rows_are_hidden_is_not_backed_up(
     assert not (tmp_path / "x").exists()
 
 
-def test_an_older_schema_is_migrated_after_it_was_restored(
+def test_a_backup_of_the_release_before_is_restored(
     databases: TestDatabases, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What an earlier Carrel backed up, or one that was never started since it was updated, can be restored."""
     archive, old, new = tmp_path / "backup.tar.gz", databases.empty(), databases.empty()
-    engine = create_engine(databases.owner_url(old))
-    with engine.connect() as connection:
-        config = Config()
-        config.set_main_option("script_location", str(migrations.FOLDER))
-        config.attributes["connection"] = connection
-        alembic.upgrade(config, "0002")
-        connection.exec_driver_sql(
-            "INSERT INTO organizations (organization_id, name, domain, page_key)"
-            " VALUES (gen_random_uuid(), 'Kept', 'x.test', 'x')"
+    tree = export_release_before(tmp_path / "before")
+    migrate_before(tree, databases.owner_url(old))
+    with databases.connect(old) as connection:
+        connection.execute(
+            "INSERT INTO organizations (organization_id, name, domain) VALUES (gen_random_uuid(), 'Kept', 'x.test')"
         )
-        connection.commit()
-    engine.dispose()
-    assert run(["backup", str(archive)], settings_of(tmp_path / "a", databases.owner_url(old))) == 0, (
-        capsys.readouterr()
+    address = databases.owner_url(old).set(drivername="postgresql").render_as_string(hide_password=False)
+    (tmp_path / "a/files").mkdir(parents=True)
+    run_before(
+        tree, "-m", "service", "backup", str(archive), CARREL_DATABASE_URL=address, CARREL_DATA_DIR=f"{tmp_path}/a"
     )
     settings = settings_of(tmp_path / "b", databases.owner_url(new))
     assert run(["restore", str(archive)], settings) == 0, capsys.readouterr().err

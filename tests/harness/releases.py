@@ -2,14 +2,16 @@
 
 import re
 import subprocess
+import sys
 import tarfile
 import tomllib
 from io import BytesIO
 from pathlib import Path
 
 import pytest
+from sqlalchemy import URL
 
-from tests.harness.processes import ServiceProcess
+from tests.harness.processes import ServiceProcess, environment_without_settings
 
 ROOT = Path(__file__).parents[2]
 COMMIT: str = tomllib.loads((ROOT / "releases.toml").read_text())["release"][-1]["commit"]
@@ -42,6 +44,20 @@ def head_of_before(tree: Path) -> str:
     """Return the newest schema that the release before knows."""
     [head] = re.findall(r'^HEAD = "(\w+)"', (tree / "service/migrations/__init__.py").read_text(), re.MULTILINE)
     return head
+
+
+def run_before(tree: Path, *arguments: str, **environment: str) -> None:
+    """Run Python with the code of the release before."""
+    variables = environment_without_settings() | {"PYTHONPATH": f"{tree}:{tree / 'client'}"} | environment
+    command = [sys.executable, "-P", *arguments]
+    ended = subprocess.run(command, env=variables, cwd=tree, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended
+
+
+def migrate_before(tree: Path, url: URL) -> None:
+    """Bring a database to the schema of the release before, by that release's migrations."""
+    program = "import sys, sqlalchemy, service.migrations as m; m.upgrade(sqlalchemy.make_url(sys.argv[1]))"
+    run_before(tree, "-c", program, url.render_as_string(hide_password=False))
 
 
 def _ask_git(*arguments: str) -> "subprocess.CompletedProcess[bytes]":

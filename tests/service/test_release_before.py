@@ -1,15 +1,19 @@
 """The release before runs on the schema of this one: what its replicas need while a deployment is upgraded."""
 
+import subprocess
 from pathlib import Path
 from typing import cast
 
 import pytest
+from sqlalchemy import URL
 
 from carrel import Carrel, NotFoundError
+from service import migrations
 from service.migrations import HEAD
+from service.platform.postgres.host import own_binaries
 from tests.harness.databases import TestDatabases
 from tests.harness.processes import ServiceProcess
-from tests.harness.releases import ServiceOfBefore, export_release_before, head_of_before
+from tests.harness.releases import ServiceOfBefore, export_release_before, head_of_before, migrate_before
 from tests.harness.services import API_KEY, SECRET_KEY, RunningService
 from tests.oauth.flow import SCOPE, a_person, an_app
 
@@ -50,6 +54,29 @@ def walk_main_road(admin: Carrel, ada: Carrel) -> None:
     assert ada.search.search_document_catalog(QUESTION).results == []
     admin.catalog.delete_document(document)
     assert admin.search.search_document_catalog(QUESTION).results == []
+
+
+def schema_of(url: URL) -> str:
+    """Return all of a database but its rows, in SQL; without the lines that carry a random key."""
+    address = url.set(drivername="postgresql").render_as_string(hide_password=False)
+    command = [own_binaries() / "pg_dump", "--schema-only", address]
+    dumped = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return "\n".join(line for line in dumped.splitlines() if not line.startswith("\\"))
+
+
+def test_a_migrated_database_equals_a_new_one(databases: TestDatabases, tmp_path: Path) -> None:
+    """The release before made it; tables, functions, policies and privileges are the same, and so is its revision."""
+    urls = [databases.owner_url(databases.empty()) for _ in range(2)]
+    migrate_before(export_release_before(tmp_path), urls[0])
+    for url in urls:
+        migrations.upgrade(url)
+    migrated, new = map(schema_of, urls)
+    assert "CREATE POLICY organization ON public.documents" in new
+    assert migrated == new
+    for url in urls:
+        with databases.connect(str(url.database)) as connection:
+            assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [(HEAD,)]
+        databases.drop(str(url.database))
 
 
 @pytest.mark.slow

@@ -134,7 +134,7 @@ def _check(owner: URL) -> tuple[str, int]:
     with queries.connect(owner) as connection:
         revision = migrations.current_revision(connection)
         postgresql = postgres_tools.check_version(queries.server_version(connection))
-    migrations.refuse_newer(revision)
+    migrations.refuse_unknown(revision)
     if revision is None:
         raise BackupError("The database is empty: there is nothing to back up. Is CARREL_DATA_DIR the right folder?")
     return revision, postgresql

@@ -24,6 +24,7 @@ from service.operate.archiving.models import Base, Position, format_moment, pars
 from service.operate.backup import postgres_tools, queries
 from service.operate.backup.errors import ArchiveError
 from service.operate.backup.progress import Progress
+from service.operate.backup.restoring import refuse_unknown_schema
 from service.operate.deployment import key_files
 from service.platform.files import FileStore
 from service.platform.postgres.recovery import RecoveringPostgres
@@ -86,7 +87,8 @@ def plan_restore(archive: Archive, to: datetime | None) -> Plan:
     if not earlier:
         raise MomentError(f"The first moment that can be restored is {format_moment(usable[0].ended_at)}.")
     base = earlier[-1]
-    if not migrations.is_known(base.schema_revision):
+    # A backup before the oldest schema may be followed by a log in which that was upgraded.
+    if migrations.is_newer(base.schema_revision):
         raise ArchiveError(
             f"This backup was taken by a newer Carrel (schema {base.schema_revision}). Restore it with that one."
         )
@@ -121,8 +123,14 @@ def finish_restore(
     files: FileStore,
     key_folder: Path | None,
 ) -> Restored:
-    """Bring the files and the key of an open database, migrate its schema, and make it a deployment of its own."""
+    """Bring the files and the key of an open database, migrate its schema, and make it a deployment of its own.
+
+    Raises ArchiveError when the database's schema is too old to be migrated.
+    """
     owner = server.url(user=SUPERUSER)
+    with queries.connect(owner) as connection:
+        if (revision := migrations.current_revision(connection)) is not None:
+            refuse_unknown_schema(revision)
     copied = Copied() if archive is None else _bring_files(archive, owner, files)
     with queries.connect(owner) as connection:
         fingerprint = queries.read_key_fingerprint(connection)

@@ -22,20 +22,31 @@ def verify(file: IO[bytes]) -> Manifest:
     """Read an archive to its end without storing anything, and return its manifest.
 
     Raises:
-        ArchiveError: it is damaged, or of a newer Carrel.
+        ArchiveError: it is damaged, or of a Carrel that is newer or too old.
     """
     sink = _Verifying()
     manifest = read_archive(file, sink)
     sink.progress.end()
-    if not migrations.is_known(manifest.schema_revision):
-        raise ArchiveError(
-            f"This backup was taken by a newer Carrel (schema {manifest.schema_revision}; this one knows schemas up to"
-            f" {migrations.HEAD}). Restore it with that one."
-        )
+    refuse_unknown_schema(manifest.schema_revision)
     fingerprint = None if manifest.key_fingerprint is None else bytes.fromhex(manifest.key_fingerprint)
     if sink.key is not None and fingerprint is not None and not matches(sink.key, fingerprint):
         raise ArchiveError("The secret key in this archive isn't that of its database. Use another backup.")
     return manifest
+
+
+def refuse_unknown_schema(revision: str) -> None:
+    """Raise ArchiveError when this Carrel can't bring a backup's schema to its own."""
+    if migrations.is_newer(revision):
+        raise ArchiveError(
+            f"This backup was taken by a newer Carrel (schema {revision}; this one knows schemas up to"
+            f" {migrations.HEAD}). Restore it with that one."
+        )
+    if migrations.is_older(revision):
+        raise ArchiveError(
+            f"This backup was taken by a Carrel before {migrations.BASELINE_VERSION} (schema {revision}; this one"
+            f" upgrades schemas from {migrations.BASELINE} on). Restore it with version {migrations.BASELINE_VERSION},"
+            " then upgrade to this one."
+        )
 
 
 def refuse_filled_database(owner: URL) -> None:

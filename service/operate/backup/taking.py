@@ -61,7 +61,7 @@ def _check(snapshot: Snapshot) -> tuple[str, int]:
     if not queries.table_names(snapshot.connection):
         raise BackupError("The database is empty: there is nothing to back up. Is CARREL_DATA_DIR the right folder?")
     revision = migrations.current_revision(snapshot.connection)
-    migrations.refuse_newer(revision)
+    migrations.refuse_unknown(revision)
     if revision is None:
         raise BackupError("The database's schema is not one this Carrel knows. Back it up with the Carrel that runs.")
     queries.refuse_hidden(snapshot.connection)

@@ -85,10 +85,10 @@ async def open_database(settings: Settings, *, new: bool = False) -> AsyncGenera
 
 
 def check_schema(access: Access) -> None:
-    """Raise CommandError unless the database has the schema of this version; MigrationError when it has a newer one."""
+    """Raise CommandError unless the database has the schema of this version; MigrationError when that can't be made."""
     with queries.connect(access.owner) as connection:
         revision = migrations.current_revision(connection)
-    migrations.refuse_newer(revision)
+    migrations.refuse_unknown(revision)
     if revision != migrations.HEAD:
         raise CommandError(
             f"The database's schema is {revision or 'empty'}, this Carrel's is {migrations.HEAD}. Start the service of"
