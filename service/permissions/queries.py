@@ -36,6 +36,7 @@ from service.permissions.access import RANKED
 from service.platform.batches import Answer, Batch
 from service.platform.errors import Forbidden
 from service.platform.sql import ORGANIZATION, columns_of, find_row, find_rows, in_array, param, params
+from service.schema.agents import agents
 from service.schema.collections import collections
 from service.schema.indexing import INDEX_TABLES, space_documents, spaces
 from service.schema.permissions import access_classes, class_readers, resources
@@ -382,4 +383,13 @@ def _unnest_classes(classes: Mapping[UUID, int]) -> TableValuedAlias:
         func.unnest(literal(list(classes), ARRAY(Uuid)), literal(list(classes.values()), ARRAY(BigInteger)))
         .table_valued(column("object_id", Uuid), column("access_class", BigInteger))
         .render_derived(name="moved")
+    )
+
+
+def is_deployed(caller: Reader) -> tuple[ColumnElement[bool], ...]:
+    """Return the conditions of agents that the caller may use, their resources joined."""
+    return (
+        agents.c.organization_id == caller.organization_id,
+        agents.c.deleted_at.is_(None),
+        resources.c.access_class.in_(classes_of(caller)),
     )

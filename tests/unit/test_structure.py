@@ -25,10 +25,10 @@ BOUND_LATER = {"ORGANIZATION"}
 # Functions that build SQL without naming an organization, by why they may.
 WITHOUT_ORGANIZATION = {
     "a credential, or whose it is, is looked up before its organization is known": {
-        *("auth._credential_of_hash", "auth._owner_of_hash", "domains.oauth.described.find_organization")
+        *("auth._credential_of_hash", "auth._owner_of_hash", "identity_server.oauth.described.find_organization")
     },
     "it locks, and reads nothing": {
-        *("identity.lock_bootstrap", "domains.files.try_lock_store", "domains.files.lock_files")
+        *("identity.lock_bootstrap", "domains.documents.files.try_lock_store", "domains.documents.files.lock_files")
     },
     "a backup, or a check of the file store, is of every organization": {
         *(f"operate.backup.{name}" for name in ("files", "file_totals", "open_snapshot", "table_names", "count_rows")),
@@ -39,12 +39,16 @@ WITHOUT_ORGANIZATION = {
         "operate.backup.prepare_empty",
     },
     "a content is shared by all organizations, or no organization's": {
-        *(f"domains.files.{name}" for name in ("find_used", "mark_unused", "delete_marks", "find_due"))
+        *(f"domains.documents.files.{name}" for name in ("find_used", "mark_unused", "delete_marks", "find_due"))
     },
     "the secret key, the store, and the database's servers are the deployment's": {
         *(f"operate.deployment.{name}" for name in ("lock_key_fingerprint", "key_fingerprint", "count_services")),
         *(f"operate.deployment.{name}" for name in ("insert_key_fingerprint", "replace_key_fingerprint")),
-        *("operate.backup.read_key_fingerprint", "domains.files.begin_pass", "domains.files.read_store_id"),
+        *(
+            "operate.backup.read_key_fingerprint",
+            "domains.documents.files.begin_pass",
+            "domains.documents.files.read_store_id",
+        ),
         "runtime.standbys.write_mark",
     },
     "transactions are the whole server's, and the queue, which holds ids alone, is everybody's": {
@@ -55,11 +59,11 @@ WITHOUT_ORGANIZATION = {
         *("identity.list_organizations", "identity.any_organization")
     },
     "it asks which organizations have a domain, a provider or a host": {
-        *(f"domains.signin.providers.{name}" for name in ("any_domain", "list_claims", "_domains")),
-        "domains.oauth.described.list_allowing",
+        *(f"identity_server.signin.providers.{name}" for name in ("any_domain", "list_claims", "_domains")),
+        "identity_server.oauth.described.list_allowing",
     },
     "the organization comes with its caller, or with the execution": {
-        *("operate.status._number", "operate.status._oldest", "permissions.readable_by_parameters")
+        *("domains.oversight.status._number", "domains.oversight.status._oldest", "permissions.readable_by_parameters")
     },
 }
 # Statements that are built once without an organization, by why they may.

@@ -17,7 +17,7 @@ import service
 from tests.harness.parsing import parse_python
 
 FOLDER = Path(service.__file__).parent
-CONDITIONS = {"classes_of", "is_readable", "readable_by_parameters", "readable_classes"}
+CONDITIONS = {"classes_of", "is_deployed", "is_readable", "readable_by_parameters", "readable_classes"}
 SELECTING = {"select", "exists"}
 PROTECTED = {
     "INDEX_TABLES",
@@ -37,18 +37,19 @@ SEVERAL = {
     "domains.access.resources.queries.count_resources": 2,
     "domains.access.resources.queries.list_resources": 2,
     "domains.access.resources.queries.list_resources_by_name": 2,
-    "domains.agents.queries.count_documents_through_agents": 3,
-    "domains.agents.queries.list_agents_without_search": 2,
-    "domains.collections.queries.list_collections": 2,
-    "domains.service_accounts.queries.count_fruitless_collections": 2,
-    "domains.service_accounts.queries.list_reached_collections": 3,
+    "permissions.agents.queries.count_documents_through_agents": 3,
+    "permissions.agents.queries.list_agents_without_search": 3,
+    "domains.documents.collections.queries.list_collections": 2,
+    "domains.people.service_accounts.queries.count_fruitless_collections": 2,
+    "domains.people.service_accounts.queries.list_reached_collections": 3,
 }
 
 # What answers no caller: whole packages, and why.
 WITHOUT_CALLERS = {
-    "domains.catalog.containers.": "a job brings files into containers, and answers nobody",
-    "domains.files.": "it asks whether anything refers to a file, for nobody",
-    "domains.recognition.": "it reads scanned pages, for everybody who may read their document",
+    "domains.documents.catalog.containers.": "a job brings files into containers, and answers nobody",
+    "domains.documents.files.": "it asks whether anything refers to a file, for nobody",
+    "domains.documents.recognition.": "it reads scanned pages, for everybody who may read their document",
+    "domains.oversight.status.": "admins see counts of everything, and no contents",
     "index.": "it keeps the index up to date, for everybody",
     "operate.": "operators see counts of everything, and no contents",
     "permissions.": "it keeps who may read what",
@@ -57,48 +58,48 @@ WITHOUT_CALLERS = {
 # Functions that select what is protected without the condition, by why they may: the modules and their functions.
 EXCUSES = {
     "only admins call it": {
-        "access.listings": ["read_totals"],
-        "access.resources": ["find_name"],
-        "agents": ["get_agent", "lock_collections", "is_name_taken", "list_agents"],
-        "conversations.question_log": ["list_questions", "rank_agents"],
-        "docstore": ["read_sync"],
-        "owners": ["count_owned"],
-        "evaluation": ["collection_exists", "find_set", "list_sets"],
-        "evaluation.runs": ["read_agent_settings", "list_runs"],
+        "domains.access.listings": ["read_totals"],
+        "domains.access.resources": ["find_name"],
+        "domains.agents.definitions": ["get_agent", "lock_collections", "is_name_taken", "list_agents"],
+        "domains.agents.conversations.question_log": ["list_questions", "rank_agents"],
+        "domains.documents.docstore": ["read_sync"],
+        "domains.oversight.owners": ["count_owned"],
+        "domains.agents.evaluation": ["collection_exists", "find_set", "list_sets"],
+        "domains.agents.evaluation.runs": ["read_agent_settings", "list_runs"],
     },
     "its callers have checked the caller's rights to the object": {
-        "documents.contained": ["count_contained", "files_inside"],
-        "documents": ["read_file", "ask_version"],
-        "catalog": ["save_document", "save_version", "set_source_identity", "list_versions"],
-        "collections": ["delete_collection", "delete_waiting_chunks", "read_membership"],
+        "domains.documents.stored.contained": ["count_contained", "files_inside"],
+        "domains.documents.stored": ["read_file", "ask_version"],
+        "domains.documents.catalog": ["save_document", "save_version", "set_source_identity", "list_versions"],
+        "domains.documents.collections": ["delete_collection", "delete_waiting_chunks", "read_membership"],
     },
     "it returns the readers or the caller's role too, and its callers judge by them": {
-        "collections.shared": ["ask_collection"],
-        "collections": ["read_collection"],
-        "documents": ["ask_document", "read_document"],
+        "domains.documents.collections.shared": ["ask_collection"],
+        "domains.documents.collections": ["read_collection"],
+        "domains.documents.stored": ["ask_document", "read_document"],
     },
     "it selects by the caller's own id, by what the caller was just shown, or grants to the caller's own groups": {
-        "conversations.reading": ["find_conversation", "list_conversations"],
-        "conversations": ["replace_passages"],
-        "service_accounts": ["list_granted_groups"],
+        "domains.agents.conversations.reading": ["find_conversation", "list_conversations"],
+        "domains.agents.conversations": ["replace_passages"],
+        "domains.people.service_accounts": ["list_granted_groups"],
     },
     "it scores or shows what the legs have found, in the same transaction": {
-        "search": ["ask_found_chunks", "ask_found_documents", "score_near"]
+        "domains.search": ["ask_found_chunks", "ask_found_documents", "score_near"]
     },
     "it is a part of statements that add the condition": {
-        "agents": ["select_collection_ids"],
-        "docstore": ["document_exists"],
-        "documents": ["existing_documents"],
+        "domains.agents.definitions": ["select_collection_ids"],
+        "domains.documents.docstore": ["document_exists"],
+        "domains.documents.stored": ["existing_documents"],
     },
     "it looks for, or counts, the documents that one sync keeps": {
-        "docstore.running": ["count_held", "count_listed", "in_collection"]
+        "domains.documents.docstore.running": ["count_held", "count_listed", "in_collection"]
     },
-    "it selects from the access classes that it is given": {"access.lookups": ["resources_in"]},
-    "it returns ids that a later reply is withheld by": {"conversations": ["list_documents_under"]},
-    "the person whose consents they are calls it, or an admin": {"oauth.consented": ["list_consents"]},
+    "it selects from the access classes that it is given": {"domains.access.lookups": ["resources_in"]},
+    "it returns ids that a later reply is withheld by": {"domains.agents.conversations": ["list_documents_under"]},
+    "the person whose consents they are calls it, or an admin": {"identity_server.oauth.consented": ["list_consents"]},
 }
 EXCUSED = {
-    *(f"domains.{module}.queries.{name}" for by in EXCUSES.values() for module, names in by.items() for name in names),
+    *(f"{module}.queries.{name}" for by in EXCUSES.values() for module, names in by.items() for name in names),
     # They score or show what the legs have found, in the same transaction.
     *(f"domains.search.found.sql.{name}" for name in ("found_chunks", "found_documents", "scores_near")),
     "domains.search.sql.select_chunks",
@@ -106,7 +107,13 @@ EXCUSED = {
     "audit.queries.add_entries",
 }
 # Functions of those packages that callers see the answers of all the same.
-FOR_CALLERS = {"index.rebuilds.comparison.queries.count_progress", "index.rebuilds.comparison.queries.list_failures"}
+FOR_CALLERS = {
+    "index.rebuilds.comparison.queries.count_progress",
+    "index.rebuilds.comparison.queries.list_failures",
+    "permissions.agents.queries.count_documents_through_agents",
+    "permissions.agents.queries.list_agents_without_search",
+    "permissions.agents.queries.list_deployed_agents",
+}
 BUILT = """
 from service.domains.documents.stored import queries
 from service.domains.documents.stored.queries import existing_documents

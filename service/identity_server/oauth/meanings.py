@@ -7,7 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.oauth_clients import OAuthAudience
 from service.auth.scopes import agent_of, meaning
 from service.identity_server.signin.sessions import SignedIn
-from service.permissions.agents import read_deployed_names
+from service.permissions.agents.queries import read_deployed_names
 
 
 async def meanings_to(

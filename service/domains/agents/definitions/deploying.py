@@ -21,7 +21,7 @@ from service.auth.callers import Caller
 from service.domains.agents.definitions.service import require_agent, unknown_agent
 from service.identity.principals import resolve, to_named_principal
 from service.permissions.access import Access, roles_by_id
-from service.permissions.agents import list_deployed_agents as list_agents_of
+from service.permissions.agents.queries import list_deployed_agents as list_agents_of
 from service.permissions.classes.queries import list_grants
 from service.permissions.queries import get_resource, lock_resource
 from service.permissions.service import access_of, set_access

@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.auth.callers import Caller
-from service.permissions.agents import is_deployed
+from service.permissions.queries import is_deployed
 from service.platform.sql import columns_of, find_row, find_rows, in_array, optional_in, rows_of
 from service.schema.agents import agent_collections, agents
 from service.schema.collections import collections

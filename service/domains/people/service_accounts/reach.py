@@ -25,7 +25,7 @@ from service.auth.callers import Caller, load_service_account_caller
 from service.domains.people.service_accounts import queries
 from service.domains.people.service_accounts.accounts import unknown_account
 from service.domains.people.service_accounts.tokens import get_token
-from service.permissions.agents import (
+from service.permissions.agents.queries import (
     AgentWithoutSearch,
     count_documents_through_agents,
     list_agents_without_search,

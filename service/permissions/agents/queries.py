@@ -4,13 +4,13 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, func, select
+from sqlalchemy import Select, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.agents import Agent
 from service.auth.callers import Caller
 from service.auth.queries import get_acting_principal
-from service.permissions.queries import Reader, classes_of, readable_classes
+from service.permissions.queries import Reader, is_deployed, readable_classes
 from service.platform.identifiers import NIL
 from service.platform.sql import columns_of, find_rows, in_array
 from service.schema.agents import agent_collections, agents
@@ -28,15 +28,6 @@ class AgentWithoutSearch:
 
     name: str
     total: int
-
-
-def is_deployed(caller: Reader) -> tuple[ColumnElement[bool], ...]:
-    """Return the conditions of agents that the caller may use, their resources joined."""
-    return (
-        agents.c.organization_id == caller.organization_id,
-        agents.c.deleted_at.is_(None),
-        resources.c.access_class.in_(classes_of(caller)),
-    )
 
 
 async def list_deployed_agents(

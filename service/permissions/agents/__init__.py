@@ -1,0 +1,1 @@
+"""Which agents are deployed to a reader."""
