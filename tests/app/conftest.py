@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from multiprocessing import spawn
 from pathlib import Path
 from typing import Any, cast
@@ -79,6 +80,8 @@ def _runner_of_pages() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         # A new AppTest looks for Streamlit components in every installed package, which takes most of its time.
         patch.setattr("streamlit.components.v2.manifest_scanner.scan_component_manifests", list)
+        # It compiles a page whenever it is drawn.
+        patch.setattr(local_script_runner, "ScriptCache", cache(local_script_runner.ScriptCache))
         # It looks a thousand times a second whether a page has been drawn, which slows the drawing down.
         patch.setattr(local_script_runner, "require_widgets_deltas", _join)
         # AppTest knows no components but Streamlit's own: `page.dataframe` has the pages' lists, too.

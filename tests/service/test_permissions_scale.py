@@ -57,7 +57,6 @@ def read_by(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
 WAYS = [(0, 1), (0, 3), (2, 5), (0, 17), (3, 10_000), (0, 10_000), (10_000, 10_000)]
 
 
-@pytest.mark.slow
 def test_every_way_to_read_a_page_of_resources_gives_the_same(
     service: RunningService, read_by: Callable[[int, int], None]
 ) -> None:
@@ -89,7 +88,6 @@ def test_every_way_to_read_a_page_of_resources_gives_the_same(
     assert readable(service, "ben@example.test") == [f"m{number}" for number in range(10, 22)]
 
 
-@pytest.mark.slow
 def test_every_way_to_read_a_page_of_principals_gives_the_same(
     service: RunningService, read_by: Callable[[int, int], None]
 ) -> None:
@@ -238,7 +236,6 @@ def test_a_walk_through_principals_is_right_while_memberships_change(
     is_right([int(one[1:].partition("@")[0]) for one in found], number)
 
 
-@pytest.mark.slow
 def test_ten_thousand_grants_on_a_resource(service: RunningService) -> None:
     number = 10_000
     many_users(service, number - 1)

@@ -43,7 +43,6 @@ def _fetched_by(page: str) -> list[str]:
     return parser.addresses
 
 
-@pytest.mark.slow
 def test_the_site_is_its_own(site: Path) -> None:
     fetched = {address for page in site.rglob("*.html") for address in _fetched_by(page.read_text())}
     assert any(address.endswith(".css") for address in fetched)
