@@ -3,6 +3,9 @@
 `make docs` writes the whole description to a file, and a test compares it with the code: to derive it takes two
 seconds, in which a service would answer nobody. The documents of one version are cut out of it.
 
+FastAPI describes the endpoints of the API. `openapi_patch.json` has the parts that no code knows: OAuth's endpoints,
+the answers to operators, headers, and the texts of tags. This module adds what follows from an operation's declaration.
+
 OpenAPI 3.1 lets a bearer scheme list role names ("Security"): here the scope that a service-account token needs, or
 `admin` for what only an admin's API key may call. An API key has no scopes, so for one the scope asks nothing. The
 same operations on v1 name the scope that an access token needs.
@@ -18,15 +21,15 @@ from typing import Any, cast
 from fastapi import FastAPI
 
 from carrel.wire.api import OPERATIONS
-from carrel.wire.operations import SHARED, Requirement
+from carrel.wire.operations import SHARED, ApiOperation, Requirement
 from carrel.wire.scopes import ApiScope
 from service.auth.callers import ACTING_MEMBERS
 from service.auth.scopes import meaning
 from service.web.dependencies import V0_PREFIX, V1_PREFIX
-from service.web.openapi_answers import COMPONENTS, SCHEMAS, Json, describe_answers, describe_for_operators
-from service.web.openapi_oauth import CLIENT_SCHEME, OAUTH_PATHS, OAUTH_SCHEMAS
+from service.web.openapi_answers import RESPONSES, SCHEMAS, Json, describe_answers
 
 DOCUMENT = Path(__file__).with_name("openapi.json")
+PATCH = Path(__file__).with_name("openapi_patch.json")
 SCHEME = "bearer"
 ACCESS_SCHEME = "accessToken"
 PREFIXES = {"v0": f"{V0_PREFIX}/", "v1": f"{V1_PREFIX}/"}
@@ -45,55 +48,10 @@ Load an organization's documents, search them by permission, and let agents answ
 - Operations with the tag `extension` are additions to the original API.
 - Requests in the older forms of v0 are taken too; their answers carry `Deprecation`, and a `Link` to what to use now.
 """
-SECURITY_SCHEMES = {
-    SCHEME: {
-        "type": "http",
-        "scheme": "bearer",
-        "description": (
-            "An organization API key (svc_key_…) or a service-account token (svc_sa_…). The role name of an operation "
-            f"is the scope that a token must have; {ADMIN_ROLE}: only the API key of an admin will do."
-        ),
-    },
-    ACCESS_SCHEME: {
-        "type": "oauth2",
-        "description": "An access token (svc_at_…) of the person it acts for.",
-        "flows": {
-            "authorizationCode": {
-                "authorizationUrl": "/api/oauth/authorize",
-                "tokenUrl": "/api/oauth/token",
-                "refreshUrl": "/api/oauth/token",
-                "scopes": {scope.value: meaning(scope) for scope in ApiScope},
-            }
-        },
-    },
-    CLIENT_SCHEME: {
-        "type": "http",
-        "scheme": "basic",
-        "description": "Id and secret of an OAuth client, which may be sent in the form as well.",
-    },
-}
-TAGS = {
-    "catalog": "Documents: uploading, planning uploads, reading, downloading and deleting.",
-    "collections": "Document collections, the documents in them, and rebuilding their indexes.",
-    "docstore": "Syncs that keep a collection as an outside document database has it (beta).",
-    "sources": "What runs load documents from, and what of it could not be loaded.",
-    "alerts": "Reports of runs and schedules, by which people are told when something fails.",
-    "search": "Search over the catalog or a collection, and feedback on what was found.",
-    "permissions": "Who may act on a resource, why, and what somebody may act on.",
-    "agents": "Agents, messages to them, and conversations.",
-    "me": "The person that an access token acts for.",
-    "admin": "The organization, its people, credentials, grants, agents and logs; for admins.",
-    "oauth": "OAuth 2.0: authorization code with PKCE, refresh and revocation.",
-    "operations": "What operators ask: health and metrics. No credential is needed.",
-    "extension": "Additions to the original API.",
-}
 # The tag of each first part of a path that isn't its own tag.
 TAG_OF = {"documentCollections": "collections", "copilots": "agents", "conversations": "agents"}
 # Operations whose path doesn't end in a verb.
 OPERATION_IDS = {
-    "/healthz": "operations_getHealth",
-    "/readyz": "operations_getReadiness",
-    "/metrics": "operations_getMetrics",
     "/api/v1/me": "v1_me_get",
     "/api/v1/agents": "v1_agents_list",
     "/api/v1/conversations": "v1_conversations_list",
@@ -137,33 +95,33 @@ class DescribedApi(FastAPI):
 
 
 def complete(document: Json) -> Json:
-    """Add to FastAPI's description what holds for all operations of a kind: names, tags, credentials and answers."""
+    """Add to FastAPI's description what holds for all operations of a kind, and the parts that no code knows."""
+    patch: Json = json.loads(PATCH.read_bytes())
     schemas: Json = document["components"]["schemas"]
     for path, methods in document["paths"].items():
         for operation in methods.values():
-            _name(operation, path)
             if not path.startswith("/api/"):
-                describe_for_operators(operation, path)
-                operation["security"] = []
                 continue
             _, _, version, name = path.split("/", 3)
             described = OPERATIONS[name]
+            _name(operation, path, described)
             describe_answers(operation, described)
             if version == "v0":
                 operation["security"] = security_of(described.requires)
             else:
                 operation["security"] = access_security_of(described.requires)
                 _act_as_oneself(operation, schemas)
-    schemas.update(OAUTH_SCHEMAS)
-    document["info"] |= {
-        "description": ABOUT,
-        "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+    for path, methods in patch["paths"].items():
+        for method, operation in methods.items():
+            document["paths"].setdefault(path, {}).setdefault(method, {}).update(operation)
+    parts: Json = patch["components"]
+    schemas |= parts["schemas"]
+    parts["securitySchemes"][ACCESS_SCHEME]["flows"]["authorizationCode"]["scopes"] = {
+        scope.value: meaning(scope) for scope in ApiScope
     }
-    document["servers"] = [{"url": "/", "description": "The service that gives this description."}]
-    document["tags"] = [{"name": name, "description": description} for name, description in TAGS.items()]
-    document["paths"] |= OAUTH_PATHS
-    document["components"] |= {"securitySchemes": SECURITY_SCHEMES, **COMPONENTS}
-    return _without_unused(document)
+    document["components"] |= {**parts, "responses": RESPONSES, "schemas": schemas}
+    document["info"] |= {"description": ABOUT, "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"}}
+    return _without_unused({**document, "servers": patch["servers"], "tags": patch["tags"]})
 
 
 def part_of(document: Json, version: str) -> Json:
@@ -172,7 +130,7 @@ def part_of(document: Json, version: str) -> Json:
     paths = {
         path: methods
         for path, methods in document["paths"].items()
-        if path.startswith(prefix) or (version == "v1" and path in OAUTH_PATHS)
+        if path.startswith(prefix) or (version == "v1" and any("oauth" in one["tags"] for one in methods.values()))
     }
     title = f"{document['info']['title']} {version}"
     part = {**document, "info": {**document["info"], "title": title}, "paths": paths}
@@ -187,12 +145,11 @@ def operation_id_of(path: str) -> str:
     return (V1_OPERATION if version == "v1" else "") + operation.replace("/", "_")
 
 
-def _name(operation: Json, path: str) -> None:
+def _name(operation: Json, path: str, described: ApiOperation[Any]) -> None:
     operation["operationId"] = operation_id_of(path)
     parts = path.split("/")
-    if path.startswith("/api/"):
-        area = "docstore" if "docstore" in parts else TAG_OF.get(parts[3], parts[3])
-        operation["tags"] = [area, *([] if OPERATIONS["/".join(parts[3:])].has(SHARED) else ["extension"])]
+    area = "docstore" if "docstore" in parts else TAG_OF.get(parts[3], parts[3])
+    operation["tags"] = [area, *([] if described.has(SHARED) else ["extension"])]
     last = parts[-1]
     # The endpoints of admin/… and of GET have the clearer names: `admin/users/list` is list_users.
     if re.search("[a-z][A-Z]", last) and "admin" not in parts and "{" not in last:

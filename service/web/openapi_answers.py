@@ -36,59 +36,6 @@ REFUSALS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "507": ("InsufficientStorage", "A disk has no room for more.", ("Retry-After",)),
 }
 ALWAYS = ("401", "403", "414", "429", "431", "500", "503", "507")
-HEADERS: Json = {
-    "X-Request-Id": {
-        "description": "Id of the request, which finds it in the service's log; the caller's own if it sent one.",
-        "schema": {"type": "string"},
-    },
-    "Retry-After": {
-        "description": "Seconds after which another try is worth it.",
-        "schema": {"type": "integer", "minimum": 0},
-    },
-    "WWW-Authenticate": {"description": "`Bearer`.", "schema": {"type": "string"}},
-    "Idempotent-Replayed": {
-        "description": "`true`: this was done before, for the same Idempotency-Key.",
-        "schema": {"type": "string", "enum": ["true"]},
-    },
-    "Deprecation": {
-        "description": "Since when the operation is deprecated (RFC 9745): `@` and Unix seconds; on errors as well.",
-        "schema": {"type": "string"},
-        "example": "@1767225600",
-    },
-    "Link": {
-        "description": 'The operation that takes this one\'s place (`rel="successor-version"`, RFC 5829).',
-        "schema": {"type": "string"},
-    },
-    "Content-Disposition": {
-        "description": "`attachment`, with the name of the file (RFC 6266).",
-        "schema": {"type": "string"},
-    },
-    PAGE_COUNT: {
-        "description": "How many pages the file has.",
-        "schema": {"type": "integer", "minimum": 1},
-    },
-    "Cache-Control": {"description": "Who may keep the answer.", "schema": {"type": "string"}},
-    "Location": {"description": "Where the browser is sent.", "schema": {"type": "string", "format": "uri-reference"}},
-}
-PARAMETERS: Json = {
-    "IdempotencyKey": {
-        "name": "Idempotency-Key",
-        "in": "header",
-        "description": (
-            "A string of the caller's, new for each thing to be done. Sent again within 24 hours with the same body, "
-            "the request is not done again and the same answer is given; with another body it is refused."
-        ),
-        "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
-        "example": "3f0c8a52-upload-0001",
-    },
-    "LastEventId": {
-        "name": "Last-Event-ID",
-        "in": "header",
-        "description": "Id of the last event that was received; the stream goes on after it.",
-        "schema": {"type": "string", "pattern": "^[0-9]{1,9}-[0-9]{1,9}$"},
-        "example": "1-120",
-    },
-}
 IDEMPOTENCY_KEY: Json = {"$ref": "#/components/parameters/IdempotencyKey"}
 
 
@@ -104,35 +51,13 @@ def _headers(*names: str) -> Json:
     return {name: {"$ref": f"#/components/headers/{name}"} for name in ("X-Request-Id", *names)}
 
 
-COMPONENTS: Json = {
-    "headers": HEADERS,
-    "parameters": PARAMETERS,
-    "responses": {
-        "Error": _error_response("Any other error.", ()),
-        **{name: _error_response(description, headers) for name, description, headers in REFUSALS.values()},
-    },
-}
-READINESS: Json = {
-    "type": "object",
-    "required": ["status"],
-    "properties": {
-        "status": {"const": "ready", "description": "The service can serve."},
-        "storage": {"enum": ["low", "full"], "description": "A disk runs short; absent: there is room."},
-    },
-}
-HEALTH: Json = {
-    "type": "object",
-    "required": ["status"],
-    "properties": {"status": {"const": "ok", "description": "The process is alive."}},
+RESPONSES: Json = {
+    "Error": _error_response("Any other error.", ()),
+    **{name: _error_response(description, headers) for name, description, headers in REFUSALS.values()},
 }
 _BYTES: Json = {"schema": {"type": "string", "format": "binary", "description": "The bytes of the file."}}
 # The media type is the file's own; some generators of clients know a file only by the first of these.
 FILE: Json = {"application/octet-stream": _BYTES, "*/*": _BYTES}
-
-
-def refusal(status: str) -> Json:
-    """Return a reference to the response that describes a refusal."""
-    return {"$ref": f"#/components/responses/{REFUSALS[status][0]}"}
 
 
 def event_schema() -> Json:
@@ -207,22 +132,8 @@ def describe_answers(operation: Json, described: ApiOperation[Any]) -> None:
         del operation["parameters"]
     operation["responses"] = {
         "200": {**success, "headers": _headers(*headers)},
-        **{status: refusal(status) for status in sorted(statuses)},
+        **{status: {"$ref": f"#/components/responses/{REFUSALS[status][0]}"} for status in sorted(statuses)},
         "default": {"$ref": "#/components/responses/Error"},
-    }
-
-
-def describe_for_operators(operation: Json, path: str) -> None:
-    """Say what the answers to operators' requests hold."""
-    content = {
-        "/healthz": {"application/json": {"schema": HEALTH}},
-        "/readyz": {"application/json": {"schema": READINESS}},
-        "/metrics": {"text/plain": {"schema": {"type": "string", "description": "Prometheus' text format."}}},
-    }[path]
-    statuses = ("414", "431", "500", *(("503", "507") if path == "/readyz" else ()))
-    operation["responses"] = {
-        "200": {"description": "Done.", "headers": _headers(), "content": content},
-        **{status: refusal(status) for status in statuses},
     }
 
 
