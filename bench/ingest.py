@@ -31,7 +31,7 @@ from service.platform.errors import ServiceError
 from service.platform.settings import default_precision
 from service.text.chunking import chunk_blocks
 from service.text.embedding.local import LocalEmbedder
-from service.text.extraction import Extractor
+from service.text.reading import Extractor
 
 
 async def chunk_texts(paths: list[tuple[Path, str]], embedder: LocalEmbedder) -> list[list[str]]:

@@ -42,8 +42,8 @@ from service.runtime import Runtime
 from service.runtime.standbys.service import Source
 from service.text.chunking import Chunk, chunk_blocks
 from service.text.embedding import Embedder, open_embedders
-from service.text.extraction import Block
 from service.text.languages import tell_language
+from service.text.reading import Block
 
 FOLDER = os.environ.get("CARREL_BENCH_BEIR")
 CUTOFF = 10

@@ -16,7 +16,7 @@ from typing import Any
 
 from service.platform import errors
 from service.text.extraction.failures import Unreadable
-from service.text.extraction.workers import UnreadableFile
+from service.text.reading import UnreadableFile
 
 ROOT = Path(__file__).parents[1]
 GAP = "…"

@@ -35,9 +35,8 @@ from service.runtime import Runtime
 from service.runtime.jobs import queries as job_queries
 from service.runtime.standbys import Standby, Standbys
 from service.text.embedding import Arithmetic, Embedders, open_embedders
-from service.text.extraction import Extractor, Limits
 from service.text.language_models import LanguageModels
-from service.text.recognition import PageReader
+from service.text.reading import Extractor, Limits, PageReader
 from service.text.reranking import Reranker
 from service.web.multipart import remove_leftovers
 

@@ -17,9 +17,8 @@ from service.platform.sharing import Share
 from service.runtime.jobs.queue import Jobs
 from service.runtime.standbys import Standbys
 from service.text.embedding import Embedders
-from service.text.extraction import Extractor
 from service.text.language_models import LanguageModels
-from service.text.recognition import PageReader
+from service.text.reading import Extractor, PageReader
 from service.text.reranking import Reranker
 
 

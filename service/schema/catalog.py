@@ -90,7 +90,7 @@ unused_files = Table(
     Column("since", DateTime(timezone=True), nullable=False, server_default=func.now()),
 )
 
-# Blocks as the extractor gave them (service.text.extraction.pack_blocks), of the newest version only.
+# Blocks as the extractor gave them (service.text.reading.pack_blocks), of the newest version only.
 document_contents = Table(
     "document_contents",
     metadata,

@@ -13,7 +13,8 @@ import pypdf
 import pytest
 
 from service.platform.errors import Unavailable
-from service.text.extraction import Extractor, UnreadableFile, workers
+from service.text.extraction import workers
+from service.text.reading import Extractor, UnreadableFile
 from tests import made_files
 
 MEMORY = 400 << 20

@@ -13,8 +13,8 @@ from service.domains.documents.catalog.containers import queries, unpacking
 from service.domains.documents.catalog.writing import SavedUpload
 from service.platform.errors import InsufficientStorage
 from service.platform.identifiers import document_id_for
-from service.text.extraction import ContainedFile, UnreadableFile
 from service.text.extraction.failures import Unreadable
+from service.text.reading import ContainedFile, UnreadableFile
 from tests import made_files
 from tests.harness.documents import (
     add_to_collection,

@@ -15,7 +15,7 @@ from carrel.wire.catalog import Document, GetDocumentResponse
 from carrel.wire.places import PassagePlace, describe_place
 from service.domains.documents.recognition.jobs import read_pages, sweep
 from service.text.extraction.blocks import Block
-from service.text.recognition import PageReader
+from service.text.reading import PageReader
 from tests import made_files
 from tests.harness.documents import chunks, create_collection, get_document, ok, refused, search, upload, uploaded
 from tests.harness.jobs import organization_of, until

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from service.text.extraction import Extraction
 from service.text.extraction.building import Limits
 from service.text.extraction.parsing import parse_file
+from service.text.reading import Extraction
 from tests import made_files
 
 

@@ -12,7 +12,7 @@ from service.domains.documents.stored import texts
 from service.domains.documents.stored.queries import StoredText
 from service.domains.documents.stored.texts import MOST_CHARACTERS, unpack_text
 from service.mcp import endpoint
-from service.text.extraction import Block, iterate_blocks, pack_blocks
+from service.text.reading import Block, iterate_blocks, pack_blocks
 
 
 def stored(*blocks: Block) -> StoredText:

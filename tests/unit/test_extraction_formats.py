@@ -8,10 +8,10 @@ import pytest
 
 from bench.extraction import FILES, MAKERS, goal, measure, read_file
 from carrel.wire.formats import BY_NAME, FORMATS, in_words
-from service.text.extraction import Block, Extraction, are_short, iterate_blocks, pack_blocks, unpack_blocks
 from service.text.extraction.building import BlockBuilder, Limits
 from service.text.extraction.parsing import READERS
 from service.text.extraction.pdf_layout import Line, add_pages
+from service.text.reading import Block, Extraction, are_short, iterate_blocks, pack_blocks, unpack_blocks
 from tests import made_files
 
 

@@ -21,7 +21,7 @@ from pypdf.generic import ArrayObject, BooleanObject, DictionaryObject, NameObje
 
 from carrel.wire.catalog import NotRead as NotReadOnWire
 from carrel.wire.formats import NotReadKind, count_not_read
-from service.text.extraction import NotRead
+from service.text.reading import NotRead
 from tests import made_files
 from tests.unit.test_extraction_plain_formats import ODP
 from tests.unit.test_extraction_variants import TEXT

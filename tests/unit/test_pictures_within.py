@@ -15,9 +15,10 @@ from pptx import Presentation
 
 from bench.extraction import OFFICE
 from carrel.wire.formats import NotReadKind
-from service.text.extraction import Extraction, within
+from service.text.extraction import within
 from service.text.extraction.failures import Unreadable
 from service.text.extraction.pages import open_page
+from service.text.reading import Extraction
 from tests import made_files
 
 COLOURS = ("red", "blue")

@@ -7,7 +7,7 @@ from math import cos, radians, sin
 
 import pytest
 
-from service.text.recognition import PageReader, UnreadablePage
+from service.text.reading import PageReader, UnreadablePage
 from service.text.recognition.layout import PageView, RecognizedLine, make_blocks
 from tests import made_files
 

@@ -32,8 +32,8 @@ from service.platform.errors import Conflict, ServiceError, is_database_full
 from service.platform.logs import logger
 from service.text.chunking import Chunk, caller_chunks, chunk_blocks
 from service.text.embedding import Embedder, Embedders
-from service.text.extraction import unpack_blocks
 from service.text.languages import tell_language
+from service.text.reading import unpack_blocks
 
 # A document with more texts to embed gives its turn up after each slice; short ones are embedded in one go.
 SLICE = 32

@@ -40,7 +40,7 @@ from service.schema.permissions import resources
 
 @dataclass(frozen=True, slots=True)
 class NewText:
-    """The title and the packed blocks that were extracted from a file (service.text.extraction.pack_blocks)."""
+    """The title and the packed blocks that were extracted from a file (service.text.reading.pack_blocks)."""
 
     title: str
     blocks: bytes

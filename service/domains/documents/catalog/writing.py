@@ -27,7 +27,7 @@ from service.permissions.service import Registration, ask_registration, set_acce
 from service.platform.batches import Answer, Batch
 from service.platform.errors import Conflict
 from service.runtime import Runtime
-from service.text.extraction import FoundPicture
+from service.text.reading import FoundPicture
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,7 @@ from service.platform.identifiers import NIL
 from service.platform.logs import logger
 from service.runtime import Runtime
 from service.runtime.jobs.models import Task
-from service.text.extraction import pack_blocks
-from service.text.recognition import UnreadablePage
+from service.text.reading import UnreadablePage, pack_blocks
 from service.web.multipart import uploads_folder, write_stream
 
 OCR = "ocr"

@@ -15,8 +15,7 @@ from service.domains.documents.recognition.queries import PageText
 from service.domains.documents.recognition.unread import replace_unread, take_pictures
 from service.index.ingestion.backlog.queries import read_text_status, request_again
 from service.permissions.queries import lock_resource
-from service.text.extraction import Block, pack_blocks, unpack_blocks
-from service.text.extraction.building import MOST_PLACES
+from service.text.reading import MOST_PLACES, Block, pack_blocks, unpack_blocks
 
 
 @dataclass(frozen=True, slots=True)

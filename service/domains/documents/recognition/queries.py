@@ -32,7 +32,7 @@ from service.platform.batches import Batch
 from service.platform.sql import count_where, find_row, find_rows
 from service.schema.catalog import document_contents, document_versions, documents, scanned_pages
 from service.schema.indexing import space_documents
-from service.text.extraction import FoundPicture
+from service.text.reading import FoundPicture
 
 _PDF = BY_NAME["PDF"].media_type
 WAITING, READ, FAILED = "WAITING", "READ", "FAILED"

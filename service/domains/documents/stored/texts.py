@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.auth.callers import Caller
 from service.domains.documents.stored.queries import StoredText, find_text
 from service.domains.documents.stored.rights import unknown_document
-from service.text.extraction import Block, are_short, iterate_blocks
+from service.text.reading import Block, are_short, iterate_blocks
 
 # As much as most clients give their model at once.
 MOST_CHARACTERS = 100_000

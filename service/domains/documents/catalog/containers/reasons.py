@@ -1,6 +1,6 @@
 """Why files in archives and mails are left out, and the limits that some are left out by."""
 
-from service.text.extraction import Limits
+from service.text.reading import Limits
 
 # A file in an archive in an archive in an archive is brought; what an archive holds there isn't.
 DEEPEST = 3

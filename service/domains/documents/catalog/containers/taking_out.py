@@ -10,7 +10,7 @@ from service.domains.documents.stored.contained.queries import LeftOut
 from service.domains.documents.stored.containers import Container
 from service.domains.documents.stored.queries import StoredDocument
 from service.runtime import Runtime
-from service.text.extraction import ContainedFile, UnreadableFile
+from service.text.reading import ContainedFile, UnreadableFile
 
 # The paths of so many files are read at once where nothing else of them is.
 NAMED_AT_ONCE = 1_000

@@ -43,8 +43,7 @@ from service.platform.logs import logger
 from service.runtime import Runtime
 from service.runtime.jobs.models import Task
 from service.runtime.jobs.running import is_away, is_last_attempt
-from service.text.extraction import ContainedFile, UnreadableFile
-from service.text.extraction.building import MOST_PLACES
+from service.text.reading import MOST_PLACES, ContainedFile, UnreadableFile
 from service.web.multipart import ReceivedFile, uploads_folder, write_bytes, write_stream
 
 # So many files at once: enough to keep the readers busy, few enough to leave room for people's uploads.
