@@ -57,7 +57,7 @@ MODULES = {
 class Declaration(NamedTuple):
     """An operation, and where the wire declares it, with which text."""
 
-    operation: ApiOperation[Any]
+    operation: ApiOperation[Any, Any]
     module: str
     constant: str
     text: str
@@ -104,7 +104,7 @@ def declarations() -> Iterator[Declaration]:
                     ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)),
                     ast.Expr(value=ast.Constant(value=str(text))),
                 ) if isinstance(operation := getattr(module, name), ApiOperation):
-                    declared = cast("ApiOperation[Any]", operation)
+                    declared = cast("ApiOperation[Any, Any]", operation)
                     yield Declaration(declared, module.__name__, name, inspect.cleandoc(text))
                 case _:
                     pass

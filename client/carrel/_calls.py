@@ -38,7 +38,7 @@ class Call(Generic[Model]):
     client's timeout. `values`: those that the operation's path has places for.
     """
 
-    operation: ApiOperation[Model]
+    operation: ApiOperation[Any, Model]
     body: RequestModel | Upload
     patience: float = 0.0
     values: Mapping[str, object] = field(default_factory=dict[str, object])

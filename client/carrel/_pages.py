@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
 from carrel._calls import Call, Connection, perform
 from carrel._drivers import AsyncDriver, SyncDriver
@@ -25,7 +25,7 @@ ListProgress: TypeAlias = Callable[[int, int | None], object]
 class Listing(Generic[Item, Page]):
     """A list operation with its arguments; `items` takes a page's rows out of it, `values` are as a Call has them."""
 
-    operation: ApiOperation[Page]
+    operation: ApiOperation[Any, Page]
     request: PagedRequest
     items: Callable[[Page], Sequence[Item]]
     values: Mapping[str, object] = field(default_factory=dict[str, object])

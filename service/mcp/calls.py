@@ -38,11 +38,11 @@ class Call:
         """The caller without an admin's rights: documents that only an admin's lists show are no text for an agent."""
         return replace(self.caller, is_admin=False)
 
-    def require(self, operation: ApiOperation[Any]) -> None:
+    def require(self, operation: ApiOperation[Any, Any]) -> None:
         """Raise Forbidden unless the caller may call an operation of the API."""
         authorize(self.caller, operation.requires)
 
-    def may(self, operation: ApiOperation[Any]) -> bool:
+    def may(self, operation: ApiOperation[Any, Any]) -> bool:
         """Return whether the caller may call an operation of the API."""
         return may_call(self.caller, operation.requires)
 

@@ -6,7 +6,7 @@ from uuid import UUID
 from pydantic import Field
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.catalog import GET_DOCUMENT, GetDocumentResponse
+from carrel.wire.catalog import GET_DOCUMENT, GetDocumentRequest, GetDocumentResponse
 from carrel.wire.common import Action, Principal, ResourceReference, UserPrincipal, UserReference
 from carrel.wire.fields import EmailAddress, PageToken
 from carrel.wire.permissions import (
@@ -51,7 +51,9 @@ class Readers(Result):
 
 async def _list_readers(call: Call, arguments: WhoArguments) -> Readers:
     async def read(connection: AsyncConnection) -> Readers:
-        document = await get_document(connection, call.caller, document_id=arguments.document_id)
+        document = await get_document(
+            connection, call.caller, request=GetDocumentRequest(document_id=arguments.document_id)
+        )
         request = ListAuthorizedPrincipalsForResourceRequest(
             resource=_reference(document), action=Action.READ, page_size=PAGE_SIZE, page_token=arguments.cursor
         )
@@ -94,7 +96,9 @@ class Explanation(Result):
 async def _explain(call: Call, arguments: WhyArguments) -> Explanation:
     database, organization_id = call.runtime.database, call.caller.organization_id
     async with database.transaction(organization_id, isolation="REPEATABLE READ", read_only=True) as connection:
-        document = await get_document(connection, call.caller, document_id=arguments.document_id)
+        document = await get_document(
+            connection, call.caller, request=GetDocumentRequest(document_id=arguments.document_id)
+        )
         request = ExplainAuthorizationRequest(
             resource=_reference(document), principal=UserReference(email=arguments.email), action=Action.READ
         )

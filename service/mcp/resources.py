@@ -26,7 +26,7 @@ async def list_page(call: Call, *, cursor: str | None) -> ListResourcesResult:
     call.require(LIST_DOCUMENTS)
     request = ListDocumentsRequest(page_size=PAGE_SIZE, page_token=cursor)
     page = await call.read(lambda connection: list_documents(connection, call.reader, request=request))
-    return ListResourcesResult(resources=[_resource(one) for one in page.items], next_cursor=page.next_page_token)
+    return ListResourcesResult(resources=[_resource(one) for one in page.documents], next_cursor=page.next_page_token)
 
 
 async def read(call: Call, *, uri: str) -> ReadResourceResult:

@@ -22,7 +22,7 @@ from service.mcp.server import TOOLS
 from service.platform.errors import Forbidden
 from service.runtime import Runtime
 
-_OF_METHODS: dict[str, Sequence[ApiOperation[Any]]] = {
+_OF_METHODS: dict[str, Sequence[ApiOperation[Any, Any]]] = {
     "resources/list": (LIST_DOCUMENTS,),
     "resources/read": (GET_DOCUMENT,),
 }
@@ -54,7 +54,7 @@ async def require_scopes(request: Request, runtime: Runtime, caller: Caller, mes
     raise refused
 
 
-def _operations_of(message: object) -> Sequence[ApiOperation[Any]]:
+def _operations_of(message: object) -> Sequence[ApiOperation[Any, Any]]:
     """Return the operations of the API that a message needs; none of what is no message, or names no tool."""
     if not isinstance(message, dict):
         return ()
@@ -69,7 +69,7 @@ def _operations_of(message: object) -> Sequence[ApiOperation[Any]]:
     return () if tool is None else tool.operations
 
 
-def _refusal(caller: Caller, operation: ApiOperation[Any]) -> Forbidden | None:
+def _refusal(caller: Caller, operation: ApiOperation[Any, Any]) -> Forbidden | None:
     try:
         authorize(caller, operation.requires)
     except Forbidden as error:

@@ -38,7 +38,7 @@ class Tool(Generic[Given]):
     name: str
     title: str
     description: str
-    operations: tuple[ApiOperation[Any], ...]
+    operations: tuple[ApiOperation[Any, Any], ...]
     arguments: type[Given]
     result: type[Result]
     run: Callable[[Call, Given], Awaitable[Result]]

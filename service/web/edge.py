@@ -191,7 +191,7 @@ class Exchange:
             self._status = message["status"]
             headers = MutableHeaders(scope=message)
             mark_answer(headers, self._request_id)
-            operation: ApiOperation[Any] | None = getattr(self._scope.get("route"), "operation", None)
+            operation: ApiOperation[Any, Any] | None = getattr(self._scope.get("route"), "operation", None)
             link = self._scope.get(OLDER_FORM)
             if link is not None or (operation is not None and operation.is_deprecated):
                 headers["Deprecation"] = DEPRECATED_SINCE_2026

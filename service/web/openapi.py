@@ -145,7 +145,7 @@ def operation_id_of(path: str) -> str:
     return (V1_OPERATION if version == "v1" else "") + operation.replace("/", "_")
 
 
-def _name(operation: Json, path: str, described: ApiOperation[Any]) -> None:
+def _name(operation: Json, path: str, described: ApiOperation[Any, Any]) -> None:
     operation["operationId"] = operation_id_of(path)
     parts = path.split("/")
     area = "docstore" if "docstore" in parts else TAG_OF.get(parts[3], parts[3])

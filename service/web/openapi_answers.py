@@ -92,7 +92,7 @@ def event_schema() -> Json:
     }
 
 
-def describe_answers(operation: Json, described: ApiOperation[Any]) -> None:
+def describe_answers(operation: Json, described: ApiOperation[Any, Any]) -> None:
     """Say which refusals an operation can give, which headers it takes and gives, and what its answers hold."""
     operation["parameters"] = [_describe_parameter(one) for one in operation.get("parameters", ())]
     if described.has(KEYED):

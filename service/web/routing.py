@@ -6,28 +6,35 @@ a stranger's body costs nothing (decoded, 30 MB of brackets take a gigabyte); an
 is room for what is added (507, or 503 while others are being taken in), then the body.
 """
 
+import inspect
 import json
 import re
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from email.message import Message as Headers
-from functools import partial
+from functools import partial, wraps
 from itertools import islice
-from typing import Any, TypeAlias, cast
+from typing import Annotated, Any, Protocol, TypeAlias, TypeVar, cast
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.routing import APIRoute
+from sqlalchemy.ext.asyncio import AsyncConnection
 from starlette.types import Message, Receive
 
 from carrel.wire.api import OPERATIONS
+from carrel.wire.common import ActingRequest, RequestModel
 from carrel.wire.operations import ADDS_DATA, CONFIRMED, KEYED, SECRET, ApiOperation
 from service.auth.authorization import authorize
-from service.auth.callers import ACTING_MEMBERS, Caller, acts_as_its_user
+from service.auth.callers import ACTING_MEMBERS, Caller, acting_for, acts_as_its_user
 from service.auth.confirmation import may_have_to_confirm, require_confirmation
 from service.platform.bodies import read_at_most
 from service.platform.disk import Promise
 from service.platform.errors import BadRequest, ServiceError, TooLarge, UnsupportedMedia
 from service.runtime import Runtime
 from service.web.dependencies import (
+    CallerDep,
+    ConnectionDep,
+    RuntimeDep,
+    SnapshotDep,
     answer_from_snapshot,
     current_caller,
     current_runtime,
@@ -50,6 +57,36 @@ NOT_A_BODY = object()
 
 Endpoint: TypeAlias = Callable[..., Coroutine[Any, Any, Any]]
 Decorator: TypeAlias = Callable[[Endpoint], Endpoint]
+Sent = TypeVar("Sent", bound=RequestModel)
+Answer = TypeVar("Answer")
+_Sent_contra = TypeVar("_Sent_contra", bound=RequestModel, contravariant=True)
+_Answer_co = TypeVar("_Answer_co", covariant=True)
+
+
+# The parameters that a rule may name: its request, its caller, and the request's transaction, the runtime, or both.
+class _OnConnection(Protocol[_Sent_contra, _Answer_co]):
+    def __call__(
+        self, *, connection: AsyncConnection, caller: Caller, request: _Sent_contra
+    ) -> Awaitable[_Answer_co]: ...
+
+
+class _OnRuntime(Protocol[_Sent_contra, _Answer_co]):
+    def __call__(self, *, runtime: Runtime, caller: Caller, request: _Sent_contra) -> Awaitable[_Answer_co]: ...
+
+
+class _OnBoth(Protocol[_Sent_contra, _Answer_co]):
+    def __call__(
+        self, *, runtime: Runtime, connection: AsyncConnection, caller: Caller, request: _Sent_contra
+    ) -> Awaitable[_Answer_co]: ...
+
+
+class _WithoutRequest(Protocol[_Answer_co]):
+    def __call__(self, *, connection: AsyncConnection, caller: Caller) -> Awaitable[_Answer_co]: ...
+
+
+Rule: TypeAlias = (
+    _OnConnection[Sent, Answer] | _OnRuntime[Sent, Answer] | _OnBoth[Sent, Answer] | _WithoutRequest[Answer]
+)
 
 
 class CheckedRoute(APIRoute):
@@ -119,7 +156,58 @@ class Router(APIRouter):
     def __init__(self) -> None:
         super().__init__(route_class=CheckedRoute)
 
-    def operation(self, operation: ApiOperation[Any], *, own_key: bool = False, **options: Any) -> Decorator:
+    def serve(
+        self, operation: ApiOperation[Sent, Answer], rule: Rule[Sent, Answer], *, acting: bool = True, name: str = ""
+    ) -> None:
+        """Serve an operation by a rule, whose transaction is committed before the answer is sent.
+
+        The first paragraph of the rule's docstring describes the operation to callers, and so does `name`, where its
+        own name doesn't. The caller of a rule on a connection is the user whom the request acts for; without `acting`,
+        the rule itself sees to what `userEmail` means.
+        """
+        self._serve(operation, rule, ConnectionDep, acting=acting, name=name)
+
+    def read(
+        self, operation: ApiOperation[Sent, Answer], rule: Rule[Sent, Answer], *, acting: bool = True, name: str = ""
+    ) -> None:
+        """Serve an operation, like `serve`, by a rule that only reads: its connection is a `SnapshotDep`."""
+        self._serve(operation, rule, SnapshotDep, acting=acting, name=name)
+
+    def _serve(
+        self,
+        operation: ApiOperation[Any, Any],
+        rule: Callable[..., Awaitable[Any]],
+        connection: object,
+        *,
+        acting: bool,
+        name: str,
+    ) -> None:
+        signature = inspect.signature(rule, eval_str=True)
+        model = cast("type[RequestModel]", operation.request)
+        given = {"runtime": RuntimeDep, "connection": connection, "caller": CallerDep}
+        annotations = {parameter: given[parameter] for parameter in signature.parameters if parameter != "request"}
+        annotations["request"] = Annotated[model, Query()] if operation.method == "GET" else model
+        acts = acting and issubclass(model, ActingRequest) and "connection" in annotations
+        wants_request = "request" in signature.parameters
+
+        @wraps(rule)
+        async def endpoint(request: Any, **values: Any) -> Any:
+            if acts:
+                values["caller"] = await acting_for(values["connection"], values["caller"], request.user_email)
+            if wants_request:
+                values["request"] = request
+            return await rule(**values)
+
+        # FastAPI reads this signature.
+        parameters = [
+            inspect.Parameter(parameter, inspect.Parameter.KEYWORD_ONLY, annotation=annotation)
+            for parameter, annotation in annotations.items()
+        ]
+        endpoint.__signature__ = signature.replace(parameters=parameters)  # pyright: ignore[reportAttributeAccessIssue]
+        endpoint.__doc__ = (rule.__doc__ or "").partition("\n\n")[0]
+        self.operation(operation, name=name or rule.__name__)(endpoint)
+
+    def operation(self, operation: ApiOperation[Any, Any], *, own_key: bool = False, **options: Any) -> Decorator:
         """Serve an operation by the function that this decorates, which takes its request and returns its answer.
 
         It is done once for an Idempotency-Key if the operation says so; with `own_key` the function sees to that. The

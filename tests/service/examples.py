@@ -446,14 +446,14 @@ ABOUT_ANYONE = {"permissions/checkResourceAuthorizationForUser", "permissions/ch
 USER_EMAIL = "userEmail"
 
 
-def members_of(operation: ApiOperation[Any]) -> dict[str, bool]:
+def members_of(operation: ApiOperation[Any, Any]) -> dict[str, bool]:
     """The members of an operation's requests; whether each is needed."""
     if operation.request is None:
         return {"uploadAsUserEmail": False} if operation.path == "catalog/uploadFile" else {}
     return {field.alias or name: field.is_required() for name, field in operation.request.model_fields.items()}
 
 
-def values_of(operation: ApiOperation[Any]) -> dict[str, Any]:
+def values_of(operation: ApiOperation[Any, Any]) -> dict[str, Any]:
     """The members that an example has, with their values or what makes them."""
     own, used_up, values = OWN.get(operation.path, {}), USED_UP.get(operation.path), dict[str, Any]()
     for member, is_needed in members_of(operation).items():
@@ -471,12 +471,12 @@ def body_of(values: dict[str, Any], things: Things) -> Body:
     return {member: value(things) if callable(value) else value for member, value in values.items()}
 
 
-def told_elsewhere(operation: ApiOperation[Any], members: Iterable[str]) -> tuple[int, str] | None:
+def told_elsewhere(operation: ApiOperation[Any, Any], members: Iterable[str]) -> tuple[int, str] | None:
     """What a stranger to the things that a request names is told."""
     return ELSEWHERE.get(operation.path, next((NAMED[one][1] for one in NAMED if one in members), None))
 
 
-def an_example(operation: ApiOperation[Any]) -> Example:
+def an_example(operation: ApiOperation[Any, Any]) -> Example:
     path, members, values = operation.path, members_of(operation), values_of(operation)
     used_up = USED_UP.get(path)
     return Example(
@@ -496,7 +496,7 @@ EXAMPLES = {path: an_example(operation) for path, operation in OPERATIONS.items(
 class V1Example:
     """A valid request of an operation that v1 alone has: a GET with parameters, or a POST with a body."""
 
-    operation: ApiOperation[Any]
+    operation: ApiOperation[Any, Any]
 
     @property
     def elsewhere(self) -> tuple[int, str] | None:

@@ -70,9 +70,9 @@ MODULES = (
     alerts,
 )
 _ALL = [
-    cast("ApiOperation[Any]", one)
+    cast("ApiOperation[Any, Any]", one)
     for module in MODULES
     for one in vars(module).values()
     if isinstance(one, ApiOperation)
 ]
-OPERATIONS: Mapping[str, ApiOperation[Any]] = {one.path: one for one in _ALL}
+OPERATIONS: Mapping[str, ApiOperation[Any, Any]] = {one.path: one for one in _ALL}

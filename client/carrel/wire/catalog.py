@@ -396,7 +396,7 @@ LIST_LEFT_OUT_FILES = ApiOperation(
 
 Those in an archive in it are listed of that one. Raises NotFoundError for who may not read it.
 """
-DOWNLOAD_DOCUMENT: ApiOperation[Any] = ApiOperation(
+DOWNLOAD_DOCUMENT: ApiOperation[Any, Any] = ApiOperation(
     "catalog/downloadDocument", DownloadDocumentRequest, None, READ, NOT_FOUND
 )
 """Open a document's file, of its newest version unless one is named; `save`, `read` or iterate it."""

@@ -222,7 +222,7 @@ FETCH_AGENT_RESPONSE = ApiOperation(
     method="GET",
     version="v1",
 )
-STREAM_AGENT_RESPONSE: ApiOperation[Any] = ApiOperation(
+STREAM_AGENT_RESPONSE: ApiOperation[Any, Any] = ApiOperation(
     "agents/streamAgentResponse", FetchAgentResponseRequest, None, MESSAGE, NOT_FOUND, method="GET", version="v1"
 )
 PROVIDE_AGENT_MESSAGE_FEEDBACK = ApiOperation(
@@ -233,6 +233,6 @@ PROVIDE_AGENT_MESSAGE_FEEDBACK = ApiOperation(
     KEYED | NOT_FOUND,
     version="v1",
 )
-STREAM_MESSAGE: ApiOperation[Any] = ApiOperation(
+STREAM_MESSAGE: ApiOperation[Any, Any] = ApiOperation(
     "copilots/streamMessage", SendMessageRequest, None, MESSAGE, KEYED | ADDS_DATA | NOT_FOUND, version="v0"
 )

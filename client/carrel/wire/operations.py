@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 from carrel.wire.common import RequestModel
 from carrel.wire.scopes import ApiScope, Scope
 
+Sent = TypeVar("Sent", bound=RequestModel)
 Answer = TypeVar("Answer")
 Method: TypeAlias = Literal["GET", "POST"]
 Version: TypeAlias = Literal["v0", "v1"]
@@ -70,7 +71,7 @@ KEYED, SECRET, ADDS_DATA, NOT_FOUND, CONFLICT, CONFIRMED, SHARED = Trait
 
 
 @dataclass(frozen=True, slots=True)
-class ApiOperation(Generic[Answer]):
+class ApiOperation(Generic[Sent, Answer]):
     """An operation of the API.
 
     `path`: behind `/api/v0/` and `/api/v1/`, or behind the one `version` that has it. `request`: the model of the JSON
@@ -80,7 +81,7 @@ class ApiOperation(Generic[Answer]):
     """
 
     path: str
-    request: type[RequestModel] | None
+    request: type[Sent] | None
     answer: type[Answer] | TypeAdapter[Answer] | None
     requires: Requirement
     traits: Trait = NONE

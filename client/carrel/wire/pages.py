@@ -30,7 +30,7 @@ class DownloadDocumentPageRequest(DownloadDocumentRequest):
     """Number of the page, counted from 1."""
 
 
-DOWNLOAD_DOCUMENT_PAGE: ApiOperation[Any] = ApiOperation(
+DOWNLOAD_DOCUMENT_PAGE: ApiOperation[Any, Any] = ApiOperation(
     "catalog/downloadDocumentPage", DownloadDocumentPageRequest, None, READ, NOT_FOUND
 )
 """Open a page of a PDF or picture, counted from 1, as a JPEG; its `page_count` tells how many pages there are.

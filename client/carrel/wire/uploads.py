@@ -2,7 +2,7 @@
 
 import json
 from enum import StrEnum
-from typing import Annotated, ClassVar, Self, cast
+from typing import Annotated, Any, ClassVar, Self, cast
 from uuid import UUID
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -238,10 +238,10 @@ class PlanUploadResponse(Tabular):
     """The plan for each document, in the order asked."""
 
 
-UPLOAD_FILE = ApiOperation(
+UPLOAD_FILE: ApiOperation[Any, UploadFileResponse] = ApiOperation(
     "catalog/uploadFile", None, UploadFileResponse, WRITE, ADDS_DATA | NOT_FOUND | CONFLICT | SHARED
 )
-UPLOAD_DOCUMENT_FILE = ApiOperation(
+UPLOAD_DOCUMENT_FILE: ApiOperation[Any, UploadDocumentFileResponse] = ApiOperation(
     "catalog/uploadDocumentFile",
     None,
     UploadDocumentFileResponse,

@@ -6,14 +6,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.admin import (
-    ADMIN_GRANTS_LIST,
-    AdminGrantsListRequest,
-    AdminGrantsListResponse,
-    AdminGrantsSetRequest,
-    GrantInfo,
-    ResourceGrants,
-)
+from carrel.wire import admin as wire
 from carrel.wire.common import GrantRole, ResourceIdentifier, ResourceReference, ResourceType, Role
 from service.audit.service import Change, record_all
 from service.auth.callers import Caller
@@ -33,7 +26,7 @@ class _DesiredGrants:
     """The desired grants on one resource, and their field in the request."""
 
     field: str
-    grants: AdminGrantsSetRequest
+    grants: wire.AdminGrantsSetRequest
 
     @property
     def identity(self) -> Identity:
@@ -41,33 +34,42 @@ class _DesiredGrants:
         return _identity(self.grants.resource)
 
 
-async def set_grants(connection: AsyncConnection, caller: Caller, *, request: AdminGrantsSetRequest) -> ResourceGrants:
-    """Replace the grants on a resource, effective at commit; for admins. NotFound for an unknown resource."""
+async def set_grants(
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminGrantsSetRequest
+) -> wire.AdminGrantsSetResponse:
+    """Replace the grants on a resource; its owner stays.
+
+    It takes effect at commit. NotFound for an unknown resource.
+    """
     await _set(connection, caller, desired=[_DesiredGrants(field="", grants=request)])
     resource = await _find(connection, caller, request.resource)
     grants = await classes.list_grants(connection, caller.organization_id, access_class=resource.access_class)
-    return ResourceGrants(
-        resource=_to_identifier(resource),
-        grants=[_grant(row) for row in grants],
-        organization_wide=await _organization_wide(connection, caller, resource),
+    return wire.AdminGrantsSetResponse(
+        **dict(
+            wire.ResourceGrants(
+                resource=_to_identifier(resource),
+                grants=[_grant(row) for row in grants],
+                organization_wide=await _organization_wide(connection, caller, resource),
+            )
+        )
     )
 
 
 async def set_many_grants(
-    connection: AsyncConnection, caller: Caller, *, requests: Sequence[AdminGrantsSetRequest]
-) -> int:
-    """Replace the grants on many resources, all or none, and say on how many; for admins."""
-    desired = [_DesiredGrants(field=f"resources.{place}.", grants=request) for place, request in enumerate(requests)]
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminGrantsSetManyRequest
+) -> wire.AdminGrantsSetManyResponse:
+    """Replace the grants on up to 1000 resources; all or none."""
+    desired = [_DesiredGrants(field=f"resources.{place}.", grants=one) for place, one in enumerate(request.resources)]
     _refuse_duplicates(desired)
     await _set(connection, caller, desired=desired)
-    return len(desired)
+    return wire.AdminGrantsSetManyResponse(resource_count=len(desired))
 
 
 async def list_grants(
-    connection: AsyncConnection, caller: Caller, *, request: AdminGrantsListRequest
-) -> AdminGrantsListResponse:
-    """List a page of the grants on a resource, in the order of the principals' ids; for admins."""
-    cursor = Cursor.read(caller, operation=ADMIN_GRANTS_LIST.path, request=request)
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminGrantsListRequest
+) -> wire.AdminGrantsListResponse:
+    """List the grants on a resource."""
+    cursor = Cursor.read(caller, operation=wire.ADMIN_GRANTS_LIST.path, request=request)
     resource = await _find(connection, caller, request.resource)
     grants = await classes.list_grants(
         connection,
@@ -77,7 +79,7 @@ async def list_grants(
         limit=cursor.limit,
     )
     page = cursor.page(grants, position=lambda row: [str(row.principal_id), row.role])
-    return AdminGrantsListResponse(
+    return wire.AdminGrantsListResponse(
         resource=_to_identifier(resource),
         grants=[_grant(row) for row in page.items],
         organization_wide=await _organization_wide(connection, caller, resource),
@@ -201,5 +203,5 @@ async def _organization_wide(connection: AsyncConnection, caller: Caller, resour
     )
 
 
-def _grant(row: classes.Grant) -> GrantInfo:
-    return GrantInfo(principal=to_named_principal(row), role=GrantRole(row.role))
+def _grant(row: classes.Grant) -> wire.GrantInfo:
+    return wire.GrantInfo(principal=to_named_principal(row), role=GrantRole(row.role))

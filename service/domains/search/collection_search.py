@@ -51,7 +51,7 @@ _UNUSED = (
 async def search_collection(
     runtime: Runtime, caller: Caller, *, request: SearchDocumentCollectionRequest
 ) -> SearchDocumentCollectionResponse:
-    """Search the chunks of a collection's documents that the acting principal may READ.
+    """Search the chunks of a collection; needs VIEWER on it and READ on each document.
 
     Raises NotFound when it may not search the collection, BadRequest for an empty query or a filter that doesn't fit
     the collection's schema, and what `acting_for` raises.

@@ -21,7 +21,7 @@ from service.web.pagination import Cursor
 async def query_log(
     connection: AsyncConnection, caller: Caller, *, request: AdminSearchLogQueryRequest
 ) -> AdminSearchLogQueryResponse:
-    """A page of searches, newest first; for admins. Of a search whose words were erased everything else is left."""
+    """Read the search log, newest first; `withoutResults` and `feedback` narrow it."""
     cursor = Cursor.read(caller, operation=ADMIN_SEARCH_LOG_QUERY.path, request=request)
     filters = SearchFilter(
         since=request.from_,

@@ -21,6 +21,7 @@ from carrel.wire.search import (
     SearchDocumentCatalogResponse,
     Snippet,
     SubmitSearchFeedbackRequest,
+    SubmitSearchFeedbackResponse,
     TextSpan,
 )
 from service.audit.feedback import find_author, record_feedback
@@ -43,9 +44,10 @@ from service.runtime.standbys import Source
 async def search_catalog(
     runtime: Runtime, caller: Caller, *, request: SearchDocumentCatalogRequest
 ) -> SearchDocumentCatalogResponse:
-    """Search the documents that the acting principal may READ; nothing else is ranked, counted or shown.
+    """Search all documents the caller may READ, by metadata and contents.
 
-    Raises BadRequest for a query without anything in it, and what `acting_for` raises.
+    Nothing else is ranked, counted or shown. Raises BadRequest for a query without anything in it, and what
+    `acting_for` raises.
     """
     query = require_text(request.search_query)
     about = Batch()
@@ -103,8 +105,10 @@ async def _find_documents(
     )
 
 
-async def submit_feedback(connection: AsyncConnection, caller: Caller, *, request: SubmitSearchFeedbackRequest) -> UUID:
-    """Keep feedback on a search, or on one of its results, on the audit log; the entry's id.
+async def submit_feedback(
+    connection: AsyncConnection, caller: Caller, *, request: SubmitSearchFeedbackRequest
+) -> SubmitSearchFeedbackResponse:
+    """Store an end user's feedback on a search of the caller's, or by an admin on anybody's, on the audit log.
 
     Raises NotFound for a search that the author didn't make (an admin may judge everybody's), BadRequest
     `document_not_in_results` for a document that the search didn't find, and what `find_author` raises.
@@ -125,14 +129,16 @@ async def submit_feedback(connection: AsyncConnection, caller: Caller, *, reques
     if request.document_id is not None:
         _require_result(request.document_id, search)
         details["documentId"] = str(request.document_id)
-    return await record_feedback(
-        connection,
-        author,
-        action="search.feedback",
-        target_type="search",
-        target_id=request.search_id,
-        details=details,
-        texts=[request.comments],
+    return SubmitSearchFeedbackResponse(
+        audit_log_id=await record_feedback(
+            connection,
+            author,
+            action="search.feedback",
+            target_type="search",
+            target_id=request.search_id,
+            details=details,
+            texts=[request.comments],
+        )
     )
 
 

@@ -13,7 +13,7 @@ from service.web.buckets import bucket_starts
 async def summarize(
     connection: AsyncConnection, caller: Caller, *, request: AdminSearchLogSummarizeRequest
 ) -> AdminSearchLogSummarizeResponse:
-    """How many searches there were in every day or week, and how they went; for admins.
+    """Count searches by day or week: all, those that found nothing, and those that people liked or didn't.
 
     Raises what `bucket_starts` raises.
     """

@@ -4,21 +4,11 @@ Those of v1 are confidential; for /mcp, one may be public, which runs on people'
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TypedDict
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.oauth_clients import (
-    ADMIN_OAUTH_CLIENTS_LIST,
-    AdminOAuthClientsListRequest,
-    AdminOAuthClientsListResponse,
-    AdminOAuthClientsUpdateRequest,
-    OAuthAudience,
-    OAuthClient,
-    OAuthClientStatus,
-    OAuthClientWithSecret,
-)
+from carrel.wire import oauth_clients as wire
 from service.audit.service import record
 from service.auth.audiences import hash_client_secret
 from service.auth.callers import Caller
@@ -32,72 +22,82 @@ from service.web.pagination import Cursor
 MOST_PENDING = 25
 
 
-class ClientFields(TypedDict):
-    """The fields of a client that is registered, each scope and redirect URI once."""
-
-    name: str
-    redirect_uris: Sequence[str]
-    scopes: Sequence[str]
-    audience: OAuthAudience
-    is_public: bool
-
-
 async def create_client(
-    connection: AsyncConnection, caller: Caller, *, fields: ClientFields, status: OAuthClientStatus
-) -> OAuthClientWithSecret:
-    """Register a client: `approved` for admins, `pending` for members. Only this response has its secret.
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminOAuthClientsCreateRequest
+) -> wire.AdminOAuthClientsCreateResponse:
+    """Register an OAuth client, approved; its secret is shown this once."""
+    client = await _register(connection, caller, request, status=wire.OAuthClientStatus.APPROVED)
+    return wire.AdminOAuthClientsCreateResponse(**dict(client))
+
+
+async def request_client(
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminOAuthClientsRequestRequest
+) -> wire.AdminOAuthClientsRequestResponse:
+    """Ask for an OAuth client, which waits for an admin; its secret is shown this once.
 
     Raises Conflict `too_many_pending` when the caller has too many clients that wait for an admin.
     """
-    if status is OAuthClientStatus.PENDING and not caller.is_admin:
+    if not caller.is_admin:
         await _refuse_more_pending(connection, caller)
+    client = await _register(connection, caller, request, status=wire.OAuthClientStatus.PENDING)
+    return wire.AdminOAuthClientsRequestResponse(**dict(client))
+
+
+async def _register(
+    connection: AsyncConnection,
+    caller: Caller,
+    request: wire.AdminOAuthClientsCreateRequest | wire.AdminOAuthClientsRequestRequest,
+    *,
+    status: wire.OAuthClientStatus,
+) -> wire.OAuthClientWithSecret:
+    audience, is_public = request.audience or wire.OAuthAudience.API, bool(request.is_public)
     secret = secrets.mint(secrets.CLIENT_SECRET)
     client_id = uuid7()
     row = {
         "client_id": client_id,
-        "name": fields["name"],
-        "redirect_uris": _each_once(fields["redirect_uris"]),
-        "scopes": _each_once(fields["scopes"]),
+        "name": request.name,
+        "redirect_uris": _each_once(request.redirect_uris),
+        "scopes": _each_once(request.scopes),
         "status": status.value,
-        "audience": fields["audience"].value,
-        "is_public": fields["is_public"],
-        "hint": "" if fields["is_public"] else secret.hint,
-        "secret_hash": hash_client_secret(secret.value.get_secret_value(), fields["audience"]),
+        "audience": audience.value,
+        "is_public": is_public,
+        "hint": "" if is_public else secret.hint,
+        "secret_hash": hash_client_secret(secret.value.get_secret_value(), audience),
         "requested_by": caller.principal_id,
     }
     await queries.insert_client(connection, caller.organization_id, row=row)
-    action = "oauthClient.create" if status is OAuthClientStatus.APPROVED else "oauthClient.request"
+    action = "oauthClient.create" if status is wire.OAuthClientStatus.APPROVED else "oauthClient.request"
     details = {"scopes": row["scopes"], "redirectUris": row["redirect_uris"], "audience": row["audience"]}
     await _record(connection, caller, action, client_id, details=details)
     return await _with_secret(connection, caller, client_id, secret)
 
 
 async def list_clients(
-    connection: AsyncConnection, caller: Caller, *, request: AdminOAuthClientsListRequest
-) -> AdminOAuthClientsListResponse:
-    """List a page of the organization's clients; for admins."""
-    cursor = Cursor.read(caller, operation=ADMIN_OAUTH_CLIENTS_LIST.path, request=request)
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminOAuthClientsListRequest
+) -> wire.AdminOAuthClientsListResponse:
+    """List OAuth clients, without their secrets."""
+    cursor = Cursor.read(caller, operation=wire.ADMIN_OAUTH_CLIENTS_LIST.path, request=request)
     status = None if request.status is None else request.status.value
     rows = await queries.list_clients(
         connection, caller.organization_id, status=status, ids=request.ids, after=cursor.after_id, limit=cursor.limit
     )
     page = cursor.page(rows, position=lambda row: [str(row.client_id)])
-    return AdminOAuthClientsListResponse(oauth_clients=list(page.items), next_page_token=page.next_page_token)
+    return wire.AdminOAuthClientsListResponse(oauth_clients=list(page.items), next_page_token=page.next_page_token)
 
 
 async def update_client(
-    connection: AsyncConnection, caller: Caller, *, changes: AdminOAuthClientsUpdateRequest
-) -> OAuthClient:
-    """Change the fields of a client that the request names; for admins.
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminOAuthClientsUpdateRequest
+) -> wire.AdminOAuthClientsUpdateResponse:
+    """Change an OAuth client; what is left out stays.
 
     Raises NotFound when unknown, Conflict `described_client` for what a document says.
     """
-    given = {"name": changes.name, "redirect_uris": changes.redirect_uris, "scopes": changes.scopes}
+    given = {"name": request.name, "redirect_uris": request.redirect_uris, "scopes": request.scopes}
     values = {name: value for name, value in given.items() if value is not None}
     for name in ("redirect_uris", "scopes"):
         if name in values:
             values[name] = _each_once(values[name])
-    before = await require_client(connection, caller, changes.client_id)
+    before = await require_client(connection, caller, request.client_id)
     said = before.document_url is not None and (
         values.get("name", before.name) != before.name
         or values.get("redirect_uris", before.redirect_uris) != before.redirect_uris
@@ -105,28 +105,37 @@ async def update_client(
     if said:
         raise _conflict_with_document(before, "Its name and its redirect URIs are what the document says.")
     if not values:
-        return before
-    client = await _change(connection, caller, changes.client_id, values=values)
-    details = {"scopes": client.scopes, "redirectUris": client.redirect_uris, "renamed": changes.name is not None}
-    await _record(connection, caller, "oauthClient.update", changes.client_id, details=details)
-    return client
+        return wire.AdminOAuthClientsUpdateResponse(**dict(before))
+    client = await _change(connection, caller, request.client_id, values=values)
+    details = {"scopes": client.scopes, "redirectUris": client.redirect_uris, "renamed": request.name is not None}
+    await _record(connection, caller, "oauthClient.update", request.client_id, details=details)
+    return wire.AdminOAuthClientsUpdateResponse(**dict(client))
 
 
-async def approve_client(connection: AsyncConnection, caller: Caller, *, client_id: UUID) -> OAuthClient:
-    """Approve a client, which may then be used; for admins. Approving again changes nothing. NotFound when unknown."""
+async def approve_client(
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminOAuthClientsApproveRequest
+) -> wire.AdminOAuthClientsApproveResponse:
+    """Let an OAuth client be used that a member asked for.
+
+    NotFound when unknown.
+    """
+    client_id = request.client_id
     before = await require_client(connection, caller, client_id)
-    if before.status is OAuthClientStatus.APPROVED:
-        return before
-    client = await _change(connection, caller, client_id, values={"status": OAuthClientStatus.APPROVED.value})
+    if before.status is wire.OAuthClientStatus.APPROVED:
+        return wire.AdminOAuthClientsApproveResponse(**dict(before))
+    client = await _change(connection, caller, client_id, values={"status": wire.OAuthClientStatus.APPROVED.value})
     await _record(connection, caller, "oauthClient.approve", client_id, details={"scopes": client.scopes})
-    return client
+    return wire.AdminOAuthClientsApproveResponse(**dict(client))
 
 
-async def rotate_secret(connection: AsyncConnection, caller: Caller, *, client_id: UUID) -> OAuthClientWithSecret:
-    """Replace a client's secret; for admins. The old secret is void from the commit on.
+async def rotate_secret(
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminOAuthClientsRotateSecretRequest
+) -> wire.AdminOAuthClientsRotateSecretResponse:
+    """Replace an OAuth client's secret; the new one is shown this once.
 
     Raises NotFound when unknown, Conflict `public_client` for a client that has none.
     """
+    client_id = request.client_id
     client = await require_client(connection, caller, client_id)
     if client.is_public:
         raise Conflict("A public client has no secret.", code="public_client")
@@ -134,14 +143,17 @@ async def rotate_secret(connection: AsyncConnection, caller: Caller, *, client_i
     values = {"secret_hash": hash_client_secret(secret.value.get_secret_value(), client.audience), "hint": secret.hint}
     await _change(connection, caller, client_id, values=values)
     await _record(connection, caller, "oauthClient.rotateSecret", client_id)
-    return await _with_secret(connection, caller, client_id, secret)
+    return wire.AdminOAuthClientsRotateSecretResponse(**dict(await _with_secret(connection, caller, client_id, secret)))
 
 
-async def delete_client(connection: AsyncConnection, caller: Caller, *, client_id: UUID) -> None:
-    """Delete a client with its consents, codes and tokens; for admins.
+async def delete_client(
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminOAuthClientsDeleteRequest
+) -> wire.AdminOAuthClientsDeleteResponse:
+    """Delete an OAuth client; its codes and tokens stop at once.
 
     Raises NotFound when unknown, Conflict `described_client` for one that the next person would bring back.
     """
+    client_id = request.client_id
     client = await require_client(connection, caller, client_id)
     if client.document_url is not None:
         raise _conflict_with_document(
@@ -150,9 +162,10 @@ async def delete_client(connection: AsyncConnection, caller: Caller, *, client_i
     await _record(connection, caller, "oauthClient.delete", client_id)
     if not await queries.delete_client(connection, caller.organization_id, client_id=client_id):
         raise _not_found()
+    return wire.AdminOAuthClientsDeleteResponse(client_id=request.client_id)
 
 
-async def require_client(connection: AsyncConnection, caller: Caller, client_id: UUID) -> OAuthClient:
+async def require_client(connection: AsyncConnection, caller: Caller, client_id: UUID) -> wire.OAuthClient:
     """Return a client of the organization. Raises NotFound when unknown."""
     client = await queries.get_client(connection, caller.organization_id, client_id=client_id)
     if client is None:
@@ -171,7 +184,7 @@ async def _refuse_more_pending(connection: AsyncConnection, caller: Caller) -> N
 
 async def _change(
     connection: AsyncConnection, caller: Caller, client_id: UUID, *, values: Mapping[str, object]
-) -> OAuthClient:
+) -> wire.OAuthClient:
     if not await queries.update_client(connection, caller.organization_id, client_id=client_id, values=values):
         raise _not_found()
     return await require_client(connection, caller, client_id)
@@ -179,10 +192,10 @@ async def _change(
 
 async def _with_secret(
     connection: AsyncConnection, caller: Caller, client_id: UUID, secret: secrets.Secret
-) -> OAuthClientWithSecret:
+) -> wire.OAuthClientWithSecret:
     client = await require_client(connection, caller, client_id)
     shown = "" if client.is_public else secret.value.get_secret_value()
-    return OAuthClientWithSecret(**dict(client), client_secret=shown)
+    return wire.OAuthClientWithSecret(**dict(client), client_secret=shown)
 
 
 async def _record(
@@ -202,7 +215,7 @@ def _each_once(values: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(values))
 
 
-def _conflict_with_document(client: OAuthClient, what: str) -> Conflict:
+def _conflict_with_document(client: wire.OAuthClient, what: str) -> Conflict:
     return Conflict(f"A document describes this client: {client.document_url}. {what}", code="described_client")
 
 

@@ -7,13 +7,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.sign_in_providers import (
-    ADMIN_SIGN_IN_PROVIDERS_LIST,
-    AdminSignInProvidersCreateRequest,
-    AdminSignInProvidersListRequest,
-    AdminSignInProvidersUpdateRequest,
-    SignInProvider,
-)
+from carrel.wire import sign_in_providers as wire
 from service.audit.service import Change, record, record_unattended
 from service.auth.callers import Caller
 from service.identity.queries import is_only_organization, lock_organization
@@ -32,7 +26,7 @@ from service.platform.networks import AllowedHosts
 from service.platform.sealing import seal
 from service.platform.settings import Settings
 from service.runtime import Runtime
-from service.web.pagination import Cursor, Page
+from service.web.pagination import Cursor
 
 TARGET = "signInProvider"
 MOST_PROVIDERS = 100
@@ -40,9 +34,9 @@ _KEPT = ("name", "client_id", "trust_addresses", "groups_claim", "create_account
 
 
 async def create_provider(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: AdminSignInProvidersCreateRequest
-) -> SignInProvider:
-    """Add a provider.
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminSignInProvidersCreateRequest
+) -> wire.AdminSignInProvidersCreateResponse:
+    """Add an OpenID Connect provider that people of the organization sign in with.
 
     Raises BadRequest `issuer_not_allowed` and `addresses_not_trustable`, Conflict `too_many_sign_in_providers`,
     `issuer_taken` and `domain_taken`.
@@ -67,31 +61,39 @@ async def create_provider(
     await _claim(runtime.clock, connection, caller, provider_id=provider_id, domains=request.domains)
     provider = await require_provider(connection, organization_id, provider_id=provider_id)
     await _record(connection, caller, "create", provider)
-    return _describe(provider, runtime.settings)
+    return wire.AdminSignInProvidersCreateResponse(**dict(_describe(provider, runtime.settings)))
 
 
 async def list_providers(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: AdminSignInProvidersListRequest
-) -> Page[SignInProvider]:
-    """Return a page of the providers, oldest first."""
-    cursor = Cursor.read(caller, operation=ADMIN_SIGN_IN_PROVIDERS_LIST.path, request=request)
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminSignInProvidersListRequest
+) -> wire.AdminSignInProvidersListResponse:
+    """List the providers that people of the organization sign in with."""
+    cursor = Cursor.read(caller, operation=wire.ADMIN_SIGN_IN_PROVIDERS_LIST.path, request=request)
     rows = await queries.list_providers(connection, caller.organization_id, after=cursor.after_id, limit=cursor.limit)
     page = cursor.page(rows, position=lambda row: [str(row.provider_id)])
-    return Page(items=[_describe(row, runtime.settings) for row in page.items], next_page_token=page.next_page_token)
+    return wire.AdminSignInProvidersListResponse(
+        sign_in_providers=[_describe(row, runtime.settings) for row in page.items], next_page_token=page.next_page_token
+    )
 
 
 async def get_provider(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, provider_id: UUID
-) -> SignInProvider:
-    """Return a provider. NotFound `sign_in_provider_not_found`."""
-    found = await require_provider(connection, caller.organization_id, provider_id=provider_id)
-    return _describe(found, runtime.settings)
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminSignInProvidersGetRequest
+) -> wire.AdminSignInProvidersGetResponse:
+    """Get a provider.
+
+    NotFound `sign_in_provider_not_found`.
+    """
+    found = await require_provider(connection, caller.organization_id, provider_id=request.provider_id)
+    return wire.AdminSignInProvidersGetResponse(**dict(_describe(found, runtime.settings)))
 
 
 async def update_provider(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: AdminSignInProvidersUpdateRequest
-) -> SignInProvider:
-    """Change a provider. Raises NotFound, BadRequest `addresses_not_trustable` and Conflict `domain_taken`."""
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminSignInProvidersUpdateRequest
+) -> wire.AdminSignInProvidersUpdateResponse:
+    """Change a provider; its issuer stays.
+
+    Raises NotFound, BadRequest `addresses_not_trustable` and Conflict `domain_taken`.
+    """
     organization_id, provider_id = caller.organization_id, request.provider_id
     provider = await require_provider(connection, organization_id, provider_id=provider_id, lock=True)
     _check_trust(provider.issuer, trusted=request.trust_addresses is True)
@@ -100,38 +102,49 @@ async def update_provider(
         key = runtime.keys.provider_key(organization_id)
         values["sealed_secret"] = seal(key, row_id=provider_id, secret=request.client_secret)
     if not values and request.domains is None:
-        return _describe(provider, runtime.settings)
+        return wire.AdminSignInProvidersUpdateResponse(**dict(_describe(provider, runtime.settings)))
     if request.domains is not None:
         await _claim(runtime.clock, connection, caller, provider_id=provider_id, domains=request.domains)
     if values:
         await queries.update_provider(connection, organization_id, provider_id=provider_id, values=values)
     provider = await require_provider(connection, organization_id, provider_id=provider_id)
     await _record(connection, caller, "update", provider, secret=request.client_secret is not None)
-    return _describe(provider, runtime.settings)
+    return wire.AdminSignInProvidersUpdateResponse(**dict(_describe(provider, runtime.settings)))
 
 
 async def delete_provider(
-    connection: AsyncConnection, caller: Caller, *, provider_id: UUID, settings: Settings
-) -> None:
-    """Delete a provider with its secret, its domains, and what it knew people by, who keep their accounts. NotFound.
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminSignInProvidersDeleteRequest
+) -> wire.AdminSignInProvidersDeleteResponse:
+    """Delete a provider: nobody signs in with it any more.
+
+    NotFound.
 
     What people are known by stays where the provider of the settings has the same issuer.
     """
+    provider_id = request.provider_id
     organization_id = caller.organization_id
     provider = await require_provider(connection, organization_id, provider_id=provider_id, lock=True)
     await _record(connection, caller, "delete", provider)
-    if provider.issuer != settings.oidc_issuer:
+    if provider.issuer != runtime.settings.oidc_issuer:
         await delete_identities_of(connection, organization_id, issuer=provider.issuer)
     await queries.delete_provider(connection, organization_id, provider_id=provider_id)
+    return wire.AdminSignInProvidersDeleteResponse(provider_id=request.provider_id)
 
 
-async def find_problems(runtime: Runtime, caller: Caller, *, provider_id: UUID) -> list[str]:
-    """Ask a provider for what a sign-in needs, and return what is wrong, for people. NotFound."""
-    registered = await open_registration(runtime, ChosenProvider(caller.organization_id, provider_id))
+async def find_problems(
+    runtime: Runtime, caller: Caller, *, request: wire.AdminSignInProvidersTestRequest
+) -> wire.AdminSignInProvidersTestResponse:
+    """Read a provider's metadata and keys, and say what is wrong; nobody is signed in.
+
+    NotFound.
+    """
+    registered = await open_registration(runtime, ChosenProvider(caller.organization_id, request.provider_id))
     async with open_provider(registered.registration, runtime) as provider:
         stored = registered.stored
         problems = await provider.problems(needs_sign_out=stored is not None and stored.sign_out_there)
-    return [*problems, *([] if stored is None else _describe_unconfirmed(stored))]
+    return wire.AdminSignInProvidersTestResponse(
+        problems=[*problems, *([] if stored is None else _describe_unconfirmed(stored))]
+    )
 
 
 def _describe_unconfirmed(provider: StoredProvider) -> list[str]:
@@ -205,8 +218,8 @@ def _check_trust(issuer: str, *, trusted: bool) -> None:
         raise BadRequest(message, code="addresses_not_trustable", details=[FieldError("trustAddresses", message)])
 
 
-def _describe(row: StoredProvider, settings: Settings) -> SignInProvider:
-    return SignInProvider(
+def _describe(row: StoredProvider, settings: Settings) -> wire.SignInProvider:
+    return wire.SignInProvider(
         provider_id=row.provider_id,
         name=row.name,
         issuer=row.issuer,

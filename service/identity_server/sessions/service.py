@@ -6,14 +6,8 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire import sessions as wire
 from carrel.wire.fields import normal_email
-from carrel.wire.sessions import (
-    ADMIN_SESSIONS_LIST,
-    AdminSessionsEndRequest,
-    AdminSessionsEndResponse,
-    AdminSessionsListRequest,
-    AdminSessionsListResponse,
-)
 from service.audit.service import record
 from service.auth.callers import Caller
 from service.identity_server.leaving.queries import delete_unused_codes_of
@@ -21,14 +15,19 @@ from service.identity_server.oauth.queries import revoke_families
 from service.identity_server.sessions import queries
 from service.identity_server.signin.queries import find_person
 from service.platform.errors import BadRequest, FieldError
+from service.runtime import Runtime
 from service.web.pagination import Cursor
 
 
 async def list_sessions(
-    connection: AsyncConnection, caller: Caller, *, request: AdminSessionsListRequest, now: datetime
-) -> AdminSessionsListResponse:
-    """List a page of a person's sessions that last; for admins. Raises BadRequest `unknown_user`."""
-    cursor = Cursor.read(caller, operation=ADMIN_SESSIONS_LIST.path, request=request)
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminSessionsListRequest
+) -> wire.AdminSessionsListResponse:
+    """List where a person is signed in, and which applications act for them.
+
+    Raises BadRequest `unknown_user`.
+    """
+    now = await runtime.clock.now(connection)
+    cursor = Cursor.read(caller, operation=wire.ADMIN_SESSIONS_LIST.path, request=request)
     principal_id = await _person(connection, caller, request.email)
     rows = await queries.list_sessions(
         connection,
@@ -39,16 +38,19 @@ async def list_sessions(
         limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: [str(row.session_id)])
-    return AdminSessionsListResponse(sessions=list(page.items), next_page_token=page.next_page_token)
+    return wire.AdminSessionsListResponse(sessions=list(page.items), next_page_token=page.next_page_token)
 
 
 async def end_sessions(
-    connection: AsyncConnection, caller: Caller, *, request: AdminSessionsEndRequest, now: datetime
-) -> AdminSessionsEndResponse:
-    """End all sessions of a person, or those of the request; for admins. Raises BadRequest `unknown_user`.
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminSessionsEndRequest
+) -> wire.AdminSessionsEndResponse:
+    """End sessions of a person, all or some of them, from the next request on.
+
+    Raises BadRequest `unknown_user`.
 
     Codes that no application has exchanged yet end, too, since a session would begin with them.
     """
+    now = await runtime.clock.now(connection)
     principal_id = await _person(connection, caller, request.email)
     ended = await end_sessions_of(
         connection, caller.organization_id, principal_id=principal_id, ids=request.session_ids, now=now
@@ -57,7 +59,7 @@ async def end_sessions(
         await record(
             connection, caller, action="session.end", target_type="user", target_id=principal_id, details=ended
         )
-    return AdminSessionsEndResponse(ended_count=count)
+    return wire.AdminSessionsEndResponse(ended_count=count)
 
 
 async def end_sessions_of(

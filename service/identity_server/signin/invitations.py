@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.fields import format_instant, normal_email
-from carrel.wire.people import INVITATION_LIFETIME, AdminUsersInviteResponse
+from carrel.wire.people import INVITATION_LIFETIME, AdminUsersInviteRequest, AdminUsersInviteResponse
 from service.audit.service import Change, record, record_for
 from service.auth.callers import Caller
 from service.auth.queries import find_acting_user
@@ -36,14 +36,14 @@ class Invited:
 
 
 async def invite_user(
-    connection: AsyncConnection, caller: Caller, *, email: str, runtime: Runtime
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: AdminUsersInviteRequest
 ) -> AdminUsersInviteResponse:
-    """Make an invitation for an active user in place of the one they had; for admins. Only this response has its value.
+    """Make an address at which a user sets a password, once; shown this once.
 
-    Raises BadRequest `unknown_user`.
+    It takes the place of the one that they had. Raises BadRequest `unknown_user`.
     """
     await lock_organization(connection, caller.organization_id)
-    person = await find_acting_user(connection, caller.organization_id, email=normal_email(email))
+    person = await find_acting_user(connection, caller.organization_id, email=normal_email(request.email))
     if person is None:
         message = "There is no active user with this address in this organization."
         raise BadRequest(message, code="unknown_user", details=[FieldError("email", message)])

@@ -6,18 +6,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.access import (
-    ADMIN_ACCESS_LIST_GROUP_PEOPLE,
-    ADMIN_ACCESS_LIST_HOLDERS,
-    AccessHolder,
-    AdminAccessGetStateRequest,
-    AdminAccessGetStateResponse,
-    AdminAccessListGroupPeopleRequest,
-    AdminAccessListGroupPeopleResponse,
-    AdminAccessListHoldersRequest,
-    AdminAccessListHoldersResponse,
-    HolderType,
-)
+from carrel.wire import access as wire
 from carrel.wire.common import Role
 from service.auth.callers import Caller
 from service.domains.access.listings import queries
@@ -54,9 +43,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 async def get_state(
-    connection: AsyncConnection, caller: Caller, *, request: AdminAccessGetStateRequest
-) -> AdminAccessGetStateResponse:
-    """Return the state of all access, and whether it differs from the state `since`; for admins.
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminAccessGetStateRequest
+) -> wire.AdminAccessGetStateResponse:
+    """Say what state all access is in, and whether it changed since another one.
 
     What was added and taken back meanwhile leaves no row behind, but it leaves its entry in the audit log. Raises
     BadRequest `invalid_state` for a state that this service never gave.
@@ -65,12 +54,12 @@ async def get_state(
     fingerprint = hashlib.sha256(":".join(values).encode()).hexdigest()[:_FINGERPRINT]
     state = f"{fingerprint}.{(at - _EPOCH) // timedelta(microseconds=1)}"
     if request.since is None:
-        return AdminAccessGetStateResponse(state=state)
+        return wire.AdminAccessGetStateResponse(state=state)
     before, since = _parse_state(request.since)
     changed = before != fingerprint or await queries.has_entry_since(
         connection, caller.organization_id, since=since, but=QUIET
     )
-    return AdminAccessGetStateResponse(state=state, changed=changed)
+    return wire.AdminAccessGetStateResponse(state=state, changed=changed)
 
 
 def _parse_state(state: str) -> tuple[str, datetime]:
@@ -83,16 +72,16 @@ def _parse_state(state: str) -> tuple[str, datetime]:
 
 
 async def list_grantees(
-    connection: AsyncConnection, caller: Caller, *, request: AdminAccessListHoldersRequest
-) -> AdminAccessListHoldersResponse:
-    """Return a page of the grantees of all access classes, class by class; for admins."""
-    cursor = Cursor.read(caller, operation=ADMIN_ACCESS_LIST_HOLDERS.path, request=request)
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminAccessListHoldersRequest
+) -> wire.AdminAccessListHoldersResponse:
+    """List who holds which role in which access class."""
+    cursor = Cursor.read(caller, operation=wire.ADMIN_ACCESS_LIST_HOLDERS.path, request=request)
     after = (bytes.fromhex(cursor.after[0]), UUID(cursor.after[1]), cursor.after[2]) if cursor.after else (b"", NIL, "")
     rows = await queries.list_grantees(connection, caller.organization_id, after=after, limit=cursor.limit)
     page = cursor.page(rows, position=lambda row: [row.digest.hex(), str(row.principal_id), row.role])
-    return AdminAccessListHoldersResponse(
+    return wire.AdminAccessListHoldersResponse(
         holders=[
-            AccessHolder(
+            wire.AccessHolder(
                 access_class=base64url.encode(row.digest),
                 principal_id=row.principal_id,
                 principal_type=holder_type_of(row.kind),
@@ -104,20 +93,20 @@ async def list_grantees(
     )
 
 
-def holder_type_of(kind: str) -> HolderType:
+def holder_type_of(kind: str) -> wire.HolderType:
     """Return the type of a principal of this kind, as lists of access name it."""
-    return HolderType.ORGANIZATION if kind == "everyone" else HolderType(kind)
+    return wire.HolderType.ORGANIZATION if kind == "everyone" else wire.HolderType(kind)
 
 
 async def list_group_people(
-    connection: AsyncConnection, caller: Caller, *, request: AdminAccessListGroupPeopleRequest
-) -> AdminAccessListGroupPeopleResponse:
-    """List a page of the active people in all groups, group by group; for admins."""
-    cursor = Cursor.read(caller, operation=ADMIN_ACCESS_LIST_GROUP_PEOPLE.path, request=request)
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminAccessListGroupPeopleRequest
+) -> wire.AdminAccessListGroupPeopleResponse:
+    """List the people in every group, however deep."""
+    cursor = Cursor.read(caller, operation=wire.ADMIN_ACCESS_LIST_GROUP_PEOPLE.path, request=request)
     after = (UUID(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else (NIL, NIL)
     rows = await queries.list_group_people(connection, caller.organization_id, after=after, limit=cursor.limit)
     page = cursor.page(rows, position=lambda row: [str(row.group_id), str(row.principal_id)])
-    return AdminAccessListGroupPeopleResponse(
+    return wire.AdminAccessListGroupPeopleResponse(
         people=list(page.items),
         next_page_token=page.next_page_token,
     )

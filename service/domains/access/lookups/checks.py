@@ -5,13 +5,9 @@ from dataclasses import replace
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire import permissions as wire
 from carrel.wire.common import ResourceIdentifier, ResourceReference
 from carrel.wire.fields import normal_email
-from carrel.wire.permissions import (
-    CheckBulkResourcesAuthorizationForUserRequest,
-    CheckResourceAuthorizationForUserRequest,
-    ResourceAuthorization,
-)
 from service.auth.callers import Caller, acting_for
 from service.auth.queries import get_acting_principal
 from service.domains.access.lookups import queries
@@ -19,32 +15,34 @@ from service.platform.errors import BadRequest, FieldError
 
 
 async def check_resource(
-    connection: AsyncConnection, caller: Caller, *, request: CheckResourceAuthorizationForUserRequest
-) -> bool:
-    """Check whether the caller, or the principal the request names, may READ a resource; False for an unknown one.
+    connection: AsyncConnection, caller: Caller, *, request: wire.CheckResourceAuthorizationForUserRequest
+) -> wire.CheckResourceAuthorizationForUserResponse:
+    """Say whether the caller, or (for admins) anybody, may act on a resource.
 
-    Raises what `check_resources` raises.
+    An unknown resource is not authorized. Raises what `check_resources` raises.
     """
     readable = await _readable(connection, caller, user_email=request.user_email, resources=[request.resource])
-    return bool(readable)
+    return wire.CheckResourceAuthorizationForUserResponse(authorized=bool(readable))
 
 
 async def check_resources(
-    connection: AsyncConnection, caller: Caller, *, request: CheckBulkResourcesAuthorizationForUserRequest
-) -> list[ResourceAuthorization]:
-    """Check many resources in the order asked; a resource that is asked about twice is answered twice.
+    connection: AsyncConnection, caller: Caller, *, request: wire.CheckBulkResourcesAuthorizationForUserRequest
+) -> wire.CheckBulkResourcesAuthorizationForUserResponse:
+    """Say the same of up to 1000 resources, in the order asked.
 
     Raises BadRequest `unknown_user`, or when the caller is a service account and names anybody; Forbidden when the
     caller may ask about itself alone.
     """
     readable = await _readable(connection, caller, user_email=request.user_email, resources=request.resources)
-    return [
-        ResourceAuthorization(
-            resource=ResourceIdentifier(resource_id=resource.resource_id, resource_type=resource.resource_type),
-            authorized=_identity(resource) in readable,
-        )
-        for resource in request.resources
-    ]
+    return wire.CheckBulkResourcesAuthorizationForUserResponse(
+        results=[
+            wire.ResourceAuthorization(
+                resource=ResourceIdentifier(resource_id=resource.resource_id, resource_type=resource.resource_type),
+                authorized=_identity(resource) in readable,
+            )
+            for resource in request.resources
+        ]
+    )
 
 
 async def _readable(

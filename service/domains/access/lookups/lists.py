@@ -2,16 +2,9 @@
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire import permissions as wire
 from carrel.wire.common import GroupPrincipal, Principal, ResourceIdentifier, UserPrincipal
-from carrel.wire.permissions import (
-    LIST_AUTHORIZED_PRINCIPALS_FOR_RESOURCE,
-    LIST_AUTHORIZED_RESOURCES,
-    ListAuthorizedPrincipalsForResourceRequest,
-    ListAuthorizedPrincipalsForResourceResponse,
-    ListAuthorizedResourcesRequest,
-    ListAuthorizedResourcesResponse,
-)
-from service.auth.callers import Caller, acting_for
+from service.auth.callers import Caller
 from service.domains.access.lookups import queries
 from service.permissions.queries import find_resource
 from service.permissions.service import unknown_resource
@@ -19,13 +12,14 @@ from service.web.pagination import Cursor
 
 
 async def list_authorized_principals(
-    connection: AsyncConnection, caller: Caller, *, request: ListAuthorizedPrincipalsForResourceRequest
-) -> ListAuthorizedPrincipalsForResourceResponse:
-    """List every group that holds READ (nested ones too) and every active person who has READ; for admins.
+    connection: AsyncConnection, caller: Caller, *, request: wire.ListAuthorizedPrincipalsForResourceRequest
+) -> wire.ListAuthorizedPrincipalsForResourceResponse:
+    """List the users and groups that may act on a resource, each once; for admins.
 
-    In the order of their ids, which is that of their creation. NotFound for an unknown resource.
+    Every group that holds READ, nested ones too, and every active person who has READ. In the order of their ids, which
+    is that of their creation. NotFound for an unknown resource.
     """
-    cursor = Cursor.read(caller, operation=LIST_AUTHORIZED_PRINCIPALS_FOR_RESOURCE.path, request=request)
+    cursor = Cursor.read(caller, operation=wire.LIST_AUTHORIZED_PRINCIPALS_FOR_RESOURCE.path, request=request)
     resource = await find_resource(
         connection,
         caller.organization_id,
@@ -42,22 +36,24 @@ async def list_authorized_principals(
         limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: [str(row.principal_id)])
-    return ListAuthorizedPrincipalsForResourceResponse(
+    return wire.ListAuthorizedPrincipalsForResourceResponse(
         principals=[_principal(row) for row in page.items], next_page_token=page.next_page_token
     )
 
 
 async def list_authorized_resources(
-    connection: AsyncConnection, caller: Caller, *, request: ListAuthorizedResourcesRequest
-) -> ListAuthorizedResourcesResponse:
-    """List the resources that the acting principal may READ by its access, an admin too."""
-    acting = await acting_for(connection, caller, request.user_email)
-    cursor = Cursor.read(acting, operation=LIST_AUTHORIZED_RESOURCES.path, request=request)
+    connection: AsyncConnection, caller: Caller, *, request: wire.ListAuthorizedResourcesRequest
+) -> wire.ListAuthorizedResourcesResponse:
+    """List the resources the acting principal may act on.
+
+    By access alone, for an admin too.
+    """
+    cursor = Cursor.read(caller, operation=wire.LIST_AUTHORIZED_RESOURCES.path, request=request)
     rows = await queries.list_readable_resources(
-        connection, acting, resource_type=request.resource_type, after=cursor.after_id, limit=cursor.limit
+        connection, caller, resource_type=request.resource_type, after=cursor.after_id, limit=cursor.limit
     )
     page = cursor.page(rows, position=lambda row: [str(row.object_id)])
-    return ListAuthorizedResourcesResponse(
+    return wire.ListAuthorizedResourcesResponse(
         resources=[
             ResourceIdentifier(resource_id=row.resource_id, resource_type=row.resource_type) for row in page.items
         ],

@@ -8,17 +8,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.access import (
-    ADMIN_ACCESS_LIST_RESOURCES,
-    AccessThrough,
-    AdminAccessCountResourcesRequest,
-    AdminAccessCountResourcesResponse,
-    AdminAccessListResourcesRequest,
-    AdminAccessListResourcesResponse,
-    ClassedResource,
-    ResourceFilters,
-    ResourceOrder,
-)
+from carrel.wire import access as wire
 from carrel.wire.common import PrincipalReference
 from service.auth.callers import Caller
 from service.auth.queries import Grantee
@@ -33,15 +23,15 @@ MOST_THROUGH = 10
 
 
 async def list_resources(
-    connection: AsyncConnection, caller: Caller, *, request: AdminAccessListResourcesRequest
-) -> AdminAccessListResourcesResponse:
-    """Return a page of the matching resources, each with its name and its access class, without contents.
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminAccessListResourcesRequest
+) -> wire.AdminAccessListResourcesResponse:
+    """List resources with their access classes: all, or by a part of their name, by type, or by who may read them.
 
     Raises BadRequest `unknown_principal`.
     """
-    cursor = Cursor.read(caller, operation=ADMIN_ACCESS_LIST_RESOURCES.path, request=request)
+    cursor = Cursor.read(caller, operation=wire.ADMIN_ACCESS_LIST_RESOURCES.path, request=request)
     resource_filter = await _read_filter(connection, caller, request)
-    if request.order is ResourceOrder.NAME:
+    if request.order is wire.ResourceOrder.NAME:
         page = await _list_by_name(connection, caller, resource_filter=resource_filter, cursor=cursor)
     else:
         rows = await queries.list_resources(
@@ -52,14 +42,14 @@ async def list_resources(
             limit=cursor.limit,
         )
         page = cursor.page(rows, position=lambda row: [str(row.object_id)])
-    through: Mapping[bytes, Sequence[AccessThrough]] | None = None
+    through: Mapping[bytes, Sequence[wire.AccessThrough]] | None = None
     if request.with_through and resource_filter.readable_by is not None:
         through = await _find_through(
             connection, resource_filter.readable_by, digests={row.digest for row in page.items}
         )
-    return AdminAccessListResourcesResponse(
+    return wire.AdminAccessListResourcesResponse(
         resources=[
-            ClassedResource(
+            wire.ClassedResource(
                 object_id=row.object_id,
                 resource_id=row.resource_id,
                 resource_type=row.resource_type,
@@ -75,13 +65,13 @@ async def list_resources(
 
 async def _find_through(
     connection: AsyncConnection, grantee: Grantee, *, digests: Collection[bytes]
-) -> Mapping[bytes, Sequence[AccessThrough]]:
+) -> Mapping[bytes, Sequence[wire.AccessThrough]]:
     """Find through whom a principal may act on resources of these classes, in one statement for all."""
-    found: dict[bytes, list[AccessThrough]] = {}
+    found: dict[bytes, list[wire.AccessThrough]] = {}
     for row in await queries.list_through(
         connection, grantee.organization_id, grantee=grantee, digests=digests, most=MOST_THROUGH
     ):
-        one = AccessThrough(
+        one = wire.AccessThrough(
             principal_id=row.principal_id,
             principal_type=holder_type_of(row.kind),
             name=row.name,
@@ -92,12 +82,15 @@ async def _find_through(
 
 
 async def count_resources(
-    connection: AsyncConnection, caller: Caller, *, request: AdminAccessCountResourcesRequest
-) -> AdminAccessCountResourcesResponse:
-    """Count the matching resources of each type. Raises BadRequest `unknown_principal`."""
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminAccessCountResourcesRequest
+) -> wire.AdminAccessCountResourcesResponse:
+    """Count the same by type.
+
+    Raises BadRequest `unknown_principal`.
+    """
     resource_filter = await _read_filter(connection, caller, request)
     counts = await queries.count_resources(connection, caller.organization_id, resource_filter=resource_filter)
-    return AdminAccessCountResourcesResponse(
+    return wire.AdminAccessCountResourcesResponse(
         counts=counts,
         total=sum(one.count for one in counts),
     )
@@ -113,7 +106,7 @@ async def _list_by_name(
     return cursor.page(rows, position=lambda row: [row.sort_key, str(row.object_id)])
 
 
-async def _read_filter(connection: AsyncConnection, caller: Caller, filters: ResourceFilters) -> ResourceFilter:
+async def _read_filter(connection: AsyncConnection, caller: Caller, filters: wire.ResourceFilters) -> ResourceFilter:
     async def find(reference: PrincipalReference | None, field: str) -> Grantee | None:
         if reference is None:
             return None

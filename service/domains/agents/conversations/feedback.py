@@ -13,7 +13,7 @@ from service.platform.errors import Conflict, NotFound
 async def give_feedback(
     connection: AsyncConnection, caller: Caller, *, request: ProvideMessageFeedbackRequest
 ) -> ProvideMessageFeedbackResponse:
-    """Keep feedback on a reply on the audit log. The last verdict stands with the reply.
+    """Keep feedback on a reply to the caller, or by an admin on anybody's, on the audit log.
 
     Raises Forbidden for an access token for other agents, NotFound for what is no reply of this agent to the author of
     the feedback (an admin may judge everybody's), Conflict `no_reply` while there is none, or when the message failed,

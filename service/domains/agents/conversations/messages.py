@@ -9,6 +9,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire.conversations import CreateConversationRequest, CreateConversationResponse
 from service.auth.authorization import authorize_message
 from service.auth.callers import Caller
 from service.domains.agents.conversations import queries
@@ -63,17 +64,19 @@ async def begin_turn(
     return begun
 
 
-async def begin_conversation(connection: AsyncConnection, caller: Caller, *, agent_id: UUID) -> UUID:
-    """Begin a conversation of a program's caller with an agent, without a message, and return its id.
+async def begin_conversation(
+    connection: AsyncConnection, caller: Caller, *, request: CreateConversationRequest
+) -> CreateConversationResponse:
+    """Begin a conversation before its first message; sendMessage begins one by itself.
 
     Nobody else can go on with it. Raises NotFound for an agent that isn't deployed to the caller, and Forbidden
     `api_access_off`.
     """
-    agent = await _require_agent(connection, caller, agent_id=agent_id)
+    agent = await _require_agent(connection, caller, agent_id=request.agent_id)
     _require_api_access(agent)
     conversation_id = uuid7()
-    await queries.insert_conversation(connection, caller, conversation_id=conversation_id, agent_id=agent_id)
-    return conversation_id
+    await queries.insert_conversation(connection, caller, conversation_id=conversation_id, agent_id=request.agent_id)
+    return CreateConversationResponse(conversation_id=conversation_id)
 
 
 async def _require_agent(connection: AsyncConnection, caller: Caller, *, agent_id: UUID) -> StoredAgent:

@@ -59,20 +59,8 @@ async def stream_agent_response(
     return StreamingResponse(events, media_type=streaming.MEDIA_TYPE, headers=streaming.HEADERS)
 
 
-@router.operation(messages.PROVIDE_AGENT_MESSAGE_FEEDBACK)
-async def provide_message_feedback(
-    request: messages.ProvideMessageFeedbackRequest, connection: ConnectionDep, caller: CallerDep
-) -> messages.ProvideMessageFeedbackResponse:
-    """Keep feedback on a reply to the caller, or by an admin on anybody's, on the audit log."""
-    return await give_feedback(connection, caller, request=request)
-
-
-@router.operation(wire.LIST_CONVERSATIONS)
-async def list_conversations(
-    request: Annotated[wire.ListConversationsRequest, Query()], connection: SnapshotDep, caller: CallerDep
-) -> wire.ListConversationsResponse:
-    """List the caller's own conversations, the latest first."""
-    return await listing.list_conversations(connection, caller, request=request)
+router.serve(messages.PROVIDE_AGENT_MESSAGE_FEEDBACK, give_feedback, acting=False)
+router.read(wire.LIST_CONVERSATIONS, listing.list_conversations)
 
 
 @router.operation(wire.GET_CONVERSATION)

@@ -7,14 +7,8 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire import agents as wire
 from carrel.wire.admin import NamedPrincipal
-from carrel.wire.agents import (
-    LIST_AGENTS,
-    AdminAgentsDeployRequest,
-    AdminAgentsDeployResponse,
-    Agent,
-    ListAgentsRequest,
-)
 from service.audit.service import record
 from service.auth.authorization import messageable_agents
 from service.auth.callers import Caller
@@ -25,15 +19,15 @@ from service.permissions.agents.queries import list_deployed_agents as list_agen
 from service.permissions.classes.queries import list_grants
 from service.permissions.queries import get_resource, lock_resource
 from service.permissions.service import access_of, set_access
-from service.web.pagination import Cursor, Page
+from service.web.pagination import Cursor
 
 
 async def deploy_agent(
-    connection: AsyncConnection, caller: Caller, *, request: AdminAgentsDeployRequest
-) -> AdminAgentsDeployResponse:
-    """Replace the users of an agent, effective at commit, and return them; for admins.
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminAgentsDeployRequest
+) -> wire.AdminAgentsDeployResponse:
+    """Replace who may use an agent.
 
-    Raises NotFound, and BadRequest naming the principals this organization doesn't have.
+    It takes effect at commit. Raises NotFound, and BadRequest naming the principals this organization doesn't have.
     """
     agent = await require_agent(connection, caller.organization_id, agent_id=request.agent_id)
     if await lock_resource(connection, caller.organization_id, agent.agent_id) is None:
@@ -50,7 +44,7 @@ async def deploy_agent(
             target_id=agent.agent_id,
             details={"before": roles_by_id(before.grants()), "after": roles_by_id(after.grants())},
         )
-    return AdminAgentsDeployResponse(
+    return wire.AdminAgentsDeployResponse(
         agent_id=agent.agent_id,
         principals=await _list_deployed_to(connection, caller, agent.agent_id),
         organization_wide=request.organization_wide,
@@ -58,17 +52,20 @@ async def deploy_agent(
 
 
 async def list_deployed_agents(
-    connection: AsyncConnection, caller: Caller, *, request: ListAgentsRequest
-) -> Page[Agent]:
-    """List a page of the agents that are deployed to the caller, and that its access token's scopes cover."""
-    cursor = Cursor.read(caller, operation=LIST_AGENTS.path, request=request)
+    connection: AsyncConnection, caller: Caller, *, request: wire.ListAgentsRequest
+) -> wire.ListAgentsResponse:
+    """List the agents that the person may message, and the token too."""
+    cursor = Cursor.read(caller, operation=wire.LIST_AGENTS.path, request=request)
     rows = await list_agents_of(
         connection, caller, among_ids=messageable_agents(caller), after=cursor.after_id, limit=cursor.limit
     )
-    return cursor.page(rows, position=lambda row: [str(row.agent_id)])
+    page = cursor.page(rows, position=lambda row: [str(row.agent_id)])
+    return wire.ListAgentsResponse(agents=list(page.items), next_page_token=page.next_page_token)
 
 
-async def _desired_access(connection: AsyncConnection, caller: Caller, *, request: AdminAgentsDeployRequest) -> Access:
+async def _desired_access(
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminAgentsDeployRequest
+) -> Access:
     references = [(f"principals.{place}", principal) for place, principal in enumerate(request.principals)]
     named = await resolve(connection, caller.organization_id, references=references)
     everyone = [caller.organization_id] if request.organization_wide else []

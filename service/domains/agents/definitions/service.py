@@ -12,17 +12,11 @@ from uuid import UUID
 from pydantic.alias_generators import to_camel
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.agents import (
-    ADMIN_AGENTS_LIST,
-    AdminAgentsCreateRequest,
-    AdminAgentsListRequest,
-    AdminAgentsUpdateRequest,
-    AgentDefinition,
-    AgentRetrieval,
-)
+from carrel.wire import agents as wire
 from carrel.wire.common import ResourceType
 from service.audit.service import record
 from service.auth.callers import Caller
+from service.domains.agents.answering.providers import model_names
 from service.domains.agents.definitions import queries
 from service.domains.agents.definitions.queries import StoredAgent, get_deployed_agent
 from service.identity.queries import lock_organization
@@ -30,7 +24,8 @@ from service.permissions.access import Access
 from service.permissions.service import register_resource, unregister_resources
 from service.platform.errors import BadRequest, Conflict, FieldError, NotFound
 from service.platform.identifiers import uuid7
-from service.web.pagination import Cursor, Page
+from service.runtime import Runtime
+from service.web.pagination import Cursor
 
 __all__ = [
     "StoredAgent",
@@ -64,13 +59,13 @@ async def require_agent(connection: AsyncConnection, organization_id: UUID, *, a
 
 
 async def create_agent(
-    connection: AsyncConnection, caller: Caller, *, request: AdminAgentsCreateRequest, models: Sequence[str]
-) -> AgentDefinition:
-    """Define an agent that is deployed to nobody; for admins. `models` are those there are.
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminAgentsCreateRequest
+) -> wire.AdminAgentsCreateResponse:
+    """Define an agent; nobody may use it before it is deployed.
 
     Raises Conflict `agent_name_taken`, BadRequest `unknown_model` and `unknown_collection`.
     """
-    _refuse_unknown_model(request.model, models)
+    _refuse_unknown_model(request.model, model_names(runtime.settings))
     await lock_organization(connection, caller.organization_id)
     await _lock_collections(connection, caller, request.collection_ids)
     agent_id = uuid7()
@@ -90,23 +85,23 @@ async def create_agent(
     )
     agent = await require_agent(connection, caller.organization_id, agent_id=agent_id)
     await _record(connection, caller, "agent.create", agent_id, details=_settings(agent))
-    return _definition(agent)
+    return wire.AdminAgentsCreateResponse(**dict(_definition(agent)))
 
 
 async def update_agent(
-    connection: AsyncConnection, caller: Caller, *, request: AdminAgentsUpdateRequest, models: Sequence[str]
-) -> AgentDefinition:
-    """Change what is given; for admins. Giving nothing, or what is so already, changes nothing.
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminAgentsUpdateRequest
+) -> wire.AdminAgentsUpdateResponse:
+    """Change an agent from the next message on; what is left out stays.
 
     Raises NotFound, and what `create_agent` does.
     """
-    _refuse_unknown_model(request.model, models)
+    _refuse_unknown_model(request.model, model_names(runtime.settings))
     await lock_organization(connection, caller.organization_id)
     before = await require_agent(connection, caller.organization_id, agent_id=request.agent_id)
     await _lock_collections(connection, caller, request.collection_ids or ())
     after = _merge(before, request)
     if after == before:
-        return _definition(before)
+        return wire.AdminAgentsUpdateResponse(**dict(_definition(before)))
     await _refuse_taken_name(connection, caller, after)
     row = {name: getattr(after, name) for name in _ROW}
     await queries.update_agent(connection, caller.organization_id, agent_id=after.agent_id, values=row)
@@ -115,14 +110,16 @@ async def update_agent(
     )
     details = {"changed": _names_of_changes(before, after), **_settings(after)}
     await _record(connection, caller, "agent.update", after.agent_id, details=details)
-    return _definition(await require_agent(connection, caller.organization_id, agent_id=after.agent_id))
+    return wire.AdminAgentsUpdateResponse(
+        **dict(_definition(await require_agent(connection, caller.organization_id, agent_id=after.agent_id)))
+    )
 
 
 async def list_agents(
-    connection: AsyncConnection, caller: Caller, *, request: AdminAgentsListRequest
-) -> Page[AgentDefinition]:
-    """List a page of the organization's agents, whoever they are deployed to; for admins."""
-    cursor = Cursor.read(caller, operation=ADMIN_AGENTS_LIST.path, request=request)
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminAgentsListRequest
+) -> wire.AdminAgentsListResponse:
+    """List agents, and the models they may be given."""
+    cursor = Cursor.read(caller, operation=wire.ADMIN_AGENTS_LIST.path, request=request)
     found = await queries.list_agents(
         connection,
         caller.organization_id,
@@ -132,19 +129,29 @@ async def list_agents(
         limit=cursor.limit,
     )
     page = cursor.page(found, position=lambda agent: [str(agent.agent_id)])
-    return Page([_definition(agent) for agent in page.items], page.next_page_token)
+    return wire.AdminAgentsListResponse(
+        agents=[_definition(agent) for agent in page.items],
+        models=list(model_names(runtime.settings)),
+        next_page_token=page.next_page_token,
+    )
 
 
-async def delete_agent(connection: AsyncConnection, caller: Caller, *, agent_id: UUID) -> None:
-    """Delete an agent and whom it is deployed to; for admins. NotFound when there is none (any more).
+async def delete_agent(
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminAgentsDeleteRequest
+) -> wire.AdminAgentsDeleteResponse:
+    """Delete an agent; people keep their conversations with it.
+
+    NotFound when there is none (any more).
 
     What people said to it and heard from it stays theirs.
     """
+    agent_id = request.agent_id
     await lock_organization(connection, caller.organization_id)
     if not await queries.mark_deleted(connection, caller.organization_id, agent_id=agent_id):
         raise unknown_agent()
     await unregister_resources(connection, caller.organization_id, object_ids=[agent_id])
     await _record(connection, caller, "agent.delete", agent_id)
+    return wire.AdminAgentsDeleteResponse(agent_id=request.agent_id)
 
 
 def _refuse_unknown_model(model: str | None, models: Sequence[str]) -> None:
@@ -180,7 +187,7 @@ async def _lock_collections(connection: AsyncConnection, caller: Caller, collect
         )
 
 
-def _merge(before: StoredAgent, request: AdminAgentsUpdateRequest) -> StoredAgent:
+def _merge(before: StoredAgent, request: wire.AdminAgentsUpdateRequest) -> StoredAgent:
     """Return the agent with the request's changes; a `model` given as None is the service's default."""
     given = _select_row(request)
     if "model" in request.model_fields_set:
@@ -190,7 +197,7 @@ def _merge(before: StoredAgent, request: AdminAgentsUpdateRequest) -> StoredAgen
     return replace(before, **given)
 
 
-def _select_row(request: AdminAgentsCreateRequest | AdminAgentsUpdateRequest) -> dict[str, Any]:
+def _select_row(request: wire.AdminAgentsCreateRequest | wire.AdminAgentsUpdateRequest) -> dict[str, Any]:
     """Return what a request gives of an agent's row."""
     return request.model_dump(include={*_ROW}, by_alias=False, exclude_none=True)
 
@@ -221,8 +228,8 @@ async def _record(
     await record(connection, caller, action=action, target_type="agent", target_id=agent_id, details=details)
 
 
-def _definition(agent: StoredAgent) -> AgentDefinition:
-    return AgentDefinition(
+def _definition(agent: StoredAgent) -> wire.AgentDefinition:
+    return wire.AgentDefinition(
         agent_id=agent.agent_id,
         name=agent.name,
         description=agent.description,
@@ -230,7 +237,7 @@ def _definition(agent: StoredAgent) -> AgentDefinition:
         model=agent.model,
         collection_ids=list(agent.collection_ids),
         api_access_enabled=agent.api_access_enabled,
-        retrieval=AgentRetrieval(**agent.retrieval),
+        retrieval=wire.AgentRetrieval(**agent.retrieval),
         created_at=agent.created_at,
         updated_at=agent.updated_at,
     )

@@ -15,10 +15,19 @@ from carrel.wire.evaluation import (
     MOST_CASES,
     MOST_JUDGEMENTS,
     AdminEvaluationSetsCreateRequest,
+    AdminEvaluationSetsCreateResponse,
+    AdminEvaluationSetsDeleteRequest,
+    AdminEvaluationSetsDeleteResponse,
     AdminEvaluationSetsListCasesRequest,
+    AdminEvaluationSetsListCasesResponse,
     AdminEvaluationSetsListRequest,
+    AdminEvaluationSetsListResponse,
     AdminEvaluationSetsPutJudgementsRequest,
+    AdminEvaluationSetsPutJudgementsResponse,
     AdminEvaluationSetsRemoveJudgementsRequest,
+    AdminEvaluationSetsRemoveJudgementsResponse,
+    AdminEvaluationSetsUpdateRequest,
+    AdminEvaluationSetsUpdateResponse,
     EvaluationCase,
     EvaluationSet,
     KeptJudgement,
@@ -32,7 +41,7 @@ from service.domains.documents.collections.service import unknown_collection
 from service.identity.queries import lock_organization
 from service.platform.errors import Conflict, NotFound
 from service.platform.identifiers import uuid7
-from service.web.pagination import Cursor, Page
+from service.web.pagination import Cursor
 
 TARGET = "evaluationSet"
 MOST_SETS = 1000
@@ -40,8 +49,8 @@ MOST_SETS = 1000
 
 async def create_set(
     connection: AsyncConnection, caller: Caller, *, request: AdminEvaluationSetsCreateRequest
-) -> EvaluationSet:
-    """Create an evaluation set.
+) -> AdminEvaluationSetsCreateResponse:
+    """Create an evaluation set: questions with judged documents, to measure searches or an agent by.
 
     Raises NotFound of an unknown collection or agent, Conflict `evaluation_set_name_taken` and
     `too_many_evaluation_sets`.
@@ -64,13 +73,13 @@ async def create_set(
     about = {"collectionId": request.document_collection_id, "agentId": request.agent_id}
     details = {name: str(value) for name, value in about.items() if value is not None}
     await record_change(connection, caller, "create", set_id, details=details)
-    return to_set(await require_set(connection, caller, set_id))
+    return AdminEvaluationSetsCreateResponse(**dict(to_set(await require_set(connection, caller, set_id))))
 
 
 async def list_sets(
     connection: AsyncConnection, caller: Caller, *, request: AdminEvaluationSetsListRequest
-) -> Page[EvaluationSet]:
-    """Return a page of the organization's sets, in the order of their creation."""
+) -> AdminEvaluationSetsListResponse:
+    """List evaluation sets, with how many cases and runs each has."""
     cursor = Cursor.read(caller, operation=ADMIN_EVALUATION_SETS_LIST.path, request=request)
     rows = await queries.list_sets(
         connection,
@@ -82,11 +91,20 @@ async def list_sets(
         limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: [str(row.evaluation_set_id)])
-    return Page([to_set(row) for row in page.items], page.next_page_token)
+    return AdminEvaluationSetsListResponse(
+        evaluation_sets=[to_set(row) for row in page.items], next_page_token=page.next_page_token
+    )
 
 
-async def rename_set(connection: AsyncConnection, caller: Caller, *, set_id: UUID, name: str) -> EvaluationSet:
-    """Rename a set. Raises NotFound and Conflict `evaluation_set_name_taken`."""
+async def rename_set(
+    connection: AsyncConnection, caller: Caller, *, request: AdminEvaluationSetsUpdateRequest
+) -> AdminEvaluationSetsUpdateResponse:
+    """Rename an evaluation set.
+
+    Raises NotFound and Conflict `evaluation_set_name_taken`.
+    """
+    set_id = request.evaluation_set_id
+    name = request.name
     await lock_organization(connection, caller.organization_id)
     await lock_set(connection, caller, set_id)
     before = await require_set(connection, caller, set_id)
@@ -94,23 +112,30 @@ async def rename_set(connection: AsyncConnection, caller: Caller, *, set_id: UUI
         if not await queries.rename_set(connection, caller.organization_id, set_id=set_id, name=name):
             raise _name_taken()
         await record_change(connection, caller, "update", set_id, details={"before": before.name})
-    return to_set(await require_set(connection, caller, set_id))
+    return AdminEvaluationSetsUpdateResponse(**dict(to_set(await require_set(connection, caller, set_id))))
 
 
-async def delete_set(connection: AsyncConnection, caller: Caller, *, set_id: UUID) -> None:
-    """Delete a set with its cases and runs. Raises NotFound."""
+async def delete_set(
+    connection: AsyncConnection, caller: Caller, *, request: AdminEvaluationSetsDeleteRequest
+) -> AdminEvaluationSetsDeleteResponse:
+    """Delete an evaluation set with its cases and its runs.
+
+    Raises NotFound.
+    """
+    set_id = request.evaluation_set_id
     await lock_set(connection, caller, set_id)
     await record_change(connection, caller, "delete", set_id)
     await queries.delete_set(connection, caller.organization_id, set_id=set_id)
+    return AdminEvaluationSetsDeleteResponse(evaluation_set_id=request.evaluation_set_id)
 
 
 async def put_judgements(
     connection: AsyncConnection, caller: Caller, *, request: AdminEvaluationSetsPutJudgementsRequest
-) -> list[UUID]:
-    """Add questions and judgements to a set; return the ids of their cases.
+) -> AdminEvaluationSetsPutJudgementsResponse:
+    """Add questions and judgements to an evaluation set; what is there and isn't named stays.
 
-    Raises NotFound, Conflict `too_many_cases`, `too_many_judgements` and `case_contradicts_itself`; then nothing of
-    the request is kept.
+    Raises NotFound, Conflict `too_many_cases`, `too_many_judgements` and `case_contradicts_itself`; then nothing of the
+    request is kept.
     """
     set_id = request.evaluation_set_id
     await lock_set(connection, caller, set_id)
@@ -132,13 +157,16 @@ async def put_judgements(
         count = sum(len(one.judgements) for one in request.cases)
         details: dict[str, Any] = {"caseCount": len(changed), "judgementCount": count}
         await record_change(connection, caller, "judge", set_id, details=details)
-    return [row["case_id"] for row in rows]
+    return AdminEvaluationSetsPutJudgementsResponse(case_ids=[row["case_id"] for row in rows])
 
 
 async def remove_judgements(
     connection: AsyncConnection, caller: Caller, *, request: AdminEvaluationSetsRemoveJudgementsRequest
-) -> None:
-    """Remove judgements of a case, or the case with its results. Raises NotFound of the set alone."""
+) -> AdminEvaluationSetsRemoveJudgementsResponse:
+    """Remove judgements of a question, or the question with its results.
+
+    Raises NotFound of the set alone.
+    """
     organization_id, set_id, case_id = caller.organization_id, request.evaluation_set_id, request.case_id
     await lock_set(connection, caller, set_id)
     external_ids = request.document_external_ids
@@ -151,12 +179,16 @@ async def remove_judgements(
     if changed:
         details = {"caseId": str(case_id), "documentExternalIds": external_ids}
         await record_change(connection, caller, "remove_judgements", set_id, details=details)
+    return AdminEvaluationSetsRemoveJudgementsResponse(evaluation_set_id=request.evaluation_set_id)
 
 
 async def list_cases(
     connection: AsyncConnection, caller: Caller, *, request: AdminEvaluationSetsListCasesRequest
-) -> Page[EvaluationCase]:
-    """Return a page of a set's cases, in the order of their addition. Raises NotFound."""
+) -> AdminEvaluationSetsListCasesResponse:
+    """List the cases of an evaluation set, in the order of their addition.
+
+    Raises NotFound.
+    """
     cursor = Cursor.read(caller, operation=ADMIN_EVALUATION_SETS_LIST_CASES.path, request=request)
     await require_set(connection, caller, request.evaluation_set_id)
     rows = await queries.list_cases(
@@ -168,7 +200,9 @@ async def list_cases(
         limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: [str(row.case_no)])
-    return Page([_to_case(row) for row in page.items], page.next_page_token)
+    return AdminEvaluationSetsListCasesResponse(
+        cases=[_to_case(row) for row in page.items], next_page_token=page.next_page_token
+    )
 
 
 async def lock_set(connection: AsyncConnection, caller: Caller, set_id: UUID) -> None:

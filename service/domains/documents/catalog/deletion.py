@@ -6,6 +6,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire.catalog import DeleteDocumentRequest, DeleteDocumentResponse
 from carrel.wire.common import Role
 from service.audit.service import Change, record_all
 from service.auth.callers import Caller
@@ -17,16 +18,20 @@ from service.permissions.service import unregister_resources
 from service.platform.errors import Forbidden
 
 
-async def delete_document(connection: AsyncConnection, caller: Caller, *, document_id: UUID) -> None:
-    """Delete a document everywhere at once, for its owner and admins; its id and versions are never used again.
+async def delete_document(
+    connection: AsyncConnection, caller: Caller, *, request: DeleteDocumentRequest
+) -> DeleteDocumentResponse:
+    """Delete a document everywhere.
 
-    With it go the documents that are files in it. 404 when the caller may not know of it, 403 `owner_required` when it
-    is somebody else's.
+    For its owner and admins. Its id and versions are never used again. With it go the documents that are files in it.
+    404 when the caller may not know of it, 403 `owner_required` when it is somebody else's.
     """
+    document_id = request.document_id
     document, role = await lock_known_document(connection, caller, document_id=document_id)
     if role is not Role.OWNER and not caller.is_admin:
         raise Forbidden("Only the document's owner or an admin may delete it.", code="owner_required")
     await delete_locked(connection, caller, documents={document_id: {"version": document.version}})
+    return DeleteDocumentResponse(document_id=request.document_id)
 
 
 async def delete_locked(

@@ -17,11 +17,14 @@ from carrel.wire.catalog import (
     Document,
     DocumentIndexing,
     DocumentVersion,
+    GetDocumentRequest,
     GetDocumentResponse,
     IndexingStatus,
     LeftOutFile,
     ListDocumentsRequest,
+    ListDocumentsResponse,
     ListLeftOutFilesRequest,
+    ListLeftOutFilesResponse,
     NotRead,
     RecognitionStatus,
 )
@@ -46,11 +49,17 @@ from service.index.progress import indexing_status
 from service.platform.batches import Batch
 from service.platform.errors import NotFound
 from service.platform.identifiers import document_id_for
-from service.web.pagination import Cursor, Page
+from service.web.pagination import Cursor
 
 
-async def get_document(connection: AsyncConnection, caller: Caller, *, document_id: UUID) -> GetDocumentResponse:
-    """Return a document with its versions and where it is indexed, for its readers and admins; 404 for others."""
+async def get_document(
+    connection: AsyncConnection, caller: Caller, *, request: GetDocumentRequest
+) -> GetDocumentResponse:
+    """Show a document, its versions, and where and how far it is indexed.
+
+    For its readers and admins; 404 for others.
+    """
+    document_id = request.document_id
     reader = await widen(connection, caller, document_id=document_id)
     document = await read_document(connection, caller.organization_id, document_id=document_id)
     if document is None or (role_in(document.access, reader) is None and not caller.is_admin):
@@ -86,8 +95,11 @@ async def _count_contained(
 
 async def list_documents(
     connection: AsyncConnection, caller: Caller, *, request: ListDocumentsRequest
-) -> Page[Document]:
-    """Return a page of the documents the caller may READ (an admin: of all), newest first."""
+) -> ListDocumentsResponse:
+    """List documents, newest first.
+
+    The documents that the caller may READ; for an admin, all.
+    """
     cursor = Cursor.read(caller, operation=LIST_DOCUMENTS.path, request=request)
     after = (datetime.fromisoformat(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else None
     filters = DocumentFilter(
@@ -104,7 +116,9 @@ async def list_documents(
     )
     rows = await queries.list_documents(connection, caller, filters=filters, after=after, limit=cursor.limit)
     page = cursor.page(rows, position=lambda row: (row.created_at.isoformat(), str(row.document_id)))
-    return Page(items=[_to_document(row) for row in page.items], next_page_token=page.next_page_token)
+    return ListDocumentsResponse(
+        documents=[_to_document(row) for row in page.items], next_page_token=page.next_page_token
+    )
 
 
 def _wanted_ids(organization_id: UUID, request: ListDocumentsRequest) -> Collection[UUID] | None:
@@ -139,8 +153,11 @@ async def _read_readable(connection: AsyncConnection, caller: Caller, *, documen
 
 async def list_left_out_files(
     connection: AsyncConnection, caller: Caller, *, request: ListLeftOutFilesRequest
-) -> Page[LeftOutFile]:
-    """Return a page of the files that were left out of a container; 404 for those who may not READ it, admins too."""
+) -> ListLeftOutFilesResponse:
+    """List which files in an archive or mail are no documents, each with its reason.
+
+    404 for callers who may not READ the container, admins too.
+    """
     cursor = Cursor.read(caller, operation=LIST_LEFT_OUT_FILES.path, request=request)
     document = await _read_readable(connection, caller, document_id=request.document_id)
     rows = await contained.list_left_out(
@@ -154,7 +171,7 @@ async def list_left_out_files(
     files = [
         LeftOutFile(path=row.path, number=row.file_no + 1, code=row.code, message=row.message) for row in page.items
     ]
-    return Page(items=files, next_page_token=page.next_page_token)
+    return ListLeftOutFilesResponse(files=files, next_page_token=page.next_page_token)
 
 
 async def lock_known_document(

@@ -24,7 +24,7 @@ from service.domains.documents.catalog.uploads import save_upload
 from service.domains.documents.catalog.waiting import wait_for_index
 from service.domains.documents.stored.queries import StoredFile
 from service.platform.identifiers import uuid7
-from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep, SnapshotDep
+from service.web.dependencies import CallerDep, RuntimeDep, SnapshotDep
 from service.web.idempotency import REPLAYED, idempotency_key
 from service.web.routing import Router
 
@@ -72,33 +72,9 @@ async def plan(
     return uploads.PlanUploadResponse(documents=await plan_uploads(connection, caller, planned=request.documents))
 
 
-@router.operation(wire.GET_DOCUMENT)
-async def get_document(
-    request: wire.GetDocumentRequest, connection: SnapshotDep, caller: CallerDep
-) -> wire.GetDocumentResponse:
-    """Show a document, its versions, and where and how far it is indexed."""
-    caller = await acting_for(connection, caller, request.user_email)
-    return await documents.get_document(connection, caller, document_id=request.document_id)
-
-
-@router.operation(wire.LIST_DOCUMENTS)
-async def list_documents(
-    request: wire.ListDocumentsRequest, connection: SnapshotDep, caller: CallerDep
-) -> wire.ListDocumentsResponse:
-    """List documents, newest first."""
-    caller = await acting_for(connection, caller, request.user_email)
-    page = await documents.list_documents(connection, caller, request=request)
-    return wire.ListDocumentsResponse(documents=list(page.items), next_page_token=page.next_page_token)
-
-
-@router.operation(wire.LIST_LEFT_OUT_FILES)
-async def list_left_out_files(
-    request: wire.ListLeftOutFilesRequest, connection: SnapshotDep, caller: CallerDep
-) -> wire.ListLeftOutFilesResponse:
-    """List which files in an archive or mail are no documents, each with its reason."""
-    caller = await acting_for(connection, caller, request.user_email)
-    page = await documents.list_left_out_files(connection, caller, request=request)
-    return wire.ListLeftOutFilesResponse(files=list(page.items), next_page_token=page.next_page_token)
+router.read(wire.GET_DOCUMENT, documents.get_document)
+router.read(wire.LIST_DOCUMENTS, documents.list_documents)
+router.read(wire.LIST_LEFT_OUT_FILES, documents.list_left_out_files)
 
 
 @router.operation(wire.DOWNLOAD_DOCUMENT, response_class=StreamingResponse)
@@ -127,19 +103,5 @@ async def _find_file(request: wire.DownloadDocumentRequest, runtime: RuntimeDep,
         )
 
 
-@router.operation(wire.REINDEX_DOCUMENT)
-async def reindex_document(
-    request: wire.ReindexDocumentRequest, runtime: RuntimeDep, caller: CallerDep
-) -> wire.ReindexDocumentResponse:
-    """Chunk and index a document's newest contents in the catalog again; 503 while too much waits to be indexed."""
-    return await reindex(runtime, caller, request=request)
-
-
-@router.operation(wire.DELETE_DOCUMENT)
-async def delete_document(
-    request: wire.DeleteDocumentRequest, connection: ConnectionDep, caller: CallerDep
-) -> wire.DeleteDocumentResponse:
-    """Delete a document everywhere."""
-    caller = await acting_for(connection, caller, request.user_email)
-    await deletion.delete_document(connection, caller, document_id=request.document_id)
-    return wire.DeleteDocumentResponse(document_id=request.document_id)
+router.serve(wire.REINDEX_DOCUMENT, reindex)
+router.serve(wire.DELETE_DOCUMENT, deletion.delete_document)

@@ -14,7 +14,7 @@ from service.runtime import Runtime
 
 
 async def reindex(runtime: Runtime, caller: Caller, *, request: ReindexDocumentRequest) -> ReindexDocumentResponse:
-    """Chunk a document's newest contents again; its old chunks are searched until the new ones take their place.
+    """Chunk and index a document's newest contents in the catalog again; 503 while too much waits to be indexed.
 
     404 when the caller may not know of it, 403 below EDITOR, 503 `indexing_backlog` when too much waits to be indexed.
     """

@@ -14,7 +14,9 @@ from carrel.wire.collections import (
     GetDocumentChunksRequest,
     GetDocumentChunksResponse,
     ListDocumentCollectionsRequest,
+    ListDocumentCollectionsResponse,
     ListDocumentsInCollectionRequest,
+    ListDocumentsInCollectionResponse,
     SchemaFieldInfo,
 )
 from carrel.wire.common import ResourceIdentifier, Role
@@ -24,25 +26,32 @@ from service.domains.documents.collections.queries import StoredCollection
 from service.domains.documents.collections.service import require_collection, require_document
 from service.index.progress import indexing_status
 from service.platform.errors import NotFound
-from service.web.pagination import Cursor, Page
+from service.runtime import Runtime
+from service.web.pagination import Cursor
 
 
 async def list_collections(
     connection: AsyncConnection, caller: Caller, *, request: ListDocumentCollectionsRequest
-) -> Page[DocumentCollection]:
-    """Return a page of the collections the caller has a role in, oldest first."""
+) -> ListDocumentCollectionsResponse:
+    """List the collections the caller may search."""
     cursor = Cursor.read(caller, operation=LIST_DOCUMENT_COLLECTIONS.path, request=request)
     found = await queries.list_collections(
         connection, caller, name_contains=request.collection_name, after=cursor.after_id, limit=cursor.limit
     )
     page = cursor.page(found, position=lambda each: [str(each[0].collection_id)])
-    return Page([_collection(stored, count) for stored, count in page.items], page.next_page_token)
+    return ListDocumentCollectionsResponse(
+        document_collections=[_collection(stored, count) for stored, count in page.items],
+        next_page_token=page.next_page_token,
+    )
 
 
 async def list_documents(
     connection: AsyncConnection, caller: Caller, *, request: ListDocumentsInCollectionRequest
-) -> Page[DocumentInCollection]:
-    """Return a page of a collection's documents that the caller may READ; 404 without a role in the collection."""
+) -> ListDocumentsInCollectionResponse:
+    """List the documents of a collection that the caller may READ.
+
+    404 without a role in the collection.
+    """
     collection = await require_collection(
         connection, caller, collection_id=request.document_collection_id, at_least=Role.VIEWER
     )
@@ -57,15 +66,17 @@ async def list_documents(
         limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: [str(row.document_id)])
-    return Page([_member(row) for row in page.items], page.next_page_token)
+    return ListDocumentsInCollectionResponse(
+        documents=[_member(row) for row in page.items], next_page_token=page.next_page_token
+    )
 
 
 async def get_chunks(
-    connection: AsyncConnection, caller: Caller, *, request: GetDocumentChunksRequest, is_distributed: bool = False
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: GetDocumentChunksRequest
 ) -> GetDocumentChunksResponse:
-    """Return a page of a document's chunks in a collection, or in the catalog; 404 for who may not READ it there.
+    """List a document's chunks in a collection, or in the catalog.
 
-    `is_distributed`: the index lies on several servers.
+    404 for callers who may not READ the document there. `is_distributed`: the index lies on several servers.
     """
     document = await require_document(connection, caller, document_id=request.document_id)
     space_id, dimensions = await _space(connection, caller, request.document_collection_id)
@@ -92,7 +103,7 @@ async def get_chunks(
         after=after,
         limit=cursor.limit,
     )
-    if is_distributed:
+    if runtime.database.is_distributed:
         # Its servers are not read at one moment with this one: may they be read now, too?
         await require_document(connection, caller, document_id=request.document_id)
     page = cursor.page(rows, position=lambda row: [str(row.chunk_index)])

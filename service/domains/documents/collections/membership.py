@@ -6,16 +6,19 @@ up by the sweeper if the process dies.
 
 import asyncio
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.collections import (
     AddDocumentChunksToCollectionRequest,
+    AddDocumentChunksToCollectionResponse,
     AddDocumentToCollectionRequest,
+    AddDocumentToCollectionResponse,
     CollectionIndexStatus,
     ReindexDocumentInCollectionRequest,
+    ReindexDocumentInCollectionResponse,
 )
 from service.audit.service import Change, record, record_all
 from service.auth.callers import Caller, acting_for
@@ -58,10 +61,13 @@ class RecordedMembership:
     to_index: bool
 
 
-async def add_document(runtime: Runtime, caller: Caller, *, request: AddDocumentToCollectionRequest) -> IndexedDocument:
-    """Add a document by its own contents, or bring it and its metadata up to date; nothing changed: nothing is done.
+async def add_document(
+    runtime: Runtime, caller: Caller, *, request: AddDocumentToCollectionRequest
+) -> AddDocumentToCollectionResponse:
+    """Add a catalog document to a collection, or bring it up to date there.
 
-    The files in a container, at every level, are added with it, and indexed in their turn.
+    Does nothing when nothing has changed. The files in a container, at every level, are added with it, and indexed in
+    their turn.
 
     404 for a document the caller may not READ or a collection without a role, 403 below EDITOR, 400 metadata, 409 when
     its chunks there are a caller's, 503 `indexing_backlog` when too much waits to be indexed.
@@ -87,13 +93,16 @@ async def add_document(runtime: Runtime, caller: Caller, *, request: AddDocument
             await place_files(connection, caller, container_id=document.document_id)
     if has_files:
         runtime.indexer.note_backlog(caller.organization_id, Lane.SMALL, Lane.LARGE)
-    return await _await_index(runtime, caller, recorded, is_begun=False)
+    return AddDocumentToCollectionResponse(**asdict(await _await_index(runtime, caller, recorded, is_begun=False)))
 
 
 async def add_chunks(
     runtime: Runtime, caller: Caller, *, request: AddDocumentChunksToCollectionRequest
-) -> IndexedDocument:
-    """Index a document in a collection by the caller's own chunks, which replace whatever it had there."""
+) -> AddDocumentChunksToCollectionResponse:
+    """Add a catalog document to a collection by chunks the caller made.
+
+    The chunks replace whatever the document had there.
+    """
     runtime.indexer.refuse_backlog(caller.organization_id)
     packed = await asyncio.to_thread(pack_chunks, request.chunks)
     async with runtime.database.transaction(caller.organization_id) as connection:
@@ -122,13 +131,15 @@ async def add_chunks(
         )
         recorded = RecordedMembership(document.document_id, document.version, placement, changed=True, to_index=True)
         await _record(connection, caller, "collection.add_chunks", recorded)
-    return await _await_index(runtime, caller, recorded, is_begun=is_begun, packed_bytes=len(packed))
+    return AddDocumentChunksToCollectionResponse(
+        **asdict(await _await_index(runtime, caller, recorded, is_begun=is_begun, packed_bytes=len(packed)))
+    )
 
 
 async def reindex_document(
     runtime: Runtime, caller: Caller, *, request: ReindexDocumentInCollectionRequest
-) -> IndexedDocument:
-    """Chunk a document's newest contents again; its old chunks are searched until the new ones take their place.
+) -> ReindexDocumentInCollectionResponse:
+    """Chunk and index a document's newest contents again.
 
     404 when it is not in the collection; 409 when its chunks there are a caller's.
     """
@@ -153,7 +164,7 @@ async def reindex_document(
         )
         recorded = RecordedMembership(document.document_id, document.version, placement, changed=True, to_index=True)
         await _record(connection, caller, "collection.reindex_document", recorded)
-    return await _await_index(runtime, caller, recorded, is_begun=False)
+    return ReindexDocumentInCollectionResponse(**asdict(await _await_index(runtime, caller, recorded, is_begun=False)))
 
 
 async def place_document(

@@ -10,7 +10,14 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.collections import CreateDocumentCollectionRequest
+from carrel.wire.collections import (
+    CreateDocumentCollectionRequest,
+    CreateDocumentCollectionResponse,
+    DeleteDocumentCollectionRequest,
+    DeleteDocumentCollectionResponse,
+    RemoveDocumentFromCollectionRequest,
+    RemoveDocumentFromCollectionResponse,
+)
 from carrel.wire.common import ResourceType, Role
 from service.audit.service import Change, record, record_all
 from service.auth.callers import Caller
@@ -28,7 +35,7 @@ from service.permissions.service import register_resource, unregister_resources
 from service.platform.batches import Batch
 from service.platform.errors import Conflict, Forbidden, NotFound
 from service.platform.identifiers import uuid7
-from service.text.embedding import Embedders
+from service.runtime import Runtime
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +52,13 @@ def unknown_collection() -> NotFound:
 
 
 async def create_collection(
-    connection: AsyncConnection, caller: Caller, *, embedders: Embedders, request: CreateDocumentCollectionRequest
-) -> UUID:
-    """Create a collection that belongs to its creator; 409 `collection_name_taken`, 400 for an unknown model."""
-    model = embedders.get(request.embeddings_model).model
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: CreateDocumentCollectionRequest
+) -> CreateDocumentCollectionResponse:
+    """Create a collection.
+
+    It belongs to its creator. 409 `collection_name_taken`, 400 for an unknown model.
+    """
+    model = runtime.embedders.get(request.embeddings_model).model
     collection_id = uuid7()
     space = await create_space(connection, caller.organization_id, model=model)
     added = await queries.insert_collection(
@@ -71,7 +81,7 @@ async def create_collection(
         access=Access(owner_id=caller.principal_id),
     )
     await record(connection, caller, action="collection.create", target_type="collection", target_id=collection_id)
-    return collection_id
+    return CreateDocumentCollectionResponse(document_collection_id=collection_id)
 
 
 async def require_collection(
@@ -141,12 +151,13 @@ def refuse_caller_chunks(placement: Placement) -> None:
 
 
 async def remove_document(
-    connection: AsyncConnection, caller: Caller, *, document_id: UUID, collection_id: UUID
-) -> None:
-    """Take a document, and the files in it, out of a collection and its index.
+    connection: AsyncConnection, caller: Caller, *, request: RemoveDocumentFromCollectionRequest
+) -> RemoveDocumentFromCollectionResponse:
+    """Take a document out of a collection.
 
-    404 when it is not in it, or not the caller's to READ.
+    The files in it go with it. 404 when it is not in it, or not the caller's to READ.
     """
+    document_id, collection_id = request.document_id, request.document_collection_id
     await require_document(connection, caller, document_id=document_id, lock=True)
     placement = await check_placement(
         connection, caller, document_id=document_id, collection_id=collection_id, custom_metadata=None
@@ -170,10 +181,17 @@ async def remove_document(
         if one in removed
     ]
     await record_all(connection, caller, changes=changes)
+    return RemoveDocumentFromCollectionResponse(document_id=document_id, document_collection_id=collection_id)
 
 
-async def delete_collection(connection: AsyncConnection, caller: Caller, *, collection_id: UUID) -> None:
-    """Delete a collection and its index, its documents stay; for its owner and admins: 403 for others in it."""
+async def delete_collection(
+    connection: AsyncConnection, caller: Caller, *, request: DeleteDocumentCollectionRequest
+) -> DeleteDocumentCollectionResponse:
+    """Delete a collection; its documents stay in the catalog.
+
+    For its owner and admins; 403 for others in it.
+    """
+    collection_id = request.document_collection_id
     await lock_collection(connection, caller.organization_id, collection_id=collection_id)
     collection = await queries.read_collection(connection, caller, collection_id=collection_id)
     if collection is None or (collection.role is None and not caller.is_admin):
@@ -185,3 +203,4 @@ async def delete_collection(connection: AsyncConnection, caller: Caller, *, coll
     await queries.delete_collection(connection, caller.organization_id, collection_id=collection_id, space_id=space_id)
     await delete_space(connection, caller.organization_id, space_id=space_id)
     await unregister_resources(connection, caller.organization_id, object_ids=[collection_id])
+    return DeleteDocumentCollectionResponse(document_collection_id=request.document_collection_id)

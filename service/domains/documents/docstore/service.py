@@ -21,6 +21,9 @@ from carrel.wire.docstore import (
     LIST_DOCSTORE_FAILURES,
     LIST_DOCSTORE_SYNCS,
     CreateDocstoreSyncRequest,
+    CreateDocstoreSyncResponse,
+    DeleteDocstoreSyncRequest,
+    DeleteDocstoreSyncResponse,
     DocstoreConfig,
     DocstoreConfigInfo,
     DocstoreCounts,
@@ -29,9 +32,16 @@ from carrel.wire.docstore import (
     DocstoreSync,
     DocstoreSyncLaunched,
     DocstoreSyncStatus,
+    GetDocstoreSyncRequest,
+    GetDocstoreSyncResponse,
+    LaunchDocstoreSyncRequest,
+    LaunchDocstoreSyncResponse,
     ListDocstoreFailuresRequest,
+    ListDocstoreFailuresResponse,
     ListDocstoreSyncsRequest,
+    ListDocstoreSyncsResponse,
     UpdateDocstoreSyncRequest,
+    UpdateDocstoreSyncResponse,
 )
 from service.audit.service import record
 from service.auth.callers import Caller
@@ -47,7 +57,7 @@ from service.platform.identifiers import uuid7
 from service.platform.networks import AllowedHosts
 from service.platform.sealing import seal
 from service.runtime import Runtime
-from service.web.pagination import Cursor, Page
+from service.web.pagination import Cursor
 
 TARGET = "docstoreSync"
 
@@ -61,8 +71,8 @@ def unknown_sync() -> NotFound:
 
 async def create_sync(
     runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: CreateDocstoreSyncRequest
-) -> DocstoreSyncLaunched:
-    """Create a sync into a collection that the caller may edit, and launch its first run.
+) -> CreateDocstoreSyncResponse:
+    """Keep a collection as a collection of a document database has it, and launch the first run.
 
     Raises BadRequest for an address, filter or reader that isn't accepted; NotFound or Forbidden for the collection.
     """
@@ -82,13 +92,13 @@ async def create_sync(
     )
     await _record(connection, caller, "docstore.create_sync", sync_id, collection.collection_id)
     await _enqueue(runtime, connection, caller.organization_id, sync_id)
-    return _to_launched(sync_id, launched=True)
+    return CreateDocstoreSyncResponse(**dict(_to_launched(sync_id, launched=True)))
 
 
 async def update_sync(
     runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: UpdateDocstoreSyncRequest
-) -> DocstoreSyncLaunched:
-    """Replace a sync's address and config, and launch a run that reads everything; a run in progress ends.
+) -> UpdateDocstoreSyncResponse:
+    """Replace a sync's address and config, and launch a run (beta).
 
     Raises the errors of `create_sync`; NotFound for a sync that the caller may not know about, Forbidden
     `docstore_sync_owner_required`.
@@ -105,57 +115,80 @@ async def update_sync(
     )
     await _record(connection, caller, "docstore.update_sync", sync.sync_id, sync.collection_id)
     await _enqueue(runtime, connection, caller.organization_id, sync.sync_id)
-    return _to_launched(sync.sync_id, launched=True)
+    return UpdateDocstoreSyncResponse(**dict(_to_launched(sync.sync_id, launched=True)))
 
 
 async def launch_sync(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, sync_id: UUID
-) -> DocstoreSyncLaunched:
-    """Launch a run that continues where the last one stopped, unless one is running; for EDITORs of the collection."""
-    sync = await _known_sync(connection, caller, sync_id, lock=True)
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: LaunchDocstoreSyncRequest
+) -> LaunchDocstoreSyncResponse:
+    """Launch a run of a sync as it is.
+
+    It continues where the last run stopped, unless one is running; for EDITORs of the collection.
+    """
+    sync = await _known_sync(connection, caller, request.docstore_credential_id, lock=True)
     launched = await queries.request_run(connection, caller.organization_id, sync_id=sync.sync_id)
     if launched:
         await _record(connection, caller, "docstore.launch_sync", sync.sync_id, sync.collection_id)
         await _enqueue(runtime, connection, caller.organization_id, sync.sync_id)
-    return _to_launched(sync.sync_id, launched=launched)
+    return LaunchDocstoreSyncResponse(**dict(_to_launched(sync.sync_id, launched=launched)))
 
 
-async def get_sync(connection: AsyncConnection, caller: Caller, *, sync_id: UUID) -> DocstoreSync:
-    """Return a sync and how its last run ended, for EDITORs of its collection and admins; NotFound for others."""
-    sync = await _known_sync(connection, caller, sync_id)
-    return _to_sync(await queries.read_sync(connection, caller.organization_id, sync_id=sync.sync_id))
+async def get_sync(
+    connection: AsyncConnection, caller: Caller, *, request: GetDocstoreSyncRequest
+) -> GetDocstoreSyncResponse:
+    """Show a sync, and how its last run went.
+
+    For EDITORs of its collection and admins; NotFound for others.
+    """
+    sync = await _known_sync(connection, caller, request.docstore_credential_id)
+    return GetDocstoreSyncResponse(
+        **dict(_to_sync(await queries.read_sync(connection, caller.organization_id, sync_id=sync.sync_id)))
+    )
 
 
 async def list_syncs(
     connection: AsyncConnection, caller: Caller, *, request: ListDocstoreSyncsRequest
-) -> Page[DocstoreSync]:
-    """Return a page of the syncs that the caller may know about, in the order of their creation."""
+) -> ListDocstoreSyncsResponse:
+    """List the syncs into collections that the caller may edit."""
     cursor = Cursor.read(caller, operation=LIST_DOCSTORE_SYNCS.path, request=request)
     rows = await queries.list_syncs(
         connection, caller, collection_id=request.document_collection_id, after=cursor.after_id, limit=cursor.limit
     )
     page = cursor.page(rows, position=lambda row: [str(row.sync_id)])
-    return Page(items=[_to_sync(row) for row in page.items], next_page_token=page.next_page_token)
+    return ListDocstoreSyncsResponse(
+        docstore_syncs=[_to_sync(row) for row in page.items], next_page_token=page.next_page_token
+    )
 
 
 async def list_failures(
     connection: AsyncConnection, caller: Caller, *, request: ListDocstoreFailuresRequest
-) -> Page[DocstoreFailure]:
-    """Return a page of the documents that a sync could not take, with reasons; NotFound as for `get_sync`."""
+) -> ListDocstoreFailuresResponse:
+    """List the source documents that a sync could not take, and why.
+
+    NotFound as for `get_sync`.
+    """
     cursor = Cursor.read(caller, operation=LIST_DOCSTORE_FAILURES.path, request=request)
     sync = await _known_sync(connection, caller, request.docstore_credential_id)
     rows = await queries.list_failures(
         connection, caller.organization_id, sync_id=sync.sync_id, after=cursor.after_id, limit=cursor.limit
     )
     page = cursor.page(rows, position=lambda row: [str(row.document_id)])
-    return Page(items=[_failure(row) for row in page.items], next_page_token=page.next_page_token)
+    return ListDocstoreFailuresResponse(
+        failures=[_failure(row) for row in page.items], next_page_token=page.next_page_token
+    )
 
 
-async def delete_sync(connection: AsyncConnection, caller: Caller, *, sync_id: UUID) -> None:
-    """Delete a sync and its address, for its creator and admins; a run in progress ends, the documents stay."""
-    sync = await _own_sync(connection, caller, sync_id)
+async def delete_sync(
+    connection: AsyncConnection, caller: Caller, *, request: DeleteDocstoreSyncRequest
+) -> DeleteDocstoreSyncResponse:
+    """Delete a sync and its address; the documents that it brought stay.
+
+    For its creator and admins; a run in progress ends.
+    """
+    sync = await _own_sync(connection, caller, request.docstore_credential_id)
     await queries.delete_sync(connection, caller.organization_id, sync_id=sync.sync_id)
     await _record(connection, caller, "docstore.delete_sync", sync.sync_id, sync.collection_id)
+    return DeleteDocstoreSyncResponse(docstore_credential_id=request.docstore_credential_id)
 
 
 async def hand_over_syncs(

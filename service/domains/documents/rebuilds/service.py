@@ -11,11 +11,16 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.common import Role
 from carrel.wire.rebuilds import (
     LIST_INDEX_REBUILD_FAILURES,
+    CancelIndexRebuildRequest,
+    CancelIndexRebuildResponse,
+    GetIndexRebuildRequest,
+    GetIndexRebuildResponse,
     IndexRebuild,
-    IndexRebuildFailure,
     IndexRebuildStatus,
     ListIndexRebuildFailuresRequest,
+    ListIndexRebuildFailuresResponse,
     StartIndexRebuildRequest,
+    StartIndexRebuildResponse,
 )
 from service.audit.service import record
 from service.auth.callers import Caller, acting_for
@@ -34,17 +39,19 @@ from service.platform.identifiers import uuid7
 from service.platform.logs import logger
 from service.runtime import Runtime
 from service.text.embedding import EmbeddingModel
-from service.web.pagination import Cursor, Page
+from service.web.pagination import Cursor
 
 TARGET = "indexRebuild"
 
 
-async def start_rebuild(runtime: Runtime, caller: Caller, *, request: StartIndexRebuildRequest) -> IndexRebuild:
-    """Begin to make an index with another model, and return at once; the same that goes on, or is done: return that.
+async def start_rebuild(
+    runtime: Runtime, caller: Caller, *, request: StartIndexRebuildRequest
+) -> StartIndexRebuildResponse:
+    """Make an index with another embedding model beside the one that is searched, and swap it in when it is whole.
 
-    Raises BadRequest for an unknown model; NotFound and Forbidden for the collection; Conflict `rebuild_running` while
-    it is rebuilt with a third model, `model_in_use` for the model it has had all along, `no_catalog` before the first
-    upload.
+    Returns at once. If the same rebuild goes on or is done, returns that. Raises BadRequest for an unknown model;
+    NotFound and Forbidden for the collection; Conflict `rebuild_running` while it is rebuilt with a third model,
+    `model_in_use` for the model it has had all along, `no_catalog` before the first upload.
     """
     async with runtime.database.transaction(caller.organization_id) as connection:
         caller = await acting_for(connection, caller, request.user_email)
@@ -55,27 +62,35 @@ async def start_rebuild(runtime: Runtime, caller: Caller, *, request: StartIndex
     # All entries are counted when nobody waits for this any more. It has begun, counted or not.
     try:
         async with runtime.database.transaction(caller.organization_id, read_only=True) as connection:
-            return await _to_rebuild(connection, caller, started)
+            return StartIndexRebuildResponse(**dict(await _to_rebuild(connection, caller, started)))
     except DATABASE_ERRORS as error:
         logger.warning("index_rebuild_not_counted", kind=type(error).__name__)
-        return _without_counts(caller, started)
+        return StartIndexRebuildResponse(**dict(_without_counts(caller, started)))
 
 
-async def get_rebuild(connection: AsyncConnection, caller: Caller, *, collection_id: UUID | None) -> IndexRebuild:
-    """Return the newest rebuild of an index; Conflict `no_rebuild` when there has been none."""
+async def get_rebuild(
+    connection: AsyncConnection, caller: Caller, *, request: GetIndexRebuildRequest
+) -> GetIndexRebuildResponse:
+    """Show the newest rebuild of an index, and how far it is."""
+    collection_id = request.document_collection_id
     await _check(connection, caller, collection_id)
-    return await _to_rebuild(connection, caller, await _newest(connection, caller, collection_id))
+    return GetIndexRebuildResponse(
+        **dict(await _to_rebuild(connection, caller, await _newest(connection, caller, collection_id)))
+    )
 
 
 async def list_failures(
     connection: AsyncConnection, caller: Caller, *, request: ListIndexRebuildFailuresRequest
-) -> Page[IndexRebuildFailure]:
-    """Return a page of the documents that a running rebuild could not index, of those the caller may know of."""
+) -> ListIndexRebuildFailuresResponse:
+    """List the documents that keep a rebuild from coming to its end, and why.
+
+    Of the documents that the caller may know of.
+    """
     await _check(connection, caller, request.document_collection_id)
     cursor = Cursor.read(caller, operation=LIST_INDEX_REBUILD_FAILURES.path, request=request)
     rebuild = await _newest(connection, caller, request.document_collection_id)
     if rebuild.replaces_space_id is None:
-        return Page([], None)
+        return ListIndexRebuildFailuresResponse(failures=[], next_page_token=None)
     rows = await comparison.list_failures(
         connection,
         caller,
@@ -84,11 +99,15 @@ async def list_failures(
         after=cursor.after_id,
         limit=cursor.limit,
     )
-    return cursor.page(rows, position=lambda row: [str(row.document_id)])
+    page = cursor.page(rows, position=lambda row: [str(row.document_id)])
+    return ListIndexRebuildFailuresResponse(failures=list(page.items), next_page_token=page.next_page_token)
 
 
-async def cancel_rebuild(connection: AsyncConnection, caller: Caller, *, collection_id: UUID | None) -> IndexRebuild:
-    """Give up the rebuild that goes on; Conflict `rebuild_over` when none does (any more)."""
+async def cancel_rebuild(
+    connection: AsyncConnection, caller: Caller, *, request: CancelIndexRebuildRequest
+) -> CancelIndexRebuildResponse:
+    """Give up a rebuild; the index that is searched stays as it is."""
+    collection_id = request.document_collection_id
     space = await _lock(connection, caller, collection_id)
     rebuild = await _newest(connection, caller, collection_id)
     if rebuild.status != IndexRebuildStatus.RUNNING:
@@ -99,7 +118,9 @@ async def cancel_rebuild(connection: AsyncConnection, caller: Caller, *, collect
     await retire_replacement(connection, caller.organization_id, space_id=space.space_id)
     await queries.finish_rebuild(connection, caller.organization_id, rebuild_id=rebuild.rebuild_id, status="CANCELLED")
     await _record(connection, caller, "index.rebuild_cancel", rebuild)
-    return await _to_rebuild(connection, caller, await _newest(connection, caller, collection_id))
+    return CancelIndexRebuildResponse(
+        **dict(await _to_rebuild(connection, caller, await _newest(connection, caller, collection_id)))
+    )
 
 
 async def _start(

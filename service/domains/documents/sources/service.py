@@ -14,12 +14,23 @@ from carrel.wire.common import UserPrincipal
 from carrel.wire.sources import (
     LIST_SOURCE_ITEMS,
     LIST_SOURCES,
+    EndSourceReportRequest,
+    EndSourceReportResponse,
+    IgnoreSourceItemsRequest,
+    IgnoreSourceItemsResponse,
     ListSourceItemsRequest,
+    ListSourceItemsResponse,
     ListSourcesRequest,
+    ListSourcesResponse,
+    RemoveSourceRequest,
+    RemoveSourceResponse,
     ReportedItem,
     ReportSourceItemsRequest,
+    ReportSourceItemsResponse,
     ReportSourceRequest,
     ReportSourceResponse,
+    RestoreSourceItemsRequest,
+    RestoreSourceItemsResponse,
     Source,
     SourceItem,
 )
@@ -29,7 +40,7 @@ from service.domains.documents.sources import queries
 from service.domains.documents.sources.queries import SORTED_CHARACTERS
 from service.platform.errors import Conflict, NotFound
 from service.platform.identifiers import NIL, uuid7
-from service.web.pagination import Cursor, Page
+from service.web.pagination import Cursor
 
 TARGET = "source"
 MOST_SOURCES = 10_000
@@ -48,9 +59,10 @@ def unknown_source() -> NotFound:
 async def begin_report(
     connection: AsyncConnection, caller: Caller, *, request: ReportSourceRequest
 ) -> ReportSourceResponse:
-    """Begin a report of a source, which is made when it is unknown; none when nothing has changed since the last one.
+    """Begin to report what of a source could not be loaded; nothing of it is seen before the report's end.
 
-    A report that goes on is given up. Raises Conflict `too_many_sources`.
+    An unknown source is made; no report begins when nothing has changed since the last one. A report that goes on is
+    given up. Raises Conflict `too_many_sources`.
     """
     source = await _source_of(connection, caller, ledger=request.ledger)
     await queries.keep_only_report(
@@ -75,7 +87,9 @@ async def begin_report(
     return ReportSourceResponse(source_id=source.source_id, report_no=report_no)
 
 
-async def add_items(connection: AsyncConnection, caller: Caller, *, request: ReportSourceItemsRequest) -> None:
+async def add_items(
+    connection: AsyncConnection, caller: Caller, *, request: ReportSourceItemsRequest
+) -> ReportSourceItemsResponse:
     """Add items to a report that goes on.
 
     Raises NotFound as every rule here; Conflict `source_report_over`, or `too_many_source_items` for a report of more
@@ -98,10 +112,18 @@ async def add_items(connection: AsyncConnection, caller: Caller, *, request: Rep
         items=list(rows.values()),
         sent_count=sent_count,
     )
+    return ReportSourceItemsResponse(source_id=request.source_id, report_no=request.report_no)
 
 
-async def end_report(connection: AsyncConnection, caller: Caller, *, source_id: UUID, report_no: int) -> Source:
-    """Have a report take the place of the one before; again changes nothing. Conflict `source_report_over`."""
+async def end_report(
+    connection: AsyncConnection, caller: Caller, *, request: EndSourceReportRequest
+) -> EndSourceReportResponse:
+    """End a report, whose items are the source's quarantine from now on.
+
+    Conflict `source_report_over`.
+    """
+    source_id = request.source_id
+    report_no = request.report_no
     source = await _lock(connection, caller, source_id)
     if report_no != source.shown_no:
         await _report_going_on(connection, caller, source, report_no)
@@ -111,23 +133,27 @@ async def end_report(connection: AsyncConnection, caller: Caller, *, source_id: 
             )
         await _show(connection, caller, source_id, report_no, reported=True)
         await queries.keep_only_report(connection, caller.organization_id, source_id=source_id, report_no=report_no)
-    return _to_source(await queries.read_source(connection, caller, source_id=source_id))
+    return EndSourceReportResponse(
+        **dict(_to_source(await queries.read_source(connection, caller, source_id=source_id)))
+    )
 
 
-async def list_sources(connection: AsyncConnection, caller: Caller, *, request: ListSourcesRequest) -> Page[Source]:
-    """Return a page of the sources that the caller has reported (an admin: of all), in the order of their creation."""
+async def list_sources(
+    connection: AsyncConnection, caller: Caller, *, request: ListSourcesRequest
+) -> ListSourcesResponse:
+    """List the sources that the caller reports, for admins all, and how much of each could not be loaded."""
     cursor = Cursor.read(caller, operation=LIST_SOURCES.path, request=request)
     rows = await queries.list_sources(
         connection, caller, ledger=request.ledger, own=request.own, after=cursor.after_id, limit=cursor.limit
     )
     page = cursor.page(rows, position=lambda row: [str(row.source_id)])
-    return Page(items=[_to_source(row) for row in page.items], next_page_token=page.next_page_token)
+    return ListSourcesResponse(sources=[_to_source(row) for row in page.items], next_page_token=page.next_page_token)
 
 
 async def list_items(
     connection: AsyncConnection, caller: Caller, *, request: ListSourceItemsRequest
-) -> Page[SourceItem]:
-    """Return a page of what of a source is in quarantine, by name."""
+) -> ListSourceItemsResponse:
+    """List what of a source could not be loaded, and why."""
     cursor = Cursor.read(caller, operation=LIST_SOURCE_ITEMS.path, request=request)
     if await queries.find_source(connection, caller, source_id=request.source_id) is None:
         raise unknown_source()
@@ -136,13 +162,29 @@ async def list_items(
         connection, caller, source_id=request.source_id, ignored=request.ignored, after=after, limit=cursor.limit
     )
     page = cursor.page(rows, position=lambda row: [row.sort_key, str(row.item_id)])
-    return Page(items=[_to_item(row) for row in page.items], next_page_token=page.next_page_token)
+    return ListSourceItemsResponse(items=[_to_item(row) for row in page.items], next_page_token=page.next_page_token)
 
 
 async def ignore_items(
-    connection: AsyncConnection, caller: Caller, *, source_id: UUID, names: Sequence[str], undo: bool = False
+    connection: AsyncConnection, caller: Caller, *, request: IgnoreSourceItemsRequest
+) -> IgnoreSourceItemsResponse:
+    """Let items of a source count no more, until they change."""
+    unknown = await _set_ignored(connection, caller, request.source_id, request.names, ignored=True)
+    return IgnoreSourceItemsResponse(source_id=request.source_id, unknown_names=unknown)
+
+
+async def restore_items(
+    connection: AsyncConnection, caller: Caller, *, request: RestoreSourceItemsRequest
+) -> RestoreSourceItemsResponse:
+    """Let items that are ignored count again."""
+    unknown = await _set_ignored(connection, caller, request.source_id, request.names, ignored=False)
+    return RestoreSourceItemsResponse(source_id=request.source_id, unknown_names=unknown)
+
+
+async def _set_ignored(
+    connection: AsyncConnection, caller: Caller, source_id: UUID, names: Sequence[str], *, ignored: bool
 ) -> list[str]:
-    """Let items count no more until they change, or (`undo`) again; return the names that are not in quarantine."""
+    """Ignore items, or let them count again, and return the names that are not in quarantine."""
     source = await _lock(connection, caller, source_id)
     if source.shown_no is None:
         return list(names)
@@ -152,20 +194,24 @@ async def ignore_items(
         source_id=source_id,
         report_no=source.shown_no,
         names=names,
-        ignored=not undo,
+        ignored=ignored,
     )
     if changed:
         await _show(connection, caller, source_id, source.shown_no)
-        action = "source.restore_items" if undo else "source.ignore_items"
+        action = "source.ignore_items" if ignored else "source.restore_items"
         await _record(connection, caller, action, source, names=[name for name in names if name in changed])
     return [name for name in names if name not in there]
 
 
-async def remove_source(connection: AsyncConnection, caller: Caller, *, source_id: UUID) -> None:
-    """Remove a source with its quarantine; a report that goes on can't end any more."""
+async def remove_source(
+    connection: AsyncConnection, caller: Caller, *, request: RemoveSourceRequest
+) -> RemoveSourceResponse:
+    """Remove a source that is never loaded again, with what is kept of its quarantine."""
+    source_id = request.source_id
     source = await _lock(connection, caller, source_id)
     await _record(connection, caller, "source.remove", source)
     await queries.delete_source(connection, caller.organization_id, source_id=source_id)
+    return RemoveSourceResponse(source_id=request.source_id)
 
 
 async def _source_of(connection: AsyncConnection, caller: Caller, *, ledger: str) -> queries.Source:

@@ -10,14 +10,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.alerts import (
-    AlertKind,
-    ReportRunRequest,
-    ReportRunResponse,
-    ReportSchedulesRequest,
-    ReportSchedulesResponse,
-    RunOutcome,
-)
+from carrel.wire import alerts as wire
 from service.alerting import queries
 from service.alerting.telling import ReportedRun, begin_alert, end_alerts
 from service.auth.callers import Caller
@@ -32,19 +25,22 @@ MOST_LEASES = 10_000
 # So many that have expired are taken up in one transaction.
 AT_ONCE = 100
 LOST, MISSED = "run_lost", "schedule_missed"
-_CODES: Mapping[RunOutcome, str] = {
-    RunOutcome.FAILED: "run_failed",
-    RunOutcome.INCOMPLETE: "run_incomplete",
-    RunOutcome.QUARANTINE: "run_quarantine",
+_CODES: Mapping[wire.RunOutcome, str] = {
+    wire.RunOutcome.FAILED: "run_failed",
+    wire.RunOutcome.INCOMPLETE: "run_incomplete",
+    wire.RunOutcome.QUARANTINE: "run_quarantine",
 }
 
 
 async def report_run(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: ReportRunRequest
-) -> ReportRunResponse:
-    """Note that a run has not ended yet, or begin and end alerts by how it ended. Conflict `too_many_reports`."""
-    goes_on = request.outcome is RunOutcome.RUNNING
-    await _refuse_too_many(connection, caller, kind=AlertKind.RUN_FAILED, subjects=[request.subject])
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.ReportRunRequest
+) -> wire.ReportRunResponse:
+    """Report that a run has not ended yet, or how it ended, so that somebody is told when it fails.
+
+    Conflict `too_many_reports`.
+    """
+    goes_on = request.outcome is wire.RunOutcome.RUNNING
+    await _refuse_too_many(connection, caller, kind=wire.AlertKind.RUN_FAILED, subjects=[request.subject])
     values = {
         "name": request.source,
         "run_id": request.run_id,
@@ -57,15 +53,18 @@ async def report_run(
     # A run that never read anything, nor did one before it, is somebody's mistyped command.
     if has_begun and not goes_on:
         await _end_run(runtime, connection, caller, request)
-    return ReportRunResponse(run_id=request.run_id, report_again_seconds=AGAIN_SECONDS if goes_on else None)
+    return wire.ReportRunResponse(run_id=request.run_id, report_again_seconds=AGAIN_SECONDS if goes_on else None)
 
 
 async def report_schedules(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: ReportSchedulesRequest
-) -> ReportSchedulesResponse:
-    """Note when schedules are due, and end the alerts of those that are on time. Conflict `too_many_reports`."""
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.ReportSchedulesRequest
+) -> wire.ReportSchedulesResponse:
+    """Report when schedules are due, so that somebody is told when nothing starts them.
+
+    Conflict `too_many_reports`.
+    """
     subjects = [one.subject for one in request.schedules]
-    await _refuse_too_many(connection, caller, kind=AlertKind.SCHEDULE_MISSED, subjects=subjects)
+    await _refuse_too_many(connection, caller, kind=wire.AlertKind.SCHEDULE_MISSED, subjects=subjects)
     now = await runtime.clock.now(connection)
     rows = [
         {"subject": one.subject, "name": one.name, "expires_at": _missed_at(one.due_at)} for one in request.schedules
@@ -77,31 +76,33 @@ async def report_schedules(
         runtime,
         connection,
         caller.organization_id,
-        kinds=[AlertKind.SCHEDULE_MISSED],
+        kinds=[wire.AlertKind.SCHEDULE_MISSED],
         subjects=[_subject(caller.principal_id, one) for one in (*on_time, *forgotten)],
     )
-    return ReportSchedulesResponse(report_again_seconds=AGAIN_SECONDS)
+    return wire.ReportSchedulesResponse(report_again_seconds=AGAIN_SECONDS)
 
 
-async def _end_run(runtime: Runtime, connection: AsyncConnection, caller: Caller, request: ReportRunRequest) -> None:
+async def _end_run(
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, request: wire.ReportRunRequest
+) -> None:
     """Begin the alert of how a run ended, and end those that are over with that."""
-    if request.outcome is RunOutcome.STOPPED:
+    if request.outcome is wire.RunOutcome.STOPPED:
         return
     subject = _subject(caller.principal_id, request.subject)
-    is_quarantine = request.outcome is RunOutcome.QUARANTINE
-    over: Mapping[RunOutcome, list[AlertKind]] = {
-        RunOutcome.COMPLETED: [AlertKind.RUN_FAILED, AlertKind.RUN_QUARANTINE],
-        RunOutcome.QUARANTINE: [AlertKind.RUN_FAILED],
-        RunOutcome.INCOMPLETE: [AlertKind.RUN_QUARANTINE],
+    is_quarantine = request.outcome is wire.RunOutcome.QUARANTINE
+    over: Mapping[wire.RunOutcome, list[wire.AlertKind]] = {
+        wire.RunOutcome.COMPLETED: [wire.AlertKind.RUN_FAILED, wire.AlertKind.RUN_QUARANTINE],
+        wire.RunOutcome.QUARANTINE: [wire.AlertKind.RUN_FAILED],
+        wire.RunOutcome.INCOMPLETE: [wire.AlertKind.RUN_QUARANTINE],
     }
     kinds = over.get(request.outcome, [])
     await end_alerts(runtime, connection, caller.organization_id, kinds=kinds, subjects=[subject])
-    if request.outcome is not RunOutcome.COMPLETED:
+    if request.outcome is not wire.RunOutcome.COMPLETED:
         await begin_alert(
             runtime,
             connection,
             caller.organization_id,
-            kind=AlertKind.RUN_QUARANTINE if is_quarantine else AlertKind.RUN_FAILED,
+            kind=wire.AlertKind.RUN_QUARANTINE if is_quarantine else wire.AlertKind.RUN_FAILED,
             subject=subject,
             name=request.source,
             code=request.code or _CODES[request.outcome],
@@ -116,7 +117,7 @@ def _missed_at(due_at: datetime) -> datetime:
 
 
 async def _refuse_too_many(
-    connection: AsyncConnection, caller: Caller, *, kind: AlertKind, subjects: Collection[str]
+    connection: AsyncConnection, caller: Caller, *, kind: wire.AlertKind, subjects: Collection[str]
 ) -> None:
     """Refuse reports beyond the most; of what is known already, one is never refused."""
     others = await queries.count_other_leases(connection, caller, kind=kind, subjects=subjects)
@@ -140,6 +141,6 @@ async def begin_expired(runtime: Runtime, connection: AsyncConnection, organizat
             kind=lease.kind,
             subject=_subject(lease.principal_id, lease.subject),
             name=lease.name,
-            code=LOST if lease.kind is AlertKind.RUN_FAILED else MISSED,
+            code=LOST if lease.kind is wire.AlertKind.RUN_FAILED else MISSED,
             run=None if lease.flow is None else ReportedRun(lease.flow, lease.flow_run_id),
         )

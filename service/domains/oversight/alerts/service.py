@@ -7,23 +7,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.alerts import (
-    ADMIN_ALERT_RULES_LIST,
-    ADMIN_ALERT_RULES_LIST_DELIVERIES,
-    ADMIN_ALERTS_LIST,
-    AdminAlertRulesCreateRequest,
-    AdminAlertRulesCreateResponse,
-    AdminAlertRulesListDeliveriesRequest,
-    AdminAlertRulesListRequest,
-    AdminAlertRulesListResponse,
-    AdminAlertRulesUpdateRequest,
-    AdminAlertsListRequest,
-    Alert,
-    AlertDelivery,
-    AlertKind,
-    AlertRule,
-    DeliveryAttempt,
-)
+from carrel.wire import alerts as wire
 from carrel.wire.common import UserPrincipal
 from service.alerting import queries as alert_queries
 from service.alerting.queries import StoredAlert
@@ -41,16 +25,16 @@ from service.platform.identifiers import uuid7
 from service.platform.networks import AllowedHosts
 from service.platform.sealing import seal
 from service.runtime import Runtime
-from service.web.pagination import Cursor, Page
+from service.web.pagination import Cursor
 
 TARGET = "alertRule"
 MOST_RULES = 100
 
 
 async def create_rule(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: AdminAlertRulesCreateRequest
-) -> AdminAlertRulesCreateResponse:
-    """Make a rule; only this response has a webhook's secret.
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminAlertRulesCreateRequest
+) -> wire.AdminAlertRulesCreateResponse:
+    """Make a rule that posts alerts to a web address, or sends them to people of the organization by mail.
 
     Raises BadRequest `webhook_not_allowed`, `mail_not_set_up` and `unknown_principal`, Conflict `too_many_alert_rules`.
     """
@@ -72,20 +56,20 @@ async def create_rule(
     rule = await _require_rule(connection, caller, rule_id)
     await _record(connection, caller, "create", rule)
     shown = await _to_rule(connection, caller, rule)
-    return AdminAlertRulesCreateResponse(
+    return wire.AdminAlertRulesCreateResponse(
         **dict(shown), webhook_secret=None if secret is None else secret.get_secret_value()
     )
 
 
 async def list_rules(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: AdminAlertRulesListRequest
-) -> AdminAlertRulesListResponse:
-    """Return a page of the rules, oldest first."""
-    cursor = Cursor.read(caller, operation=ADMIN_ALERT_RULES_LIST.path, request=request)
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminAlertRulesListRequest
+) -> wire.AdminAlertRulesListResponse:
+    """List the rules about who is told of alerts."""
+    cursor = Cursor.read(caller, operation=wire.ADMIN_ALERT_RULES_LIST.path, request=request)
     rows = await queries.list_rules(connection, caller.organization_id, after=cursor.after_id, limit=cursor.limit)
     page = cursor.page(rows, position=lambda row: [str(row.alert_rule_id)])
     people = await _people_of(connection, caller, page.items)
-    return AdminAlertRulesListResponse(
+    return wire.AdminAlertRulesListResponse(
         alert_rules=[_describe(row, people) for row in page.items],
         next_page_token=page.next_page_token,
         mail_enabled=runtime.settings.smtp_url is not None,
@@ -93,9 +77,12 @@ async def list_rules(
 
 
 async def update_rule(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: AdminAlertRulesUpdateRequest
-) -> AlertRule:
-    """Change a rule. Raises NotFound, and BadRequest as `create_rule`, or `not_a_mail_rule`."""
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminAlertRulesUpdateRequest
+) -> wire.AdminAlertRulesUpdateResponse:
+    """Change what a rule is about, or to whom it sends mail, or let it rest.
+
+    Raises NotFound, and BadRequest as `create_rule`, or `not_a_mail_rule`.
+    """
     rule = await _require_rule(connection, caller, request.alert_rule_id, lock=True)
     values: dict[str, Any] = {}
     if request.kinds is not None:
@@ -111,28 +98,45 @@ async def update_rule(
         await queries.update_rule(connection, caller.organization_id, rule_id=rule.alert_rule_id, values=values)
         rule = await _require_rule(connection, caller, rule.alert_rule_id)
         await _record(connection, caller, "update", rule)
-    return await _to_rule(connection, caller, rule)
+    return wire.AdminAlertRulesUpdateResponse(**dict(await _to_rule(connection, caller, rule)))
 
 
-async def delete_rule(connection: AsyncConnection, caller: Caller, *, rule_id: UUID) -> None:
-    """Delete a rule with its secret and its deliveries. NotFound."""
+async def delete_rule(
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminAlertRulesDeleteRequest
+) -> wire.AdminAlertRulesDeleteResponse:
+    """Delete a rule with its secret and its deliveries.
+
+    NotFound.
+    """
+    rule_id = request.alert_rule_id
     rule = await _require_rule(connection, caller, rule_id, lock=True)
     await _record(connection, caller, "delete", rule)
     await queries.delete_rule(connection, caller.organization_id, rule_id=rule_id)
+    return wire.AdminAlertRulesDeleteResponse(alert_rule_id=request.alert_rule_id)
 
 
-async def test_rule(runtime: Runtime, connection: AsyncConnection, caller: Caller, *, rule_id: UUID) -> list[UUID]:
-    """Have a test message sent by a rule; return the ids of its deliveries. NotFound."""
-    rule = await _require_rule(connection, caller, rule_id, lock=True)
+async def test_rule(
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminAlertRulesTestRequest
+) -> wire.AdminAlertRulesTestResponse:
+    """Send a test message by a rule, now and once.
+
+    NotFound.
+    """
+    rule = await _require_rule(connection, caller, request.alert_rule_id, lock=True)
     await _record(connection, caller, "test", rule)
-    return await send(runtime, connection, caller.organization_id, [rule], what=TEST, about={})
+    return wire.AdminAlertRulesTestResponse(
+        delivery_ids=await send(runtime, connection, caller.organization_id, [rule], what=TEST, about={})
+    )
 
 
 async def list_deliveries(
-    connection: AsyncConnection, caller: Caller, *, request: AdminAlertRulesListDeliveriesRequest
-) -> Page[AlertDelivery]:
-    """Return a page of deliveries, newest first. NotFound for those of an unknown rule."""
-    cursor = Cursor.read(caller, operation=ADMIN_ALERT_RULES_LIST_DELIVERIES.path, request=request)
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminAlertRulesListDeliveriesRequest
+) -> wire.AdminAlertRulesListDeliveriesResponse:
+    """List the deliveries of the last 30 days, newest first, with what came of each attempt.
+
+    NotFound for those of an unknown rule.
+    """
+    cursor = Cursor.read(caller, operation=wire.ADMIN_ALERT_RULES_LIST_DELIVERIES.path, request=request)
     if request.alert_rule_id is not None:
         await _require_rule(connection, caller, request.alert_rule_id)
     before = cursor.after_id if cursor.after else None
@@ -140,22 +144,34 @@ async def list_deliveries(
         connection, caller.organization_id, rule_id=request.alert_rule_id, before=before, limit=cursor.limit
     )
     page = cursor.page(rows, position=lambda row: [str(row.delivery_id)])
-    return Page(items=[_to_delivery(row) for row in page.items], next_page_token=page.next_page_token)
+    return wire.AdminAlertRulesListDeliveriesResponse(
+        deliveries=[_to_delivery(row) for row in page.items], next_page_token=page.next_page_token
+    )
 
 
-async def list_alerts(connection: AsyncConnection, caller: Caller, *, request: AdminAlertsListRequest) -> Page[Alert]:
-    """Return a page of alerts, newest first."""
-    cursor = Cursor.read(caller, operation=ADMIN_ALERTS_LIST.path, request=request)
+async def list_alerts(
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminAlertsListRequest
+) -> wire.AdminAlertsListResponse:
+    """List what is wrong now, and what was in the last 30 days, newest first."""
+    cursor = Cursor.read(caller, operation=wire.ADMIN_ALERTS_LIST.path, request=request)
     before = cursor.after_id if cursor.after else None
     rows = await alert_queries.list_alerts(
         connection, caller.organization_id, is_open=request.only_open, before=before, limit=cursor.limit
     )
     page = cursor.page(rows, position=lambda row: [str(row.alert_id)])
-    return Page(items=[_to_alert(row) for row in page.items], next_page_token=page.next_page_token)
+    return wire.AdminAlertsListResponse(
+        alerts=[_to_alert(row) for row in page.items], next_page_token=page.next_page_token
+    )
 
 
-async def end_alert(connection: AsyncConnection, caller: Caller, *, alert_id: UUID) -> Alert:
-    """End an alert, of which nobody is told; ending it again changes nothing. NotFound `alert_not_found`."""
+async def end_alert(
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminAlertsEndRequest
+) -> wire.AdminAlertsEndResponse:
+    """End an alert whose subject nobody runs any more; nobody is told.
+
+    NotFound `alert_not_found`.
+    """
+    alert_id = request.alert_id
     ended = await alert_queries.end_alert(connection, caller.organization_id, alert_id=alert_id)
     alert = await alert_queries.find_alert(connection, caller.organization_id, alert_id=alert_id)
     if alert is None:
@@ -163,11 +179,11 @@ async def end_alert(connection: AsyncConnection, caller: Caller, *, alert_id: UU
     if ended:
         details = {"kind": alert.kind, "code": alert.code}
         await record(connection, caller, action="alert.end", target_type="alert", target_id=alert_id, details=details)
-    return _to_alert(alert)
+    return wire.AdminAlertsEndResponse(**dict(_to_alert(alert)))
 
 
-def _to_alert(row: StoredAlert) -> Alert:
-    return Alert(
+def _to_alert(row: StoredAlert) -> wire.Alert:
+    return wire.Alert(
         alert_id=row.alert_id,
         kind=row.kind,
         name=row.name,
@@ -182,8 +198,8 @@ def _to_alert(row: StoredAlert) -> Alert:
     )
 
 
-def _in_order(kinds: Collection[AlertKind]) -> list[str]:
-    return [str(kind) for kind in AlertKind if kind in kinds]
+def _in_order(kinds: Collection[wire.AlertKind]) -> list[str]:
+    return [str(kind) for kind in wire.AlertKind if kind in kinds]
 
 
 async def _require_rule(connection: AsyncConnection, caller: Caller, rule_id: UUID, *, lock: bool = False) -> Rule:
@@ -216,15 +232,15 @@ async def _people_of(connection: AsyncConnection, caller: Caller, rules: Sequenc
     return {one.principal_id: one for one in found}
 
 
-async def _to_rule(connection: AsyncConnection, caller: Caller, rule: Rule) -> AlertRule:
+async def _to_rule(connection: AsyncConnection, caller: Caller, rule: Rule) -> wire.AlertRule:
     return _describe(rule, await _people_of(connection, caller, [rule]))
 
 
-def _describe(rule: Rule, people: dict[UUID, Recipient]) -> AlertRule:
+def _describe(rule: Rule, people: dict[UUID, Recipient]) -> wire.AlertRule:
     recipients = [people[one] for one in rule.recipient_ids if one in people]
-    return AlertRule(
+    return wire.AlertRule(
         alert_rule_id=rule.alert_rule_id,
-        kinds=[AlertKind(kind) for kind in rule.kinds],
+        kinds=[wire.AlertKind(kind) for kind in rule.kinds],
         webhook_url=rule.webhook_url,
         recipients=[_principal(one.principal_id, one.name, one.email) for one in recipients],
         enabled=rule.enabled,
@@ -232,9 +248,9 @@ def _describe(rule: Rule, people: dict[UUID, Recipient]) -> AlertRule:
     )
 
 
-def _to_delivery(row: ListedDelivery) -> AlertDelivery:
+def _to_delivery(row: ListedDelivery) -> wire.AlertDelivery:
     has_recipient = row.principal_id is not None and row.email is not None
-    return AlertDelivery(
+    return wire.AlertDelivery(
         delivery_id=row.delivery_id,
         alert_rule_id=row.alert_rule_id,
         alert_id=row.alert_id,
@@ -242,7 +258,7 @@ def _to_delivery(row: ListedDelivery) -> AlertDelivery:
         recipient=_principal(row.principal_id, row.name or "", row.email or "") if has_recipient else None,
         status=row.status,
         attempt_count=row.attempt_count,
-        attempts=[DeliveryAttempt.model_validate(one) for one in row.attempts],
+        attempts=[wire.DeliveryAttempt.model_validate(one) for one in row.attempts],
         created_at=row.created_at,
         next_attempt_at=row.due_at,
     )

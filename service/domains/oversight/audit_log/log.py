@@ -5,15 +5,9 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire import oversight as wire
 from carrel.wire.common import UserPrincipal
 from carrel.wire.fields import normal_email
-from carrel.wire.oversight import (
-    ADMIN_AUDIT_LOG_QUERY,
-    AdminAuditLogQueryRequest,
-    AdminAuditLogQueryResponse,
-    AuditEntry,
-    AuditTarget,
-)
 from service.audit import queries
 from service.audit.queries import EntryFilter, Position
 from service.auth.callers import Caller
@@ -21,14 +15,14 @@ from service.web.pagination import Cursor
 
 
 async def query_log(
-    connection: AsyncConnection, caller: Caller, *, request: AdminAuditLogQueryRequest
-) -> AdminAuditLogQueryResponse:
-    """List a page of entries, newest first; for admins. `actor` filters by who acted, or for whom.
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminAuditLogQueryRequest
+) -> wire.AdminAuditLogQueryResponse:
+    """Read the audit log, newest first.
 
     With `query`, and by whether entries are about files in archives and mails, a page may be short, or empty, and
     others follow: a page looks through a bounded number of entries.
     """
-    cursor = Cursor.read(caller, operation=ADMIN_AUDIT_LOG_QUERY.path, request=request)
+    cursor = Cursor.read(caller, operation=wire.ADMIN_AUDIT_LOG_QUERY.path, request=request)
     filters = EntryFilter(
         actor=None if request.actor is None else normal_email(request.actor),
         action=request.action,
@@ -50,15 +44,17 @@ async def query_log(
             connection, caller.organization_id, filters=filters, before=before
         )
         page = page if last is None else cursor.page_until(rows, after=_position(last))
-    return AdminAuditLogQueryResponse(entries=[_entry(row) for row in page.items], next_page_token=page.next_page_token)
+    return wire.AdminAuditLogQueryResponse(
+        entries=[_entry(row) for row in page.items], next_page_token=page.next_page_token
+    )
 
 
 def _position(row: queries.StoredEntry | Position) -> list[str]:
     return [row.at.isoformat(), str(row.audit_log_id)]
 
 
-def _entry(row: queries.StoredEntry) -> AuditEntry:
-    return AuditEntry(
+def _entry(row: queries.StoredEntry) -> wire.AuditEntry:
+    return wire.AuditEntry(
         audit_log_id=row.audit_log_id,
         at=row.at,
         actor=_person(row.actor_id, name=row.actor_name, email=row.actor_email),
@@ -66,7 +62,7 @@ def _entry(row: queries.StoredEntry) -> AuditEntry:
         action=row.action,
         target=None
         if row.target_id is None
-        else AuditTarget(type=row.target_type, id=row.target_id, name=row.target_name),
+        else wire.AuditTarget(type=row.target_type, id=row.target_id, name=row.target_name),
         details=row.details,
         text=row.text,
         request_id=row.request_id,

@@ -9,16 +9,9 @@ from typing import TypeAlias
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire import owners as wire
 from carrel.wire.admin import NamedGroup
 from carrel.wire.fields import normal_email
-from carrel.wire.owners import (
-    AdminUsersOffboardRequest,
-    AdminUsersOffboardResponse,
-    AdminUsersPlanOffboardingRequest,
-    AdminUsersPlanOffboardingResponse,
-    EndedAccess,
-    Handover,
-)
 from service.audit.service import Change, record_all
 from service.auth.callers import Caller
 from service.auth.queries import get_grantee
@@ -35,15 +28,15 @@ from service.identity_server.interface import end_access
 from service.platform.errors import BadRequest, Conflict, FieldError
 from service.runtime import Runtime
 
-_Request: TypeAlias = AdminUsersPlanOffboardingRequest | AdminUsersOffboardRequest
+_Request: TypeAlias = wire.AdminUsersPlanOffboardingRequest | wire.AdminUsersOffboardRequest
 
 
 async def plan_offboarding(
-    runtime: Runtime, caller: Caller, *, request: AdminUsersPlanOffboardingRequest
-) -> AdminUsersPlanOffboardingResponse:
-    """Say what offboarding a user would end and hand over, and what they alone may read; all from one moment.
+    runtime: Runtime, caller: Caller, *, request: wire.AdminUsersPlanOffboardingRequest
+) -> wire.AdminUsersPlanOffboardingResponse:
+    """Say what offboarding a user would end at once, what they own, and what nobody else reads.
 
-    Raises BadRequest `unknown_user` and what `find_new_owner` raises, Conflict `own_account`.
+    All from one moment. Raises BadRequest `unknown_user` and what `find_new_owner` raises, Conflict `own_account`.
     """
     organization_id = caller.organization_id
     async with runtime.database.transaction(organization_id, isolation="REPEATABLE READ", read_only=True) as connection:
@@ -62,7 +55,7 @@ async def plan_offboarding(
                 connection, organization_id, person=replace(grantee, active=True), person_id=person_id
             )
         )
-        return AdminUsersPlanOffboardingResponse(
+        return wire.AdminUsersPlanOffboardingResponse(
             user=to_user(person),
             new_owner=None if new_owner is None else to_named_principal(new_owner),
             api_keys=[to_api_key(key) for key in keys],
@@ -77,9 +70,9 @@ async def plan_offboarding(
 
 
 async def offboard(
-    runtime: Runtime, caller: Caller, *, request: AdminUsersOffboardRequest
-) -> AdminUsersOffboardResponse:
-    """End all access of a user at once, then hand over what they own, as far as some seconds allow.
+    runtime: Runtime, caller: Caller, *, request: wire.AdminUsersOffboardRequest
+) -> wire.AdminUsersOffboardResponse:
+    """End all access of a user, then hand over what they own; send again while some remains.
 
     Raises what `plan_offboarding` raises, BadRequest `new_owner_required` and Conflict `last_admin`.
     """
@@ -93,11 +86,11 @@ async def offboard(
             message = "They own something. Name who gets it; admin/users/planOffboarding says what it is."
             raise BadRequest(message, code="new_owner_required", details=[FieldError("newOwner", message)])
         ended = await _end_access(connection, caller, person)
-    handover = Handover(transferred=[], remaining=owned)
+    handover = wire.Handover(transferred=[], remaining=owned)
     if request.new_owner is not None:
         handover = await hand_over(runtime, caller, Estate(person_id, request.new_owner))
     user = to_user(replace(person, active=False, is_admin=False))
-    return AdminUsersOffboardResponse(user=user, ended=ended, **dict(handover))
+    return wire.AdminUsersOffboardResponse(user=user, ended=ended, **dict(handover))
 
 
 async def _find_both(
@@ -116,14 +109,14 @@ async def _find_both(
     return person, await find_new_owner(connection, caller, request.new_owner, owner_id=person.principal_id)
 
 
-async def _end_access(connection: AsyncConnection, caller: Caller, person: Principal) -> EndedAccess:
+async def _end_access(connection: AsyncConnection, caller: Caller, person: Principal) -> wire.EndedAccess:
     """Deactivate a user, and end whatever somebody could sign in or act as them with, and their memberships."""
     organization_id, person_id = caller.organization_id, person.principal_id
     inactive = replace(person, active=False, is_admin=False, password_hash=None)
     left = await end_access(connection, organization_id, principal_id=person_id)
     await identity.put_principals(connection, organization_id, rows=[inactive])
     await require_active_admin(connection, organization_id)
-    ended = EndedAccess(
+    ended = wire.EndedAccess(
         api_key_count=len(left.api_key_ids),
         browser_session_count=left.browser_sessions,
         application_count=left.consents,
@@ -141,6 +134,6 @@ async def _end_access(connection: AsyncConnection, caller: Caller, person: Princ
     return ended
 
 
-_NOTHING = EndedAccess(
+_NOTHING = wire.EndedAccess(
     api_key_count=0, browser_session_count=0, application_count=0, application_token_count=0, group_ids=[]
 )

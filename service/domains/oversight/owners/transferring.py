@@ -67,10 +67,10 @@ class _Batch:
 async def transfer(
     runtime: Runtime, caller: Caller, *, request: AdminOwnersTransferRequest
 ) -> AdminOwnersTransferResponse:
-    """Give all that somebody owns, or the named resources, another owner; effective with each batch's commit.
+    """Give what somebody owns, or up to 1000 named resources, another owner; send again while some remain.
 
-    Raises BadRequest `unknown_principal`, `invalid_new_owner`, `duplicate_resource` or `resource_without_owner`, and
-    NotFound for a named resource that is unknown.
+    It takes effect with each batch's commit. Raises BadRequest `unknown_principal`, `invalid_new_owner`,
+    `duplicate_resource` or `resource_without_owner`, and NotFound for a named resource that is unknown.
     """
     if request.owner is None:
         transferred = await _transfer_named(runtime, caller, request.resources or (), new_owner=request.new_owner)

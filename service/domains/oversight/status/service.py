@@ -2,13 +2,7 @@
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.oversight import (
-    AdminStatusGetResponse,
-    IndexingState,
-    JobsState,
-    QuarantineState,
-    SyncsState,
-)
+from carrel.wire import oversight as wire
 from carrel.wire.reranking import RerankingState
 from carrel.wire.servers import ArchiveState, PrimaryState
 from service.auth.callers import Caller
@@ -24,17 +18,17 @@ BUILT_IN = "built-in"
 
 async def get_status(
     runtime: Runtime, connection: AsyncConnection, caller: Caller, *, connections: Connections | None
-) -> AdminStatusGetResponse:
+) -> wire.AdminStatusGetResponse:
     """Return the organization's state at this moment; for admins."""
     row = await queries.read_state(connection, caller.organization_id)
     backlog = await measure_backlog(connection, caller.organization_id)
     settings, indexer = runtime.settings, runtime.indexer
-    return AdminStatusGetResponse(
+    return wire.AdminStatusGetResponse(
         version=VERSION,
         document_count=row.documents,
         collection_count=row.collections,
         chunk_count=row.chunks,
-        indexing=IndexingState(
+        indexing=wire.IndexingState(
             done=row.documents - row.indexing - row.unindexed,
             running=row.indexing,
             failed=row.unindexed,
@@ -44,14 +38,14 @@ async def get_status(
             chunks_per_second=round(indexer.pace_of(caller.organization_id), 1) if backlog.documents else 0.0,
             uploads_refused_seconds=indexer.refused_seconds(caller.organization_id),
         ),
-        jobs=JobsState(
+        jobs=wire.JobsState(
             waiting=row.jobs_waiting,
             running=row.jobs_running,
             failed=row.replies_failed,
             oldest_waiting_at=row.jobs_since,
         ),
-        syncs=SyncsState(running=row.syncs_running, failed=row.syncs_failed),
-        quarantine=QuarantineState(
+        syncs=wire.SyncsState(running=row.syncs_running, failed=row.syncs_failed),
+        quarantine=wire.QuarantineState(
             item_count=row.quarantined,
             source_count=row.quarantined_sources,
             sources=await queries.list_quarantined(connection, caller.organization_id) if row.quarantined else [],

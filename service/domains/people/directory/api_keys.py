@@ -4,15 +4,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.api_keys import (
-    ADMIN_API_KEYS_LIST,
-    AdminApiKeysCreateRequest,
-    AdminApiKeysCreateResponse,
-    AdminApiKeysListRequest,
-    AdminApiKeysListResponse,
-    ApiKey,
-    CredentialStatus,
-)
+from carrel.wire import api_keys as wire
 from carrel.wire.fields import normal_email
 from service.audit.service import record
 from service.auth.callers import Caller
@@ -26,11 +18,11 @@ from service.web.pagination import Cursor
 
 
 async def create_api_key(
-    connection: AsyncConnection, caller: Caller, *, request: AdminApiKeysCreateRequest
-) -> AdminApiKeysCreateResponse:
-    """Create an API key for an active user, by default the caller; for admins. Only this response has its value.
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminApiKeysCreateRequest
+) -> wire.AdminApiKeysCreateResponse:
+    """Make an API key; its value is shown this once.
 
-    Raises BadRequest `unknown_user`, or `expiry_past`.
+    For an active user, by default the caller. Raises BadRequest `unknown_user`, or `expiry_past`.
     """
     refuse_past(request.expires_at)
     owner_id = await _owner(connection, caller, request.owner_email)
@@ -51,14 +43,14 @@ async def create_api_key(
         connection, caller, action="apiKey.create", target_type="apiKey", target_id=api_key_id, details=details
     )
     key = await _get(connection, caller, api_key_id)
-    return AdminApiKeysCreateResponse(**dict(key), api_key=secret.value.get_secret_value())
+    return wire.AdminApiKeysCreateResponse(**dict(key), api_key=secret.value.get_secret_value())
 
 
 async def list_api_keys(
-    connection: AsyncConnection, caller: Caller, *, request: AdminApiKeysListRequest
-) -> AdminApiKeysListResponse:
-    """List a page of the organization's API keys, without their values; for admins."""
-    cursor = Cursor.read(caller, operation=ADMIN_API_KEYS_LIST.path, request=request)
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminApiKeysListRequest
+) -> wire.AdminApiKeysListResponse:
+    """List API keys, without their values."""
+    cursor = Cursor.read(caller, operation=wire.ADMIN_API_KEYS_LIST.path, request=request)
     rows = await queries.list_api_keys(
         connection,
         caller.organization_id,
@@ -68,19 +60,22 @@ async def list_api_keys(
         limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: [str(row.api_key_id)])
-    return AdminApiKeysListResponse(
+    return wire.AdminApiKeysListResponse(
         api_keys=[to_api_key(row) for row in page.items], next_page_token=page.next_page_token
     )
 
 
-async def revoke_api_key(connection: AsyncConnection, caller: Caller, *, api_key_id: UUID) -> ApiKey:
-    """Revoke an API key, from the next request on; for admins. Revoking again changes nothing.
+async def revoke_api_key(
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminApiKeysRevokeRequest
+) -> wire.AdminApiKeysRevokeResponse:
+    """Stop an API key at once.
 
     Raises NotFound when the key is unknown.
     """
+    api_key_id = request.api_key_id
     if await queries.revoke_api_key(connection, caller.organization_id, api_key_id=api_key_id):
         await record(connection, caller, action="apiKey.revoke", target_type="apiKey", target_id=api_key_id)
-    return await _get(connection, caller, api_key_id)
+    return wire.AdminApiKeysRevokeResponse(**dict(await _get(connection, caller, api_key_id)))
 
 
 async def _owner(connection: AsyncConnection, caller: Caller, email: str | None) -> UUID:
@@ -93,22 +88,22 @@ async def _owner(connection: AsyncConnection, caller: Caller, email: str | None)
     return found.principal_id
 
 
-async def _get(connection: AsyncConnection, caller: Caller, api_key_id: UUID) -> ApiKey:
+async def _get(connection: AsyncConnection, caller: Caller, api_key_id: UUID) -> wire.ApiKey:
     row = await queries.get_api_key(connection, caller.organization_id, api_key_id=api_key_id)
     if row is None:
         raise NotFound("There is no such API key in this organization.", code="api_key_not_found")
     return to_api_key(row)
 
 
-def to_api_key(row: queries.ApiKey) -> ApiKey:
+def to_api_key(row: queries.ApiKey) -> wire.ApiKey:
     """Convert a stored API key to the one of an answer."""
-    return ApiKey(
+    return wire.ApiKey(
         api_key_id=row.api_key_id,
         hint=row.hint,
         name=row.name,
         owner_email=row.owner_email,
         may_act_for_users=row.may_act_for_users,
-        status=CredentialStatus(row.status),
+        status=wire.CredentialStatus(row.status),
         created_at=row.created_at,
         expires_at=row.expires_at,
         last_used_at=row.last_used_at,

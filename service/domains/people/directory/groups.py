@@ -7,24 +7,9 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.admin import (
-    ADMIN_GROUPS_LIST,
-    ADMIN_GROUPS_LIST_MEMBERS,
-    AdminGroupsListMembersRequest,
-    AdminGroupsListMembersResponse,
-    AdminGroupsListRequest,
-    AdminGroupsListResponse,
-    Group,
-    GroupUpsert,
-    NamedGroup,
-)
+from carrel.wire import admin as wire
+from carrel.wire import people
 from carrel.wire.common import PrincipalReference
-from carrel.wire.people import (
-    ADMIN_GROUPS_LIST_MEMBERSHIPS,
-    AdminGroupsListMembershipsRequest,
-    AdminGroupsListMembershipsResponse,
-    GroupMembership,
-)
 from service.audit.service import Change, record_all
 from service.auth.callers import Caller
 from service.domains.people.directory import queries as listing
@@ -39,13 +24,16 @@ from service.platform.identifiers import uuid7
 from service.web.pagination import Cursor
 
 
-async def upsert_groups(connection: AsyncConnection, caller: Caller, *, groups: Sequence[GroupUpsert]) -> list[Group]:
-    """Create or change groups, all or none, and return them in the order of the request; for admins.
+async def upsert_groups(
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminGroupsUpsertRequest
+) -> wire.AdminGroupsUpsertResponse:
+    """Create or change up to 1000 groups; all or none. Members given replace those a group has.
 
     A group is found by its id, else by its external id, else by its name among the groups without an external id;
     otherwise it is created. A list of members replaces the group's members. Raises NotFound for an unknown id,
     BadRequest `duplicate_group` or `unknown_principal`, Conflict `external_id_taken` or `name_ambiguous`.
     """
+    groups = request.groups
     await queries.lock_organization(connection, caller.organization_id)
     found = await queries.find_groups(
         connection,
@@ -63,14 +51,14 @@ async def upsert_groups(connection: AsyncConnection, caller: Caller, *, groups: 
     await queries.put_principals(connection, caller.organization_id, rows=[new for _, new in changed])
     await record_all(connection, caller, changes=[_change(old, new) for old, new in changed])
     await _replace_members(connection, caller, ids=[row.principal_id for row in after], groups=groups)
-    return await _with_counts(connection, caller, rows=after)
+    return wire.AdminGroupsUpsertResponse(groups=await _with_counts(connection, caller, rows=after))
 
 
 async def list_groups(
-    connection: AsyncConnection, caller: Caller, *, request: AdminGroupsListRequest
-) -> AdminGroupsListResponse:
-    """List a page of the organization's groups; for admins."""
-    cursor = Cursor.read(caller, operation=ADMIN_GROUPS_LIST.path, request=request)
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminGroupsListRequest
+) -> wire.AdminGroupsListResponse:
+    """List groups; `query` is part of a name."""
+    cursor = Cursor.read(caller, operation=wire.ADMIN_GROUPS_LIST.path, request=request)
     rows = await queries.list_groups(
         connection,
         caller.organization_id,
@@ -81,21 +69,24 @@ async def list_groups(
     )
     page = cursor.page(rows, position=lambda row: [str(row.principal_id)])
     groups = await _with_counts(connection, caller, rows=page.items)
-    return AdminGroupsListResponse(groups=groups, next_page_token=page.next_page_token)
+    return wire.AdminGroupsListResponse(groups=groups, next_page_token=page.next_page_token)
 
 
 async def list_members(
-    connection: AsyncConnection, caller: Caller, *, request: AdminGroupsListMembersRequest
-) -> AdminGroupsListMembersResponse:
-    """List a page of a group's direct members, in the order of their ids; for admins. NotFound for an unknown group."""
-    cursor = Cursor.read(caller, operation=ADMIN_GROUPS_LIST_MEMBERS.path, request=request)
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminGroupsListMembersRequest
+) -> wire.AdminGroupsListMembersResponse:
+    """List the direct members of a group.
+
+    NotFound for an unknown group.
+    """
+    cursor = Cursor.read(caller, operation=wire.ADMIN_GROUPS_LIST_MEMBERS.path, request=request)
     await get_group(connection, caller, request.group_id)
     rows = await queries.list_members(
         connection, caller.organization_id, group_id=request.group_id, after=cursor.after_id, limit=cursor.limit
     )
     page = cursor.page(rows, position=lambda row: [str(row.principal_id)])
     members = [to_named_principal(row) for row in page.items]
-    return AdminGroupsListMembersResponse(members=members, next_page_token=page.next_page_token)
+    return wire.AdminGroupsListMembersResponse(members=members, next_page_token=page.next_page_token)
 
 
 async def get_group(connection: AsyncConnection, caller: Caller, group_id: UUID) -> Principal:
@@ -107,13 +98,13 @@ async def get_group(connection: AsyncConnection, caller: Caller, group_id: UUID)
 
 
 async def list_memberships(
-    connection: AsyncConnection, caller: Caller, *, request: AdminGroupsListMembershipsRequest
-) -> AdminGroupsListMembershipsResponse:
-    """List a page of the groups that a principal is in, directly or through others; for admins.
+    connection: AsyncConnection, caller: Caller, *, request: people.AdminGroupsListMembershipsRequest
+) -> people.AdminGroupsListMembershipsResponse:
+    """List the groups that somebody is in, directly or through other groups.
 
     Raises BadRequest `unknown_principal`.
     """
-    cursor = Cursor.read(caller, operation=ADMIN_GROUPS_LIST_MEMBERSHIPS.path, request=request)
+    cursor = Cursor.read(caller, operation=people.ADMIN_GROUPS_LIST_MEMBERSHIPS.path, request=request)
     organization_id = caller.organization_id
     member = await find_referenced_principal(connection, organization_id, request.member, field="member")
     rows = await listing.list_memberships(
@@ -123,42 +114,47 @@ async def list_memberships(
     inner = {group_id for row in page.items for group_id in row.through}
     named = {one.principal_id: one for one in await queries.find_groups(connection, organization_id, ids=inner)}
     memberships = [
-        GroupMembership(
+        people.GroupMembership(
             id=row.principal_id,
             name=row.name,
             external_id=row.external_id,
             member_count=row.member_count,
             direct=row.direct,
-            through=[NamedGroup(id=one, name=named[one].name) for one in sorted(row.through) if one in named],
+            through=[wire.NamedGroup(id=one, name=named[one].name) for one in sorted(row.through) if one in named],
         )
         for row in page.items
     ]
-    return AdminGroupsListMembershipsResponse(memberships=memberships, next_page_token=page.next_page_token)
+    return people.AdminGroupsListMembershipsResponse(memberships=memberships, next_page_token=page.next_page_token)
 
 
 async def add_members(
-    connection: AsyncConnection, caller: Caller, *, group_id: UUID, members: Sequence[PrincipalReference]
-) -> int:
-    """Add members to a group, and return its number of members; for admins. Present members are left as they are."""
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminGroupsAddMembersRequest
+) -> wire.AdminGroupsAddMembersResponse:
+    """Add members to a group; those in it already stay."""
+    group_id = request.group_id
     await _lock_group(connection, caller, group_id)
-    memberships = await _memberships(connection, caller, group_id=group_id, members=members)
+    memberships = await _memberships(connection, caller, group_id=group_id, members=request.members)
     added = await direct.add_members(connection, caller.organization_id, memberships=memberships)
     await record_all(connection, caller, changes=_member_changes(added=added, removed=[]))
-    return await _member_count(connection, caller, group_id)
+    return wire.AdminGroupsAddMembersResponse(member_count=await _member_count(connection, caller, group_id))
 
 
 async def remove_members(
-    connection: AsyncConnection, caller: Caller, *, group_id: UUID, members: Sequence[PrincipalReference]
-) -> int:
-    """Remove members from a group, and return its number of members; for admins. It takes effect at commit."""
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminGroupsRemoveMembersRequest
+) -> wire.AdminGroupsRemoveMembersResponse:
+    """Remove members from a group; those not in it are passed over.
+
+    It takes effect at commit.
+    """
+    group_id = request.group_id
     await _lock_group(connection, caller, group_id)
-    memberships = await _memberships(connection, caller, group_id=group_id, members=members)
+    memberships = await _memberships(connection, caller, group_id=group_id, members=request.members)
     removed = await direct.remove_members(
         connection, caller.organization_id, group_id=group_id, member_ids=[one.member_id for one in memberships]
     )
     changes = _member_changes(added=[], removed=[(group_id, member_id) for member_id in removed])
     await record_all(connection, caller, changes=changes)
-    return await _member_count(connection, caller, group_id)
+    return wire.AdminGroupsRemoveMembersResponse(member_count=await _member_count(connection, caller, group_id))
 
 
 async def leave_all_groups(connection: AsyncConnection, caller: Caller, *, member_id: UUID) -> None:
@@ -168,7 +164,7 @@ async def leave_all_groups(connection: AsyncConnection, caller: Caller, *, membe
     await record_all(connection, caller, changes=_member_changes(added=[], removed=removed))
 
 
-def _targets(groups: Sequence[GroupUpsert], found: Collection[Principal]) -> list[Principal | None]:
+def _targets(groups: Sequence[wire.GroupUpsert], found: Collection[Principal]) -> list[Principal | None]:
     """Return the existing group that each group of the request means; None for a group to create."""
     by_id = {row.principal_id: row for row in found}
     by_external_id = {row.external_id: row for row in found if row.external_id is not None}
@@ -197,12 +193,12 @@ def _only(named: Sequence[Principal], *, field: str) -> Principal | None:
     return next(iter(named), None)
 
 
-def _merge(before: Principal | None, group: GroupUpsert) -> Principal:
+def _merge(before: Principal | None, group: wire.GroupUpsert) -> Principal:
     base = before or Principal(principal_id=uuid7(), kind="group", name=group.name)
     return replace(base, name=group.name, external_id=group.external_id or base.external_id)
 
 
-def _refuse_duplicates(rows: Sequence[Principal], *, groups: Sequence[GroupUpsert]) -> None:
+def _refuse_duplicates(rows: Sequence[Principal], *, groups: Sequence[wire.GroupUpsert]) -> None:
     """Raise BadRequest if two groups of the request are the same: by id, by external id, or by name for a new group."""
     targets = Counter[str](str(row.principal_id) for row in rows)
     external_ids = Counter[str | None](row.external_id for row in rows)
@@ -230,7 +226,7 @@ def _change(before: Principal | None, after: Principal) -> Change:
 
 
 async def _replace_members(
-    connection: AsyncConnection, caller: Caller, *, ids: Sequence[UUID], groups: Sequence[GroupUpsert]
+    connection: AsyncConnection, caller: Caller, *, ids: Sequence[UUID], groups: Sequence[wire.GroupUpsert]
 ) -> None:
     given = [
         (group_id, f"groups.{place}.members.{number}", member)
@@ -279,11 +275,11 @@ async def _member_count(connection: AsyncConnection, caller: Caller, group_id: U
     return counts.get(group_id, 0)
 
 
-async def _with_counts(connection: AsyncConnection, caller: Caller, *, rows: Sequence[Principal]) -> list[Group]:
+async def _with_counts(connection: AsyncConnection, caller: Caller, *, rows: Sequence[Principal]) -> list[wire.Group]:
     ids = [row.principal_id for row in rows]
     counts = await direct.count_members(connection, caller.organization_id, group_ids=ids)
     return [
-        Group(
+        wire.Group(
             id=row.principal_id,
             name=row.name,
             external_id=row.external_id,

@@ -6,8 +6,8 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire import organization as wire
 from carrel.wire.common import SecondFactorPolicy
-from carrel.wire.organization import AdminOrganizationUpdateRequest, Organization
 from service.audit.service import Change, record, record_all, record_unattended
 from service.auth.callers import Caller
 from service.domains.people.directory import queries as listing
@@ -60,30 +60,34 @@ async def create_organization(
     return admin_id
 
 
-async def get_organization(connection: AsyncConnection, caller: Caller) -> Organization:
-    """Return the caller's organization."""
+async def get_organization(connection: AsyncConnection, caller: Caller) -> wire.AdminOrganizationGetResponse:
+    """Show the organization's settings."""
     row = await queries.get_organization(connection, caller.organization_id)
-    return Organization(
-        organization_id=row.organization_id,
-        name=row.name,
-        domain=row.domain,
-        service_accounts_enabled=row.service_accounts_enabled,
-        second_factor=SecondFactorPolicy(row.second_factor),
-        client_document_hosts=list(row.client_document_hosts),
-        enable_reranking=row.enable_reranking,
-        enable_query_model=row.enable_query_model,
+    return wire.AdminOrganizationGetResponse(
+        **dict(
+            wire.Organization(
+                organization_id=row.organization_id,
+                name=row.name,
+                domain=row.domain,
+                service_accounts_enabled=row.service_accounts_enabled,
+                second_factor=SecondFactorPolicy(row.second_factor),
+                client_document_hosts=list(row.client_document_hosts),
+                enable_reranking=row.enable_reranking,
+                enable_query_model=row.enable_query_model,
+            )
+        )
     )
 
 
 async def update_organization(
-    connection: AsyncConnection, caller: Caller, *, changes: AdminOrganizationUpdateRequest
-) -> Organization:
-    """Change the settings that the request names, and return the organization; for admins."""
-    given = changes.model_dump(by_alias=False, exclude=_CHANGES_OF_HOSTS)
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminOrganizationUpdateRequest
+) -> wire.AdminOrganizationUpdateResponse:
+    """Change the organization's settings; what is left out stays."""
+    given = request.model_dump(by_alias=False, exclude=_CHANGES_OF_HOSTS)
     values = {name: value for name, value in given.items() if value is not None}
     if "domain" in values:
         values["domain"] = _domain(values["domain"])
-    if (hosts := await _hosts_after(connection, caller, changes)) is not None:
+    if (hosts := await _hosts_after(connection, caller, request)) is not None:
         values["client_document_hosts"] = hosts
     if values:
         await queries.update_organization(connection, caller.organization_id, values=values)
@@ -99,11 +103,11 @@ async def update_organization(
             target_id=caller.organization_id,
             details=_details(values),
         )
-    return await get_organization(connection, caller)
+    return wire.AdminOrganizationUpdateResponse(**dict(await get_organization(connection, caller)))
 
 
 async def _hosts_after(
-    connection: AsyncConnection, caller: Caller, changes: AdminOrganizationUpdateRequest
+    connection: AsyncConnection, caller: Caller, changes: wire.AdminOrganizationUpdateRequest
 ) -> Sequence[str] | None:
     """Return the hosts of documents after a change, each once; None when it names none.
 

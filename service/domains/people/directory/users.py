@@ -7,17 +7,10 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.admin import (
-    ADMIN_USERS_LIST,
-    AdminUsersListRequest,
-    AdminUsersListResponse,
-    ListedUser,
-    User,
-    UserFilters,
-    UserUpsert,
-)
+from carrel.wire import admin as wire
 from carrel.wire.common import SecondFactor
 from carrel.wire.fields import normal_email
+from carrel.wire.people import AdminUsersCountRequest, AdminUsersCountResponse
 from service.audit.service import Change, record_all, record_unattended
 from service.auth.callers import Caller
 from service.domains.people.directory import queries as listing
@@ -25,23 +18,26 @@ from service.identity import queries
 from service.identity.passwords import hash_passwords
 from service.identity.queries import Principal
 from service.identity_server.interface import delete_invitations, end_sign_ins
-from service.platform.database import Database
 from service.platform.errors import BadRequest, Conflict, FieldError
 from service.platform.identifiers import uuid7
+from service.runtime import Runtime
 from service.web.pagination import Cursor
 
 
-async def upsert_users(database: Database, caller: Caller, *, users: Sequence[UserUpsert]) -> list[User]:
-    """Create or change users by address, all or none, and return them in the order of the request; for admins.
+async def upsert_users(
+    runtime: Runtime, caller: Caller, *, request: wire.AdminUsersUpsertRequest
+) -> wire.AdminUsersUpsertResponse:
+    """Create or change up to 1000 users by address; all or none.
 
     Passwords are hashed before the transaction begins, because hashing a thousand takes seconds. Raises BadRequest
     `duplicate_user`, Conflict `email_taken` (by a service account) and Conflict `last_admin`.
     """
+    users = request.users
     _refuse_duplicates([normal_email(user.email) for user in users])
     passwords = {normal_email(user.email): user.password for user in users if user.password is not None}
     hashes = dict(zip(passwords, await hash_passwords(list(passwords.values())), strict=True))
-    async with database.transaction(caller.organization_id) as connection:
-        return await _put_users(connection, caller, users=users, hashes=hashes)
+    async with runtime.database.transaction(caller.organization_id) as connection:
+        return wire.AdminUsersUpsertResponse(users=await _put_users(connection, caller, users=users, hashes=hashes))
 
 
 async def set_password(connection: AsyncConnection, organization_id: UUID, *, email: str, password_hash: str) -> bool:
@@ -61,10 +57,10 @@ async def set_password(connection: AsyncConnection, organization_id: UUID, *, em
 
 
 async def list_users(
-    connection: AsyncConnection, caller: Caller, *, request: AdminUsersListRequest
-) -> AdminUsersListResponse:
-    """List a page of the organization's users, inactive ones too; for admins."""
-    cursor = Cursor.read(caller, operation=ADMIN_USERS_LIST.path, request=request)
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminUsersListRequest
+) -> wire.AdminUsersListResponse:
+    """List users: all, or those that filters leave; `query` is part of a name or an address."""
+    cursor = Cursor.read(caller, operation=wire.ADMIN_USERS_LIST.path, request=request)
     rows = await listing.list_users(
         connection,
         caller.organization_id,
@@ -79,17 +75,19 @@ async def list_users(
     for one in await listing.list_second_factors(connection, caller.organization_id, principal_ids=ids):
         factors[one.principal_id].append(_second_factor(one))
     users = [_listed_user(row, factors[row.principal_id]) for row in page.items]
-    return AdminUsersListResponse(users=users, next_page_token=page.next_page_token)
+    return wire.AdminUsersListResponse(users=users, next_page_token=page.next_page_token)
 
 
-async def count_users(connection: AsyncConnection, caller: Caller, *, filters: UserFilters) -> int:
-    """Count the organization's users, inactive ones too; for admins."""
-    return await listing.count_users(connection, caller.organization_id, filters=filters)
+async def count_users(
+    connection: AsyncConnection, caller: Caller, *, request: AdminUsersCountRequest
+) -> AdminUsersCountResponse:
+    """Count what listing users with the same filters lists."""
+    return AdminUsersCountResponse(count=await listing.count_users(connection, caller.organization_id, filters=request))
 
 
 async def _put_users(
-    connection: AsyncConnection, caller: Caller, *, users: Sequence[UserUpsert], hashes: Mapping[str, str]
-) -> list[User]:
+    connection: AsyncConnection, caller: Caller, *, users: Sequence[wire.UserUpsert], hashes: Mapping[str, str]
+) -> list[wire.User]:
     await queries.lock_organization(connection, caller.organization_id)
     emails = [normal_email(user.email) for user in users]
     found = await queries.find_principals(connection, caller.organization_id, emails=emails, deleted=True)
@@ -132,7 +130,7 @@ def _new_user(email: str) -> Principal:
     return Principal(principal_id=uuid7(), kind="user", name=email.partition("@")[0], email=email)
 
 
-def _merge(base: Principal, user: UserUpsert, *, password_hash: str | None) -> Principal:
+def _merge(base: Principal, user: wire.UserUpsert, *, password_hash: str | None) -> Principal:
     return replace(
         base,
         name=base.name if user.name is None else user.name,
@@ -150,9 +148,11 @@ def _change(before: Principal | None, after: Principal) -> Change:
     return Change(action=action, target_type="user", target_id=after.principal_id, details=details)
 
 
-def to_user(row: Principal) -> User:
+def to_user(row: Principal) -> wire.User:
     """Convert a user's row to the user of an answer."""
-    return User(id=row.principal_id, email=row.email or "", name=row.name, is_admin=row.is_admin, active=row.active)
+    return wire.User(
+        id=row.principal_id, email=row.email or "", name=row.name, is_admin=row.is_admin, active=row.active
+    )
 
 
 def _second_factor(row: listing.SecondFactor) -> SecondFactor:
@@ -165,8 +165,8 @@ def _second_factor(row: listing.SecondFactor) -> SecondFactor:
     )
 
 
-def _listed_user(row: listing.ListedUser, factors: list[SecondFactor]) -> ListedUser:
-    return ListedUser(
+def _listed_user(row: listing.ListedUser, factors: list[SecondFactor]) -> wire.ListedUser:
+    return wire.ListedUser(
         id=row.principal_id,
         email=row.email,
         name=row.name,

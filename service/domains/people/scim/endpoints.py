@@ -26,7 +26,7 @@ from service.platform.errors import (
 )
 from service.platform.logs import logger
 from service.runtime import Runtime
-from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep, SnapshotDep
+from service.web.dependencies import RuntimeDep
 from service.web.routing import Router, decode
 
 if TYPE_CHECKING:
@@ -41,29 +41,9 @@ LONGEST_FILTER = 10_000
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
-@router.operation(wire.ADMIN_SCIM_TOKENS_CREATE)
-async def create_token(
-    request: wire.AdminScimTokensCreateRequest, connection: ConnectionDep, caller: CallerDep, runtime: RuntimeDep
-) -> wire.AdminScimTokensCreateResponse:
-    """Make a token for an identity provider; its value is shown this once."""
-    return await tokens.create_token(connection, caller, request=request, settings=runtime.settings)
-
-
-@router.operation(wire.ADMIN_SCIM_TOKENS_LIST)
-async def list_tokens(
-    request: wire.AdminScimTokensListRequest, connection: SnapshotDep, caller: CallerDep, runtime: RuntimeDep
-) -> wire.AdminScimTokensListResponse:
-    """List provisioning tokens, without their values, and the address of SCIM."""
-    return await tokens.list_tokens(connection, caller, request=request, settings=runtime.settings)
-
-
-@router.operation(wire.ADMIN_SCIM_TOKENS_REVOKE)
-async def revoke_token(
-    request: wire.AdminScimTokensRevokeRequest, connection: ConnectionDep, caller: CallerDep
-) -> wire.AdminScimTokensRevokeResponse:
-    """Stop a provisioning token at once."""
-    token = await tokens.revoke_token(connection, caller, token_id=request.token_id)
-    return wire.AdminScimTokensRevokeResponse(**dict(token))
+router.serve(wire.ADMIN_SCIM_TOKENS_CREATE, tokens.create_token)
+router.read(wire.ADMIN_SCIM_TOKENS_LIST, tokens.list_tokens)
+router.serve(wire.ADMIN_SCIM_TOKENS_REVOKE, tokens.revoke_token)
 
 
 @scim_router.api_route(PATH, methods=METHODS)

@@ -6,14 +6,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.scim_tokens import (
-    ADMIN_SCIM_TOKENS_LIST,
-    AdminScimTokensCreateRequest,
-    AdminScimTokensCreateResponse,
-    AdminScimTokensListRequest,
-    AdminScimTokensListResponse,
-    ScimToken,
-)
+from carrel.wire import scim_tokens as wire
 from service.audit.service import Change, record, record_by_credential
 from service.auth.callers import Caller
 from service.domains.people.scim.credentials import queries
@@ -22,6 +15,7 @@ from service.platform import secrets
 from service.platform.errors import NotFound, Unauthenticated
 from service.platform.identifiers import uuid7
 from service.platform.settings import Settings
+from service.runtime import Runtime
 from service.web.pagination import Cursor
 
 PATH = "/scim/v2"
@@ -42,9 +36,12 @@ def base_url(settings: Settings) -> str:
 
 
 async def create_token(
-    connection: AsyncConnection, caller: Caller, *, request: AdminScimTokensCreateRequest, settings: Settings
-) -> AdminScimTokensCreateResponse:
-    """Create a token; for admins. Only this response has its value. Raises BadRequest `expiry_past`."""
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminScimTokensCreateRequest
+) -> wire.AdminScimTokensCreateResponse:
+    """Make a token for an identity provider; its value is shown this once.
+
+    Raises BadRequest `expiry_past`.
+    """
     refuse_past(request.expires_at)
     secret = secrets.mint(secrets.SCIM_TOKEN)
     token_id = uuid7()
@@ -59,30 +56,36 @@ async def create_token(
     await record(connection, caller, action="scimToken.create", target_type="scimToken", target_id=token_id)
     token = await _get(connection, caller, token_id)
     value = secret.value.get_secret_value()
-    return AdminScimTokensCreateResponse(**dict(token), token=value, base_url=base_url(settings))
+    return wire.AdminScimTokensCreateResponse(**dict(token), token=value, base_url=base_url(runtime.settings))
 
 
 async def list_tokens(
-    connection: AsyncConnection, caller: Caller, *, request: AdminScimTokensListRequest, settings: Settings
-) -> AdminScimTokensListResponse:
-    """List a page of the organization's tokens, without their values; for admins."""
-    cursor = Cursor.read(caller, operation=ADMIN_SCIM_TOKENS_LIST.path, request=request)
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminScimTokensListRequest
+) -> wire.AdminScimTokensListResponse:
+    """List provisioning tokens, without their values, and the address of SCIM."""
+    cursor = Cursor.read(caller, operation=wire.ADMIN_SCIM_TOKENS_LIST.path, request=request)
     rows = await queries.list_tokens(
         connection, caller.organization_id, ids=request.ids, after=cursor.after_id, limit=cursor.limit
     )
     page = cursor.page(rows, position=lambda row: [str(row.token_id)])
-    return AdminScimTokensListResponse(
-        tokens=list(page.items), base_url=base_url(settings), next_page_token=page.next_page_token
+    return wire.AdminScimTokensListResponse(
+        tokens=list(page.items), base_url=base_url(runtime.settings), next_page_token=page.next_page_token
     )
 
 
-async def revoke_token(connection: AsyncConnection, caller: Caller, *, token_id: UUID) -> ScimToken:
-    """Revoke a token, from the next request on; for admins. Revoking again changes nothing. NotFound if unknown."""
+async def revoke_token(
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminScimTokensRevokeRequest
+) -> wire.AdminScimTokensRevokeResponse:
+    """Stop a provisioning token at once.
+
+    NotFound if unknown.
+    """
+    token_id = request.token_id
     stopped = await queries.revoke_token(connection, caller.organization_id, token_id=token_id)
     token = await _get(connection, caller, token_id)
     if stopped:
         await record(connection, caller, action="scimToken.revoke", target_type="scimToken", target_id=token_id)
-    return token
+    return wire.AdminScimTokensRevokeResponse(**dict(token))
 
 
 async def authenticate(connection: AsyncConnection, authorization: str | None) -> ScimCaller:
@@ -118,7 +121,7 @@ async def record_refusal(connection: AsyncConnection, caller: ScimCaller, *, cod
     await record_changes(connection, caller, changes=[Change("scim.refuse", "scim", target[:100], details)])
 
 
-async def _get(connection: AsyncConnection, caller: Caller, token_id: UUID) -> ScimToken:
+async def _get(connection: AsyncConnection, caller: Caller, token_id: UUID) -> wire.ScimToken:
     token = await queries.get_token(connection, caller.organization_id, token_id=token_id)
     if token is None:
         raise NotFound("There is no such token in this organization.", code="token_not_found")

@@ -2,18 +2,11 @@
 
 from collections.abc import Iterator
 from itertools import count, islice
-from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire import service_accounts as wire
 from carrel.wire.fields import normal_email
-from carrel.wire.service_accounts import (
-    ADMIN_SERVICE_ACCOUNTS_LIST,
-    AdminServiceAccountsDeleteResponse,
-    AdminServiceAccountsListRequest,
-    AdminServiceAccountsListResponse,
-    ServiceAccount,
-)
 from service.audit.service import Change, record, record_all
 from service.auth.callers import Caller
 from service.domains.people.directory.groups import leave_all_groups
@@ -27,8 +20,14 @@ from service.web.pagination import Cursor
 FIRST_CANDIDATES = 8
 
 
-async def create_account(connection: AsyncConnection, caller: Caller, *, display_name: str) -> ServiceAccount:
-    """Create a service account with an address that was never used; for admins. It has no access yet."""
+async def create_account(
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminServiceAccountsCreateRequest
+) -> wire.AdminServiceAccountsCreateResponse:
+    """Make a service account; its address is made from its name.
+
+    The address was never used before. The account has no access yet.
+    """
+    display_name = request.display_name
     await lock_organization(connection, caller.organization_id)
     organization = await get_organization(connection, caller.organization_id)
     email = await _free_address(connection, caller, local=make_local_part(display_name), domain=organization.domain)
@@ -37,14 +36,14 @@ async def create_account(connection: AsyncConnection, caller: Caller, *, display
         connection, caller.organization_id, account_id=account_id, name=display_name, email=email
     )
     await record(connection, caller, action="serviceAccount.create", target_type="serviceAccount", target_id=account_id)
-    return account
+    return wire.AdminServiceAccountsCreateResponse(**dict(account))
 
 
 async def list_accounts(
-    connection: AsyncConnection, caller: Caller, *, request: AdminServiceAccountsListRequest
-) -> AdminServiceAccountsListResponse:
-    """List a page of the organization's service accounts; for admins."""
-    cursor = Cursor.read(caller, operation=ADMIN_SERVICE_ACCOUNTS_LIST.path, request=request)
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminServiceAccountsListRequest
+) -> wire.AdminServiceAccountsListResponse:
+    """List service accounts; `query` is part of a name or an address."""
+    cursor = Cursor.read(caller, operation=wire.ADMIN_SERVICE_ACCOUNTS_LIST.path, request=request)
     rows = await queries.list_accounts(
         connection,
         caller.organization_id,
@@ -54,16 +53,21 @@ async def list_accounts(
         limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: [str(row.service_account_id)])
-    return AdminServiceAccountsListResponse(service_accounts=list(page.items), next_page_token=page.next_page_token)
+    return wire.AdminServiceAccountsListResponse(
+        service_accounts=list(page.items), next_page_token=page.next_page_token
+    )
 
 
 async def delete_account(
-    connection: AsyncConnection, caller: Caller, *, account_id: UUID
-) -> AdminServiceAccountsDeleteResponse:
-    """Delete a service account, revoke its tokens and remove it from its groups; for admins. NotFound when unknown.
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminServiceAccountsDeleteRequest
+) -> wire.AdminServiceAccountsDeleteResponse:
+    """Delete a service account and stop its tokens at once; what it uploaded stays.
+
+    NotFound when unknown.
 
     The documents that it uploaded stay. Its grants stay without effect, since nobody can act with them any more.
     """
+    account_id = request.service_account_id
     await lock_organization(connection, caller.organization_id)
     if not await queries.mark_deleted(connection, caller.organization_id, account_id=account_id):
         raise unknown_account()
@@ -87,7 +91,7 @@ async def delete_account(
         for row in stopped
     ]
     await record_all(connection, caller, changes=[account, *tokens])
-    return AdminServiceAccountsDeleteResponse(service_account_id=account_id, revoked_token_count=worked)
+    return wire.AdminServiceAccountsDeleteResponse(service_account_id=account_id, revoked_token_count=worked)
 
 
 def unknown_account() -> NotFound:

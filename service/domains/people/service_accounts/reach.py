@@ -10,16 +10,10 @@ from typing import TypeVar
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire import service_accounts as wire
 from carrel.wire.api_keys import CredentialStatus
 from carrel.wire.common import Role
 from carrel.wire.scopes import Scope
-from carrel.wire.service_accounts import (
-    AdminServiceAccountTokensPreviewReachRequest,
-    AdminServiceAccountTokensPreviewReachResponse,
-    ReachedAgent,
-    ReachedCollection,
-    ServiceAccountToken,
-)
 from service.auth.authorization import callable_by
 from service.auth.callers import Caller, load_service_account_caller
 from service.domains.people.service_accounts import queries
@@ -30,7 +24,7 @@ from service.permissions.agents.queries import (
     count_documents_through_agents,
     list_agents_without_search,
 )
-from service.platform.database import Database
+from service.runtime import Runtime
 
 MOST_NAMED = 1000
 MOST_IN_WARNING = 3
@@ -60,14 +54,16 @@ class Reach:
 
 
 async def preview_reach(
-    database: Database, caller: Caller, *, request: AdminServiceAccountTokensPreviewReachRequest
-) -> AdminServiceAccountTokensPreviewReachResponse:
-    """Return what a planned or existing token could do, read at one moment; for admins.
+    runtime: Runtime, caller: Caller, *, request: wire.AdminServiceAccountTokensPreviewReachRequest
+) -> wire.AdminServiceAccountTokensPreviewReachResponse:
+    """Say what a token could do as things are now, before it exists or while it does.
 
     It works even while service accounts are disabled. Raises NotFound for an unknown account or token. A token that was
     revoked or has expired can do nothing.
     """
-    async with database.transaction(caller.organization_id, isolation="REPEATABLE READ", read_only=True) as connection:
+    async with runtime.database.transaction(
+        caller.organization_id, isolation="REPEATABLE READ", read_only=True
+    ) as connection:
         token = None
         if request.token_id is not None:
             token = await get_token(connection, caller, token_id=request.token_id)
@@ -82,7 +78,7 @@ async def _bearer(
     connection: AsyncConnection,
     caller: Caller,
     *,
-    of: AdminServiceAccountTokensPreviewReachRequest | ServiceAccountToken,
+    of: wire.AdminServiceAccountTokensPreviewReachRequest | wire.ServiceAccountToken,
 ) -> Caller:
     account_id, scopes = of.service_account_id, of.scopes or ()
     bearer = account_id and await load_service_account_caller(connection, caller, account_id=account_id, scopes=scopes)
@@ -128,18 +124,18 @@ async def _readable(connection: AsyncConnection, bearer: Caller) -> Reach:
 
 def _response(
     *, endpoints: list[str], reach: Reach, warnings: list[str]
-) -> AdminServiceAccountTokensPreviewReachResponse:
-    return AdminServiceAccountTokensPreviewReachResponse(
+) -> wire.AdminServiceAccountTokensPreviewReachResponse:
+    return wire.AdminServiceAccountTokensPreviewReachResponse(
         endpoints=endpoints,
         document_count=reach.documents,
         editable_document_count=reach.editable_documents,
         collections=[
-            ReachedCollection(document_collection_id=row.collection_id, collection_name=row.name, role=row.role)
+            wire.ReachedCollection(document_collection_id=row.collection_id, collection_name=row.name, role=row.role)
             for row in reach.collections
         ],
         collection_count=_count(reach.collections, lambda row: row.total),
         agents=[
-            ReachedAgent(agent_id=row.agent_id, agent_name=row.name, api_access_enabled=row.api_access_enabled)
+            wire.ReachedAgent(agent_id=row.agent_id, agent_name=row.name, api_access_enabled=row.api_access_enabled)
             for row in reach.agents
         ],
         agent_count=_count(reach.agents, lambda row: row.total),
@@ -152,7 +148,7 @@ def _count(rows: Sequence[Row], count: Callable[[Row], int]) -> int:
     return count(rows[0]) if rows else 0
 
 
-def _describe_stopped(token: ServiceAccountToken) -> str:
+def _describe_stopped(token: wire.ServiceAccountToken) -> str:
     how = "was revoked" if token.status is CredentialStatus.REVOKED else "has expired"
     return f"This token {how}: every request with it is refused (401)."
 

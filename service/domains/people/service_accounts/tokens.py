@@ -4,16 +4,9 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire import service_accounts as wire
 from carrel.wire.fields import format_instant
 from carrel.wire.scopes import Scope
-from carrel.wire.service_accounts import (
-    ADMIN_SERVICE_ACCOUNT_TOKENS_LIST,
-    AdminServiceAccountTokensListRequest,
-    AdminServiceAccountTokensListResponse,
-    AdminServiceAccountTokensMintRequest,
-    AdminServiceAccountTokensMintResponse,
-    ServiceAccountToken,
-)
 from service.audit.service import record
 from service.auth.callers import Caller
 from service.domains.people.service_accounts import queries
@@ -26,9 +19,9 @@ from service.web.pagination import Cursor
 
 
 async def mint_token(
-    connection: AsyncConnection, caller: Caller, *, request: AdminServiceAccountTokensMintRequest
-) -> AdminServiceAccountTokensMintResponse:
-    """Mint a token for a service account; for admins. Only this response has its value.
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminServiceAccountTokensMintRequest
+) -> wire.AdminServiceAccountTokensMintResponse:
+    """Mint a token; its value is shown this once.
 
     The account is locked until the token is committed, so that a deletion of the account revokes this token too. Raises
     NotFound for an unknown account, BadRequest `expiry_past`.
@@ -63,17 +56,17 @@ async def mint_token(
         target_id=token_id,
         details=details,
     )
-    return AdminServiceAccountTokensMintResponse(**dict(token), token=secret.value.get_secret_value())
+    return wire.AdminServiceAccountTokensMintResponse(**dict(token), token=secret.value.get_secret_value())
 
 
 async def list_tokens(
-    connection: AsyncConnection, caller: Caller, *, request: AdminServiceAccountTokensListRequest
-) -> AdminServiceAccountTokensListResponse:
-    """List a page of tokens without their values, also those of deleted accounts; for admins.
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminServiceAccountTokensListRequest
+) -> wire.AdminServiceAccountTokensListResponse:
+    """List tokens, without their values.
 
-    Raises NotFound for the tokens of an unknown account.
+    Also those of deleted accounts. Raises NotFound for the tokens of an unknown account.
     """
-    cursor = Cursor.read(caller, operation=ADMIN_SERVICE_ACCOUNT_TOKENS_LIST.path, request=request)
+    cursor = Cursor.read(caller, operation=wire.ADMIN_SERVICE_ACCOUNT_TOKENS_LIST.path, request=request)
     account_id = request.service_account_id
     if account_id is not None:
         account = await queries.get_account(connection, caller.organization_id, account_id=account_id)
@@ -88,11 +81,17 @@ async def list_tokens(
         limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: [str(row.token_id)])
-    return AdminServiceAccountTokensListResponse(tokens=list(page.items), next_page_token=page.next_page_token)
+    return wire.AdminServiceAccountTokensListResponse(tokens=list(page.items), next_page_token=page.next_page_token)
 
 
-async def revoke_token(connection: AsyncConnection, caller: Caller, *, token_id: UUID) -> ServiceAccountToken:
-    """Revoke a token, from the next request on; for admins. Revoking again changes nothing. NotFound if unknown."""
+async def revoke_token(
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminServiceAccountTokensRevokeRequest
+) -> wire.AdminServiceAccountTokensRevokeResponse:
+    """Stop a token at once.
+
+    NotFound if unknown.
+    """
+    token_id = request.token_id
     stopped = await queries.revoke_token(connection, caller.organization_id, token_id=token_id)
     token = await get_token(connection, caller, token_id=token_id)
     if stopped:
@@ -104,10 +103,10 @@ async def revoke_token(connection: AsyncConnection, caller: Caller, *, token_id:
             target_id=token_id,
             details={"serviceAccountId": str(token.service_account_id)},
         )
-    return token
+    return wire.AdminServiceAccountTokensRevokeResponse(**dict(token))
 
 
-async def get_token(connection: AsyncConnection, caller: Caller, *, token_id: UUID) -> ServiceAccountToken:
+async def get_token(connection: AsyncConnection, caller: Caller, *, token_id: UUID) -> wire.ServiceAccountToken:
     """Return a token as it is now; for admins. NotFound when it is unknown, or another organization's."""
     token = await queries.get_token(connection, caller.organization_id, token_id=token_id)
     if token is None:

@@ -1,23 +1,41 @@
 """Rules of a caller's own searches: nobody, not even an admin, lists or changes those of others here."""
 
 import json
-from uuid import UUID, uuid5
+from uuid import uuid5
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.own_searches import MOST_SAVED, RecentSearch, SavedSearch, SaveSearchRequest
+from carrel.wire.own_searches import (
+    MOST_SAVED,
+    DeleteSavedSearchRequest,
+    DeleteSavedSearchResponse,
+    ListRecentSearchesRequest,
+    ListRecentSearchesResponse,
+    ListSavedSearchesResponse,
+    SaveSearchRequest,
+    SaveSearchResponse,
+)
 from service.auth.callers import Caller
 from service.domains.search.own import queries
 from service.platform.errors import Conflict, NotFound
 
 
-async def list_recent(connection: AsyncConnection, caller: Caller, *, limit: int) -> list[RecentSearch]:
-    """Return what the caller has searched for of late, the newest first."""
-    return await queries.list_recent(connection, caller.organization_id, principal_id=caller.principal_id, limit=limit)
+async def list_recent(
+    connection: AsyncConnection, caller: Caller, *, request: ListRecentSearchesRequest
+) -> ListRecentSearchesResponse:
+    """List what the caller has searched for of late, each search once."""
+    return ListRecentSearchesResponse(
+        searches=await queries.list_recent(
+            connection, caller.organization_id, principal_id=caller.principal_id, limit=request.max_searches
+        )
+    )
 
 
-async def save(connection: AsyncConnection, caller: Caller, *, request: SaveSearchRequest) -> UUID:
-    """Save a search for the caller, and return its id. Raises Conflict `too_many_saved_searches`."""
+async def save(connection: AsyncConnection, caller: Caller, *, request: SaveSearchRequest) -> SaveSearchResponse:
+    """Save a search for the caller alone.
+
+    Raises Conflict `too_many_saved_searches`.
+    """
     organization_id, principal_id = caller.organization_id, caller.principal_id
     saved_search_id = uuid5(principal_id, json.dumps(request.model_dump(mode="json"), sort_keys=True))
     await queries.lock_saved(connection, organization_id, principal_id=principal_id)
@@ -36,21 +54,29 @@ async def save(connection: AsyncConnection, caller: Caller, *, request: SaveSear
         "metadata_filters": [one.model_dump(mode="json") for one in request.metadata_filters],
     }
     await queries.insert_saved(connection, organization_id, row=row)
-    return saved_search_id
+    return SaveSearchResponse(saved_search_id=saved_search_id)
 
 
-async def list_saved(connection: AsyncConnection, caller: Caller) -> list[SavedSearch]:
-    """Return the searches that the caller has saved, the newest first."""
-    return await queries.list_saved(connection, caller.organization_id, principal_id=caller.principal_id)
+async def list_saved(connection: AsyncConnection, caller: Caller) -> ListSavedSearchesResponse:
+    """List the searches that the caller saved."""
+    return ListSavedSearchesResponse(
+        searches=await queries.list_saved(connection, caller.organization_id, principal_id=caller.principal_id)
+    )
 
 
-async def delete_saved(connection: AsyncConnection, caller: Caller, *, saved_search_id: UUID) -> None:
-    """Delete a search that the caller has saved. Raises NotFound."""
+async def delete_saved(
+    connection: AsyncConnection, caller: Caller, *, request: DeleteSavedSearchRequest
+) -> DeleteSavedSearchResponse:
+    """Delete a search that the caller saved.
+
+    Raises NotFound.
+    """
     if not await queries.delete_saved(
         connection,
         caller.organization_id,
         principal_id=caller.principal_id,
-        saved_search_id=saved_search_id,
+        saved_search_id=request.saved_search_id,
     ):
         message = "You have no such saved search. search/listSavedSearches has those that you have."
         raise NotFound(message, code="saved_search_not_found")
+    return DeleteSavedSearchResponse()

@@ -5,28 +5,26 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire import oauth_clients as wire
 from carrel.wire.common import UserReference
-from carrel.wire.oauth_clients import (
-    ADMIN_OAUTH_CLIENTS_LIST_CONSENTS,
-    AdminOAuthClientsListConsentsRequest,
-    AdminOAuthClientsListConsentsResponse,
-    AdminOAuthClientsWithdrawConsentsRequest,
-    AdminOAuthClientsWithdrawConsentsResponse,
-)
 from service.audit.service import Change, record_all
 from service.auth.callers import Caller
 from service.identity_server.oauth.clients import require_client
 from service.identity_server.oauth.consented import queries
 from service.identity_server.oauth.queries import families_of, revoke_families
 from service.permissions.readers import find_referenced_principal
+from service.runtime import Runtime
 from service.web.pagination import Cursor
 
 
 async def list_consents(
-    connection: AsyncConnection, caller: Caller, *, request: AdminOAuthClientsListConsentsRequest
-) -> AdminOAuthClientsListConsentsResponse:
-    """List a page of what people have allowed clients; for admins. Raises BadRequest `unknown_principal`."""
-    cursor = Cursor.read(caller, operation=ADMIN_OAUTH_CLIENTS_LIST_CONSENTS.path, request=request)
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminOAuthClientsListConsentsRequest
+) -> wire.AdminOAuthClientsListConsentsResponse:
+    """List what people have allowed OAuth clients: since when, in which collections, and when it was last used.
+
+    Raises BadRequest `unknown_principal`.
+    """
+    cursor = Cursor.read(caller, operation=wire.ADMIN_OAUTH_CLIENTS_LIST_CONSENTS.path, request=request)
     rows = await queries.list_consents(
         connection,
         caller.organization_id,
@@ -36,16 +34,21 @@ async def list_consents(
         limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: [str(row.client_id), str(row.person_id)])
-    return AdminOAuthClientsListConsentsResponse(consents=list(page.items), next_page_token=page.next_page_token)
+    return wire.AdminOAuthClientsListConsentsResponse(consents=list(page.items), next_page_token=page.next_page_token)
 
 
 async def withdraw_consents(
-    connection: AsyncConnection, caller: Caller, *, request: AdminOAuthClientsWithdrawConsentsRequest, now: datetime
-) -> AdminOAuthClientsWithdrawConsentsResponse:
-    """Withdraw what people, or one of them, have allowed a client; for admins. Each has an entry on the audit log.
+    runtime: Runtime,
+    connection: AsyncConnection,
+    caller: Caller,
+    *,
+    request: wire.AdminOAuthClientsWithdrawConsentsRequest,
+) -> wire.AdminOAuthClientsWithdrawConsentsResponse:
+    """Withdraw what people have allowed an OAuth client, all of them or one; its codes and tokens stop at once.
 
     Raises NotFound for an unknown client, BadRequest `unknown_principal`.
     """
+    now = await runtime.clock.now(connection)
     await require_client(connection, caller, request.client_id)
     person_id = await _find_person(connection, caller, request.email)
     whose = await withdraw_for(
@@ -53,7 +56,7 @@ async def withdraw_consents(
     )
     changes = [Change("consent.withdraw", "oauthClient", request.client_id, {"ownerId": str(one)}) for one in whose]
     await record_all(connection, caller, changes=changes)
-    return AdminOAuthClientsWithdrawConsentsResponse(withdrawn_count=len(whose))
+    return wire.AdminOAuthClientsWithdrawConsentsResponse(withdrawn_count=len(whose))
 
 
 async def withdraw_for(

@@ -5,7 +5,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.fields import normal_email
-from carrel.wire.people import AdminUsersResetSecondFactorResponse
+from carrel.wire.people import AdminUsersResetSecondFactorRequest, AdminUsersResetSecondFactorResponse
 from service.audit.service import Change, record, record_unattended
 from service.auth.callers import Caller
 from service.identity_server.signin.factors.service import reset_factors
@@ -16,11 +16,14 @@ ACTION = "secondFactor.reset"
 
 
 async def reset_second_factor(
-    connection: AsyncConnection, caller: Caller, *, email: str
+    connection: AsyncConnection, caller: Caller, *, request: AdminUsersResetSecondFactorRequest
 ) -> AdminUsersResetSecondFactorResponse:
-    """Take all second factors and recovery codes of a user away; for admins. Raises BadRequest `unknown_user`."""
+    """Take all second factors and recovery codes of a user away, who has lost them.
+
+    Raises BadRequest `unknown_user`.
+    """
     organization_id = caller.organization_id
-    person = await find_person(connection, organization_id, email=normal_email(email))
+    person = await find_person(connection, organization_id, email=normal_email(request.email))
     if person is None:
         message = "There is no user with this address in this organization."
         raise BadRequest(message, code="unknown_user", details=[FieldError("email", message)])

@@ -6,13 +6,8 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire import question_log as wire
 from carrel.wire.common import UserPrincipal
-from carrel.wire.question_log import (
-    ADMIN_QUESTION_LOG_QUERY,
-    AdminQuestionLogQueryRequest,
-    AdminQuestionLogQueryResponse,
-    LoggedQuestion,
-)
 from service.auth.callers import Caller
 from service.domains.agents.conversations.question_log import queries
 from service.domains.agents.conversations.question_log.queries import Position, QuestionFilter, StoredQuestion
@@ -23,13 +18,14 @@ from service.web.pagination import Cursor
 
 
 async def query_log(
-    connection: AsyncConnection, caller: Caller, *, request: AdminQuestionLogQueryRequest
-) -> AdminQuestionLogQueryResponse:
-    """List a page of questions, newest first; for admins. A reply that the caller may not read is withheld.
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminQuestionLogQueryRequest
+) -> wire.AdminQuestionLogQueryResponse:
+    """Read what people asked agents, newest first, with the replies that the caller may read.
 
-    With `query` a page may be short, or empty, and others follow: a page looks through a bounded number of questions.
+    A reply that the caller may not read is withheld. With `query` a page may be short, or empty, and others follow: a
+    page looks through a bounded number of questions.
     """
-    cursor = Cursor.read(caller, operation=ADMIN_QUESTION_LOG_QUERY.path, request=request)
+    cursor = Cursor.read(caller, operation=wire.ADMIN_QUESTION_LOG_QUERY.path, request=request)
     filters, organization_id = _filters(request), caller.organization_id
     before = Position(datetime.fromisoformat(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else None
     rows = await queries.list_questions(connection, organization_id, filters=filters, before=before, limit=cursor.limit)
@@ -39,12 +35,12 @@ async def query_log(
         page = page if last is None else cursor.page_until(rows, after=_position(last))
     turns = await list_turns_of_everybody(connection, caller, turn_ids=[row.turn_id for row in page.items])
     seen = {turn.turn_id: turn for turn in await see_turns(connection, caller, rows=turns)}
-    return AdminQuestionLogQueryResponse(
+    return wire.AdminQuestionLogQueryResponse(
         questions=[_question(row, seen.get(row.turn_id)) for row in page.items], next_page_token=page.next_page_token
     )
 
 
-def _filters(request: AdminQuestionLogQueryRequest) -> QuestionFilter:
+def _filters(request: wire.AdminQuestionLogQueryRequest) -> QuestionFilter:
     return QuestionFilter(
         agent_id=request.agent_id,
         group_id=request.group_id,
@@ -62,10 +58,10 @@ def _position(row: StoredQuestion | Position) -> list[str]:
     return [row.at.isoformat(), str(row.turn_id)]
 
 
-def _question(row: StoredQuestion, turn: SeenTurn | None) -> LoggedQuestion:
+def _question(row: StoredQuestion, turn: SeenTurn | None) -> wire.LoggedQuestion:
     """Convert a row of the log; without its turn, which was erased, no words are left."""
     said = {} if turn is None else _words(turn)
-    return LoggedQuestion(
+    return wire.LoggedQuestion(
         message_id=row.turn_id,
         conversation_id=row.conversation_id,
         at=row.at,

@@ -4,14 +4,7 @@ from datetime import datetime
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.question_log import (
-    AdminQuestionLogRankRequest,
-    AdminQuestionLogRankResponse,
-    AdminQuestionLogSummarizeRequest,
-    AdminQuestionLogSummarizeResponse,
-    QuestionsInBucket,
-    RankedBy,
-)
+from carrel.wire import question_log as wire
 from service.auth.callers import Caller
 from service.domains.agents.conversations.question_log import queries
 from service.domains.agents.conversations.question_log.queries import QuestionFilter
@@ -19,33 +12,41 @@ from service.web.buckets import bucket_starts, require_span
 
 
 async def summarize(
-    connection: AsyncConnection, caller: Caller, *, request: AdminQuestionLogSummarizeRequest
-) -> AdminQuestionLogSummarizeResponse:
-    """Count the questions of every day or week, and what came of them; for admins. Raises what `bucket_starts` does."""
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminQuestionLogSummarizeRequest
+) -> wire.AdminQuestionLogSummarizeResponse:
+    """Count questions by day or week: all, those that nothing answered or that failed, thumbs, and who asked.
+
+    Raises what `bucket_starts` does.
+    """
     starts = bucket_starts(request.from_, request.to, request.bucket)
     filters, organization_id = _filters(request), caller.organization_id
     rows = await queries.count_by_bucket(connection, organization_id, filters=filters, bucket=request.bucket.value)
     counted = {row.from_: row for row in rows}
-    return AdminQuestionLogSummarizeResponse(
+    return wire.AdminQuestionLogSummarizeResponse(
         buckets=[counted.get(start) or _empty(start) for start in starts],
         askers=await queries.count_askers(connection, organization_id, filters=filters),
     )
 
 
 async def rank(
-    connection: AsyncConnection, caller: Caller, *, request: AdminQuestionLogRankRequest
-) -> AdminQuestionLogRankResponse:
-    """Count the questions for each agent or group, most first; for admins. Raises what `require_span` does."""
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminQuestionLogRankRequest
+) -> wire.AdminQuestionLogRankResponse:
+    """Count the questions of a time for each agent, or for each group of those who asked, most first.
+
+    Raises what `require_span` does.
+    """
     require_span(request.from_, request.to)
-    rank_all = queries.rank_agents if request.by is RankedBy.AGENT else queries.rank_groups
-    return AdminQuestionLogRankResponse(
+    rank_all = queries.rank_agents if request.by is wire.RankedBy.AGENT else queries.rank_groups
+    return wire.AdminQuestionLogRankResponse(
         ranking=await rank_all(connection, caller.organization_id, filters=_filters(request))
     )
 
 
-def _filters(request: AdminQuestionLogSummarizeRequest | AdminQuestionLogRankRequest) -> QuestionFilter:
+def _filters(request: wire.AdminQuestionLogSummarizeRequest | wire.AdminQuestionLogRankRequest) -> QuestionFilter:
     return QuestionFilter(agent_id=request.agent_id, group_id=request.group_id, since=request.from_, until=request.to)
 
 
-def _empty(start: datetime) -> QuestionsInBucket:
-    return QuestionsInBucket(from_=start, questions=0, unanswered=0, failed=0, thumbs_up=0, thumbs_down=0, askers=0)
+def _empty(start: datetime) -> wire.QuestionsInBucket:
+    return wire.QuestionsInBucket(
+        from_=start, questions=0, unanswered=0, failed=0, thumbs_up=0, thumbs_down=0, askers=0
+    )

@@ -6,17 +6,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.conversations import (
-    GET_CONVERSATION,
-    LIST_CONVERSATIONS,
-    Conversation,
-    ConversationMessage,
-    GetConversationRequest,
-    GetConversationResponse,
-    ListConversationsRequest,
-    ListConversationsResponse,
-    MessageStatus,
-)
+from carrel.wire import conversations as wire
 from service.auth.authorization import messageable_agents
 from service.auth.callers import Caller
 from service.domains.agents.conversations.models import unknown_conversation
@@ -29,10 +19,10 @@ TITLE_CHARACTERS = 80
 
 
 async def list_conversations(
-    connection: AsyncConnection, caller: Caller, *, request: ListConversationsRequest
-) -> ListConversationsResponse:
-    """List a page of the caller's conversations with the agents its token is for, the latest first."""
-    cursor = Cursor.read(caller, operation=LIST_CONVERSATIONS.path, request=request)
+    connection: AsyncConnection, caller: Caller, *, request: wire.ListConversationsRequest
+) -> wire.ListConversationsResponse:
+    """List the caller's own conversations, the latest first."""
+    cursor = Cursor.read(caller, operation=wire.LIST_CONVERSATIONS.path, request=request)
     rows = await queries.list_conversations(
         connection,
         caller,
@@ -42,18 +32,18 @@ async def list_conversations(
     )
     began = cursor.after[0] if cursor.after else rows[0].touched.isoformat() if rows else ""
     page = cursor.page(rows, position=lambda row: [began, row.touched.isoformat(), str(row.conversation_id)])
-    return ListConversationsResponse(
+    return wire.ListConversationsResponse(
         conversations=[_conversation(row) for row in page.items], next_page_token=page.next_page_token
     )
 
 
 async def get_conversation(
-    connection: AsyncConnection, caller: Caller, *, conversation_id: UUID, request: GetConversationRequest
-) -> GetConversationResponse:
+    connection: AsyncConnection, caller: Caller, *, conversation_id: UUID, request: wire.GetConversationRequest
+) -> wire.GetConversationResponse:
     """Return a page of the messages of one of the caller's conversations; NotFound for any other conversation."""
     cursor = Cursor.of(
         caller,
-        operation=GET_CONVERSATION.path,
+        operation=wire.GET_CONVERSATION.path,
         parameters={"conversationId": str(conversation_id)},
         page_size=request.page_size,
         page_token=request.page_token,
@@ -68,7 +58,7 @@ async def get_conversation(
         connection, caller, conversation_id=conversation_id, after=after, limit=cursor.limit
     )
     page = cursor.page(rows, position=lambda row: [str(row.turn_no)])
-    return GetConversationResponse(
+    return wire.GetConversationResponse(
         conversation=_conversation(conversation),
         messages=[_message(turn) for turn in await see_turns(connection, caller, rows=page.items)],
         next_page_token=page.next_page_token,
@@ -89,8 +79,8 @@ def _read_position(cursor: Cursor) -> WalkPosition | None:
     return WalkPosition(datetime.fromisoformat(began), datetime.fromisoformat(touched), UUID(last_id))
 
 
-def _conversation(row: queries.StoredConversation) -> Conversation:
-    return Conversation(
+def _conversation(row: queries.StoredConversation) -> wire.Conversation:
+    return wire.Conversation(
         conversation_id=row.conversation_id,
         agent_id=row.agent_id,
         agent_name=row.agent_name,
@@ -107,15 +97,15 @@ def _title(message: str) -> str:
     return line if len(line) <= TITLE_CHARACTERS else f"{line[: TITLE_CHARACTERS - 1]}…"
 
 
-def _message(turn: SeenTurn) -> ConversationMessage:
-    status = MessageStatus(turn.status)
-    withheld = WITHHELD_REPLY if status is MessageStatus.WITHHELD else None
-    return ConversationMessage(
+def _message(turn: SeenTurn) -> wire.ConversationMessage:
+    status = wire.MessageStatus(turn.status)
+    withheld = WITHHELD_REPLY if status is wire.MessageStatus.WITHHELD else None
+    return wire.ConversationMessage(
         message_id=turn.turn_id,
         created_at=turn.row.created_at,
         message=turn.row.message,
         status=status,
-        agent_response_text=turn.text if status is MessageStatus.COMPLETED else None,
+        agent_response_text=turn.text if status is wire.MessageStatus.COMPLETED else None,
         referenced_sources=list(turn.cited),
         warnings=turn.warnings,
         error_message=withheld or turn.row.error_message,

@@ -14,8 +14,12 @@ from carrel.wire.evaluation_runs import (
     ADMIN_EVALUATION_SETS_LIST_RESULTS,
     ADMIN_EVALUATION_SETS_LIST_RUNS,
     AdminEvaluationSetsAddRunRequest,
+    AdminEvaluationSetsDeleteRunRequest,
+    AdminEvaluationSetsDeleteRunResponse,
     AdminEvaluationSetsListResultsRequest,
+    AdminEvaluationSetsListResultsResponse,
     AdminEvaluationSetsListRunsRequest,
+    AdminEvaluationSetsListRunsResponse,
     AskedSettings,
     CaseResult,
     EvaluationRun,
@@ -30,7 +34,7 @@ from service.domains.agents.evaluation.runs.queries import StoredResult, StoredR
 from service.domains.agents.evaluation.service import lock_set, record_change, require_set
 from service.platform.errors import BadRequest, Conflict, FieldError, NotFound
 from service.platform.identifiers import uuid7
-from service.web.pagination import Cursor, Page
+from service.web.pagination import Cursor
 
 MOST_RUNS = 1000
 
@@ -114,8 +118,11 @@ def _refuse_other_run(
 
 async def list_runs(
     connection: AsyncConnection, caller: Caller, *, request: AdminEvaluationSetsListRunsRequest
-) -> Page[EvaluationRun]:
-    """Return a page of a set's runs, newest first. Raises NotFound."""
+) -> AdminEvaluationSetsListRunsResponse:
+    """List the runs of an evaluation set with their means, newest first.
+
+    Raises NotFound.
+    """
     cursor = Cursor.read(caller, operation=ADMIN_EVALUATION_SETS_LIST_RUNS.path, request=request)
     await require_set(connection, caller, request.evaluation_set_id)
     rows = await queries.list_runs(
@@ -127,13 +134,18 @@ async def list_runs(
         limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: [str(row.evaluation_run_id)])
-    return Page([_to_run(row) for row in page.items], page.next_page_token)
+    return AdminEvaluationSetsListRunsResponse(
+        runs=[_to_run(row) for row in page.items], next_page_token=page.next_page_token
+    )
 
 
 async def list_results(
     connection: AsyncConnection, caller: Caller, *, request: AdminEvaluationSetsListResultsRequest
-) -> Page[KeptResult]:
-    """Return a page of what a run measured, in the order of the cases. Raises NotFound of the set or the run."""
+) -> AdminEvaluationSetsListResultsResponse:
+    """List what a run measured, case by case.
+
+    Raises NotFound of the set or the run.
+    """
     cursor = Cursor.read(caller, operation=ADMIN_EVALUATION_SETS_LIST_RESULTS.path, request=request)
     await _require_run(connection, caller, request.evaluation_set_id, request.evaluation_run_id)
     rows = await queries.list_results(
@@ -144,15 +156,25 @@ async def list_results(
         limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: [str(row.case_no)])
-    return Page([_to_result(row) for row in page.items], page.next_page_token)
+    return AdminEvaluationSetsListResultsResponse(
+        results=[_to_result(row) for row in page.items], next_page_token=page.next_page_token
+    )
 
 
-async def delete_run(connection: AsyncConnection, caller: Caller, *, set_id: UUID, run_id: UUID) -> None:
-    """Delete a run with its results. Raises NotFound of the set or the run."""
+async def delete_run(
+    connection: AsyncConnection, caller: Caller, *, request: AdminEvaluationSetsDeleteRunRequest
+) -> AdminEvaluationSetsDeleteRunResponse:
+    """Delete a run with its results.
+
+    Raises NotFound of the set or the run.
+    """
+    set_id = request.evaluation_set_id
+    run_id = request.evaluation_run_id
     await lock_set(connection, caller, set_id)
     if not await queries.delete_run(connection, caller.organization_id, set_id=set_id, run_id=run_id):
         raise _unknown_run()
     await record_change(connection, caller, "delete_run", set_id, details={"evaluationRunId": str(run_id)})
+    return AdminEvaluationSetsDeleteRunResponse(evaluation_run_id=request.evaluation_run_id)
 
 
 def _refuse_wrong_mode(stored: StoredSet, mode: SearchMode | None) -> None:

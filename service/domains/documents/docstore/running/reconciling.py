@@ -7,6 +7,7 @@ two runs: a database that was emptied, restored or answered badly looks like one
 from collections.abc import Sequence
 from uuid import UUID
 
+from carrel.wire.catalog import DeleteDocumentRequest
 from service.domains.documents.catalog.deletion import delete_document
 from service.domains.documents.docstore.running import queries
 from service.domains.documents.docstore.running.applying import apply_documents
@@ -110,7 +111,7 @@ async def _remove_one(run: Run, document_id: UUID) -> None:
     async with run.transaction() as connection:
         caller = await run.caller(connection)
         try:
-            await delete_document(connection, caller, document_id=document_id)
+            await delete_document(connection, caller, request=DeleteDocumentRequest(document_id=document_id))
             deleted = 1
         except (NotFound, Forbidden):
             pass
