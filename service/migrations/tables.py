@@ -1,43 +1,12 @@
-"""Every table of the service, imported so that `service.platform.database.metadata` is complete."""
+"""Every table of the service: `metadata` is complete once each module of `service.schema` is imported."""
 
+from importlib import import_module
+from pkgutil import iter_modules
+
+from service import schema
 from service.platform.database import metadata
-from service.schema import (
-    agents,
-    audit,
-    catalog,
-    collections,
-    conversations,
-    deployment,
-    docstore,
-    evaluation,
-    idempotency,
-    identity,
-    indexing,
-    oauth,
-    permissions,
-    rebuilds,
-    search,
-    signin,
-    sources,
-)
 
-__all__ = [
-    "agents",
-    "audit",
-    "catalog",
-    "collections",
-    "conversations",
-    "deployment",
-    "docstore",
-    "evaluation",
-    "idempotency",
-    "identity",
-    "indexing",
-    "metadata",
-    "oauth",
-    "permissions",
-    "rebuilds",
-    "search",
-    "signin",
-    "sources",
-]
+for module in iter_modules(schema.__path__):
+    import_module(f"{schema.__name__}.{module.name}")
+
+__all__ = ["metadata"]

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from service.index.ingestion.writing import Writer
+from service.index.ingestion.indexing import Writer
 from service.index.queries import ROWS_AT_ONCE
 from service.permissions.access import Access
 from service.permissions.service import set_access

@@ -14,7 +14,7 @@ from service.domains.documents.catalog import writing as uploads
 from service.domains.documents.rebuilds import service as rules
 from service.domains.search import queries as search_queries
 from service.domains.search.searching import Search
-from service.index.ingestion import indexing, writing
+from service.index.ingestion import indexing
 from service.index.rebuilds import queries, running
 from service.index.rebuilds.comparison import queries as comparison
 from service.index.rebuilds.queries import RunningRebuild
@@ -85,7 +85,7 @@ def test_an_upload_that_an_index_is_replaced_under_is_found_when_it_says_so(shel
 def test_a_version_that_is_being_indexed_in_the_old_index_alone_holds_the_swap_back(shelf: Shelf, race: Race) -> None:
     """Whoever has been told that it is searchable finds it, before and after the swap."""
     rebuild = ready(shelf)
-    race.stop_behind(writing, "write_index")
+    race.stop_behind(indexing, "write_index")
     changing = race.begin(shelf.add, "ferry", "The ferry leaves at one now.")
     swapping = race.beside(shelf.service.run, swap(shelf.service, rebuild))
     if shelf.collection_id is None:

@@ -9,8 +9,7 @@ import pytest
 from carrel.wire.oversight import StorageArea, StorageLevel
 from service.platform.disk import MEBIBYTE, RESERVE_NAME, SLICES, DiskGuard, FileSystem, Reserve
 from service.platform.errors import InsufficientStorage, Unavailable
-from service.platform.postgres.parameters import KEPT_WAL, LARGEST_WAL, server_parameters
-from service.platform.postgres.server import LARGE_SEGMENT, SMALL_SEGMENT
+from service.platform.postgres.server import KEPT_WAL, LARGE_SEGMENT, LARGEST_WAL, SMALL_SEGMENT, server_parameters
 from service.platform.sharing import Figures, Share
 
 AREAS = (StorageArea.UPLOADS, StorageArea.FILES)

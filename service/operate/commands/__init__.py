@@ -12,8 +12,8 @@ import typer
 from sqlalchemy.exc import DBAPIError
 
 from service.operate.backup.errors import BackupError
-from service.operate.commands import archives, cluster, domains, files, keys, organizations, texts, users
-from service.operate.commands.errors import CommandError
+from service.operate.commands import archives, deployment, domains, files, organizations, texts, users
+from service.operate.commands.context import CommandError
 from service.platform.deployment_errors import DeploymentError
 from service.platform.errors import ServiceError
 from service.platform.postgres.host import DatabaseServerError
@@ -36,8 +36,8 @@ app.command()(archives.restore)
 app.command()(archives.verify)
 app.command()(archives.follow)
 app.command()(archives.promote)
-app.command("rotate-key")(keys.rotate_key)
-app.command("distribute-index")(cluster.distribute_index)
+app.command("rotate-key")(deployment.rotate_key)
+app.command("distribute-index")(deployment.distribute_index)
 
 
 def run(arguments: Sequence[str], settings: Settings) -> int:

@@ -13,7 +13,7 @@ from sqlalchemy.engine import URL
 
 from service import migrations
 from service.operate.backup import queries
-from service.operate.commands.errors import CommandError
+from service.operate.commands.context import CommandError
 from service.operate.deployment.restore_mark import refuse_marked
 from service.platform.database import Database, driver_url
 from service.platform.postgres.host import DatabaseServerError, server_account

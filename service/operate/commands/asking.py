@@ -6,7 +6,7 @@ import sys
 from pydantic import SecretStr, TypeAdapter, ValidationError
 
 from carrel.wire.fields import Password
-from service.operate.commands.errors import CommandError
+from service.operate.commands.context import CommandError
 
 _PASSWORD: TypeAdapter[SecretStr] = TypeAdapter(Password)
 

@@ -11,8 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from service.identity.queries import list_organizations
 from service.identity_server.interface import Claim, confirm_domain, list_claims
 from service.operate.commands.access import open_database
-from service.operate.commands.context import settings_of
-from service.operate.commands.errors import CommandError
+from service.operate.commands.context import CommandError, settings_of
 from service.platform.database import Database
 from service.platform.settings import Settings
 

@@ -12,8 +12,7 @@ from service.domains.people.directory.organizations import create_organization
 from service.identity.passwords import hash_password
 from service.operate.commands.access import open_database
 from service.operate.commands.asking import ask_password
-from service.operate.commands.context import settings_of
-from service.operate.commands.errors import CommandError
+from service.operate.commands.context import CommandError, settings_of
 from service.platform import secrets
 from service.platform.database import enter_organization
 from service.platform.identifiers import uuid7

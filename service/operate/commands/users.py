@@ -15,8 +15,7 @@ from service.identity.passwords import hash_password
 from service.identity_server.interface import reset_for_operator
 from service.operate.commands.access import open_database
 from service.operate.commands.asking import ask_password
-from service.operate.commands.context import settings_of
-from service.operate.commands.errors import CommandError
+from service.operate.commands.context import CommandError, settings_of
 from service.platform.database import Database
 from service.platform.settings import Settings
 

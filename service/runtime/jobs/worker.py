@@ -1,11 +1,16 @@
 """Working a queue beside the requests, in every replica: by notification, with a heartbeat, put back when stopped."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, LiteralString
 
 from procrastinate import App, PsycopgConnector
+from procrastinate.connector import BaseConnector
+from procrastinate.exceptions import ConnectorException
+from procrastinate.jobs import Job, Status
+from procrastinate.manager import JobManager
 from procrastinate.worker import Worker
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
@@ -15,9 +20,54 @@ from service.platform.descriptors import WORKER_CONNECTIONS
 from service.platform.logs import logger
 from service.runtime import Runtime
 from service.runtime.jobs import queries
-from service.runtime.jobs.manager import FencedJobManager
 from service.runtime.jobs.models import Task
 from service.runtime.jobs.running import PutBack, run_job
+
+
+class FencedJobManager(JobManager):
+    """Finishes a job by deleting it, or puts it back, unless it was released meanwhile.
+
+    That happens to a worker that was taken for dead and comes back. `on_failure` is called when the database can't be
+    told: the job stays with this worker, which must end for others to take it up. Jobs whose task is not among `tasks`
+    are a newer release's, a replica of which runs at the same time: they are left to it as they are.
+    """
+
+    def __init__(self, connector: BaseConnector, *, tasks: Collection[str]) -> None:
+        super().__init__(connector)
+        self._tasks = list(tasks)
+        self.on_failure: Callable[[], None] = lambda: None
+
+    async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
+        """Take up the next job of a task that is known here; None when there is none."""
+        rows = await self.connector.execute_query_all_async(
+            queries.FETCH, queues=queues, tasks=self._tasks, worker_id=worker_id
+        )
+        return Job.from_row(rows[0]) if rows else None
+
+    async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:
+        """Delete the job, whatever came of it."""
+        del status, delete_job
+        await self._execute(queries.FINISH, job)
+
+    async def retry_job(
+        self,
+        job: Job,
+        retry_at: datetime | None = None,
+        priority: int | None = None,
+        queue: str | None = None,
+        lock: str | None = None,
+    ) -> None:
+        """Put the job back, to be taken up from `retry_at` on."""
+        del priority, queue, lock
+        await self._execute(queries.PUT_BACK, job, retry_at=retry_at)
+
+    async def _execute(self, statement: LiteralString, job: Job, **values: Any) -> None:
+        try:
+            await self.connector.execute_query_async(statement, job_id=job.id, attempts=job.attempts, **values)
+        except ConnectorException:
+            self.on_failure()
+            raise
+
 
 # Workers are notified of jobs, but not of those put back, and a notification that comes while one looks is lost.
 LOOK_SECONDS = 1.0
