@@ -1,4 +1,4 @@
-"""The settings of a command, and its error, of which only the message is printed."""
+"""The parts of every command: its group, its settings, and its error, of which only the message is printed."""
 
 from typing import cast
 
@@ -14,3 +14,10 @@ class CommandError(Exception):
 def settings_of(context: typer.Context) -> Settings:
     """Return the settings the commands were started with."""
     return cast("Settings", context.obj)
+
+
+def new_group(about: str) -> typer.Typer:
+    """Make a group of commands, which stays a group though it has a single command."""
+    group = typer.Typer(no_args_is_help=True, help=about)
+    group.callback(help=about)(lambda: None)
+    return group

@@ -11,19 +11,14 @@ from sqlalchemy.exc import IntegrityError
 from service.identity.queries import list_organizations
 from service.identity_server.interface import Claim, confirm_domain, list_claims
 from service.operate.commands.access import open_database
-from service.operate.commands.context import CommandError, settings_of
+from service.operate.commands.context import CommandError, new_group, settings_of
 from service.platform.database import Database
 from service.platform.settings import Settings
 
-app = typer.Typer(no_args_is_help=True, help="Domains that organizations claim for their sign-in providers.")
+app = new_group("Domains that organizations claim for their sign-in providers.")
 
 Domain = Annotated[str, typer.Argument(help="The domain, such as example.com.")]
 Organization = Annotated[str | None, typer.Option(help="The organization's name or id, when several claim the domain.")]
-
-
-@app.callback()
-def group() -> None:
-    """Domains that organizations claim for their sign-in providers."""
 
 
 @app.command("list")

@@ -8,18 +8,13 @@ import typer
 from service.operate.backup import queries
 from service.operate.backup.checking import Checked, Fault, check_files
 from service.operate.commands.access import check_schema, open_access
-from service.operate.commands.context import settings_of
+from service.operate.commands.context import new_group, settings_of
 from service.operate.commands.formatting import format_count, format_size
 from service.platform.files import open_files
 
-app = typer.Typer(no_args_is_help=True, help="The documents' files in the file store.")
+app = new_group("The documents' files in the file store.")
 
 _WORDS = {Fault.MISSING: "missing", Fault.ALTERED: "altered"}
-
-
-@app.callback()
-def group() -> None:
-    """The documents' files in the file store."""
 
 
 @app.command()

@@ -12,21 +12,16 @@ from service.domains.people.directory.organizations import create_organization
 from service.identity.passwords import hash_password
 from service.operate.commands.access import open_database
 from service.operate.commands.asking import ask_password
-from service.operate.commands.context import CommandError, settings_of
+from service.operate.commands.context import CommandError, new_group, settings_of
 from service.platform import secrets
 from service.platform.database import enter_organization
 from service.platform.identifiers import uuid7
 from service.platform.settings import Settings
 
-app = typer.Typer(no_args_is_help=True, help="Organizations, which know nothing of each other.")
+app = new_group("Organizations, which know nothing of each other.")
 
 _LABEL: TypeAdapter[str] = TypeAdapter(Label)
 _EMAIL: TypeAdapter[str] = TypeAdapter(EmailAddress)
-
-
-@app.callback()
-def group() -> None:
-    """Organizations, which know nothing of each other."""
 
 
 @app.command()

@@ -6,16 +6,11 @@ from typing import Annotated
 import typer
 
 from service.operate.commands.access import open_database
-from service.operate.commands.context import settings_of
+from service.operate.commands.context import new_group, settings_of
 from service.operate.commands.formatting import format_count
 from service.platform.settings import Settings
 
-app = typer.Typer(no_args_is_help=True, help="What people wrote: queries, comments, conversations with agents.")
-
-
-@app.callback()
-def group() -> None:
-    """What people wrote: queries, comments, conversations with agents."""
+app = new_group("What people wrote: queries, comments, conversations with agents.")
 
 
 @app.command()

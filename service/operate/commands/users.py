@@ -15,38 +15,25 @@ from service.identity.passwords import hash_password
 from service.identity_server.interface import reset_for_operator
 from service.operate.commands.access import open_database
 from service.operate.commands.asking import ask_password
-from service.operate.commands.context import CommandError, settings_of
+from service.operate.commands.context import CommandError, new_group, settings_of
 from service.platform.database import Database
 from service.platform.settings import Settings
 
-app = typer.Typer(no_args_is_help=True, help="Users.")
+app = new_group("Users.")
 
 Email = Annotated[str, typer.Option(help="The user's address.")]
 Organization = Annotated[str | None, typer.Option(help="The organization's name or id, when several know the address.")]
 
 
-@app.callback()
-def group() -> None:
-    """Users."""
-
-
 @app.command("set-password")
-def set_password_of(
-    context: typer.Context,
-    email: Email,
-    organization: Organization = None,
-) -> None:
+def set_password_of(context: typer.Context, email: Email, organization: Organization = None) -> None:
     """Give a user another password: asked for on a terminal, else one line of standard input."""
     asyncio.run(_set(settings_of(context), email=normal_email(email), organization=organization))
     typer.echo(f"The password of {email} is changed.", err=True)
 
 
 @app.command("reset-second-factor")
-def reset_second_factor_of(
-    context: typer.Context,
-    email: Email,
-    organization: Organization = None,
-) -> None:
+def reset_second_factor_of(context: typer.Context, email: Email, organization: Organization = None) -> None:
     """Take a user's second factors and recovery codes away, who has lost them, when no admin is left who can."""
     asyncio.run(_reset(settings_of(context), email=normal_email(email), organization=organization))
     typer.echo(f"{email} has no second factor any more, and signs in with the password.", err=True)
