@@ -14,6 +14,7 @@ from uuid import UUID, uuid4
 
 import pytest
 import streamlit as st
+from streamlit.runtime.scriptrunner.script_cache import ScriptCache
 from streamlit.testing.v1 import local_script_runner
 from streamlit.testing.v1.element_tree import Block, UnknownElement
 from streamlit.testing.v1.local_script_runner import LocalScriptRunner
@@ -81,7 +82,7 @@ def _runner_of_pages() -> Iterator[None]:
         # A new AppTest looks for Streamlit components in every installed package, which takes most of its time.
         patch.setattr("streamlit.components.v2.manifest_scanner.scan_component_manifests", list)
         # It compiles a page whenever it is drawn.
-        patch.setattr(local_script_runner, "ScriptCache", cache(local_script_runner.ScriptCache))
+        patch.setattr(local_script_runner, "ScriptCache", cache(ScriptCache))
         # It looks a thousand times a second whether a page has been drawn, which slows the drawing down.
         patch.setattr(local_script_runner, "require_widgets_deltas", _join)
         # AppTest knows no components but Streamlit's own: `page.dataframe` has the pages' lists, too.
