@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from itertools import chain
 from typing import Any
 from uuid import UUID
 
@@ -11,9 +12,11 @@ from sqlalchemy import (
     Label,
     Select,
     Table,
+    Text,
     Uuid,
     and_,
     case,
+    cast,
     exists,
     func,
     literal,
@@ -21,7 +24,7 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.platform.batches import Answer, Batch
@@ -392,3 +395,10 @@ async def organization_ids(database: Database) -> Sequence[UUID]:
     """Return the ids of all organizations, for work that visits each in a transaction of its own."""
     async with database.transaction(None, read_only=True) as connection:
         return [row.organization_id for row in await list_organizations(connection)]
+
+
+def user_as(name: str, principal_id: ColumnElement[UUID]) -> Label[Any]:
+    """Build the column of a user, as `UserPrincipal` has it; the name and the address of an erased user are empty."""
+    texts = (func.coalesce(one, "") for one in (principals.c.name, principals.c.email))
+    members = zip(("type", "id", "name", "email"), ("user", cast(principal_id, Text), *texts), strict=True)
+    return func.jsonb_build_object(*chain.from_iterable(members), type_=JSONB).label(name)

@@ -12,8 +12,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.domains.agents.answering import retrieval
 from service.domains.documents.catalog import writing as uploads
 from service.domains.documents.rebuilds import service as rules
+from service.domains.search import pipeline
 from service.domains.search import queries as search_queries
-from service.domains.search.searching import Search
 from service.index.ingestion import indexing
 from service.index.rebuilds import queries, running
 from service.index.rebuilds.comparison import queries as comparison
@@ -104,7 +104,7 @@ def test_a_version_that_is_being_indexed_in_the_old_index_alone_holds_the_swap_b
 
 
 @pytest.mark.parametrize(
-    ("place", "name"), [(Search, "prepare"), (search_queries, "find_candidates")], ids=["before", "within"]
+    ("place", "name"), [(pipeline, "embed"), (search_queries, "find_candidates")], ids=["before", "within"]
 )
 def test_a_search_that_an_index_is_replaced_under_is_whole(shelf: Shelf, race: Race, place: object, name: str) -> None:
     """It embeds its query again for the new index, or goes on in the old index if it has its snapshot."""
@@ -112,7 +112,7 @@ def test_a_search_that_an_index_is_replaced_under_is_whole(shelf: Shelf, race: R
     race.stop_behind(place, name)
     searching = race.begin(shelf.search, "the lamp at dusk")
     shelf.finish()
-    if name == "prepare":
+    if name == "embed":
         let_time_pass(shelf.service, "30 minutes")
         shelf.take_all_steps()
     race.release()
@@ -123,7 +123,7 @@ def test_a_search_that_an_index_is_replaced_under_is_whole(shelf: Shelf, race: R
 def test_an_agent_finds_passages_in_the_index_that_is_searched_by_then(paused: RunningService, race: Race) -> None:
     shelf = a_shelf(paused, *TEXTS)
     ready(shelf)
-    race.stop_behind(retrieval, "_prepare_query")
+    race.stop_behind(pipeline, "embed")
     collection = str(shelf.collection_id)
     asked = retrieval.retrieve(
         paused.runtime,

@@ -15,8 +15,7 @@ from pydantic import SecretStr
 from sqlalchemy import text
 
 from service.domains.documents.catalog import queries as catalog
-from service.domains.search import queries
-from service.domains.search.searching import Search
+from service.domains.search import pipeline, queries
 from service.platform.batches import Batch
 from service.runtime.standbys import Source
 from service.runtime.standbys import queries as position_queries
@@ -266,17 +265,17 @@ def test_marks_that_are_written_during_a_search_leave_no_standby_out(
     """A search that takes longer than it takes to write several marks is read from the standby all the same."""
     document_id = a_document(service)
     be(service, "SERVING")
-    prepare = Search.prepare  # what a search waits for before it reads
+    embed = pipeline.embed  # what a search waits for before it reads
 
-    async def prepare_slowly(search: Any, space: Any) -> Any:
+    async def embed_slowly(plan: Any, space: Any) -> Any:
         for _ in range(3):
             servers[0].execute("UPDATE deployment SET replication_marked_at = '-infinity'")
             await write_mark(service)
-        return await prepare(search, space)
+        return await embed(plan, space)
 
     reads = the_standby(service).reads
     with monkeypatch.context() as patch:
-        patch.setattr(Search, "prepare", prepare_slowly)
+        patch.setattr(pipeline, "embed", embed_slowly)
         until(lambda: document_id in found(service) and the_standby(service).reads > reads)
     assert the_standby(service).state == "SERVING"
 

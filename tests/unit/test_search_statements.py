@@ -11,7 +11,6 @@ from sqlalchemy.dialects import postgresql
 from carrel.wire.search import FilterOperator
 from service.domains.search import queries, sql
 from service.domains.search.filters import Condition, Kind
-from service.domains.search.found import sql as found_sql
 from service.domains.search.search_query import Scope
 from service.domains.search.sql import Shape
 from service.index.service import Space
@@ -25,7 +24,7 @@ SHAPES = [
     for distributed in (False, True)
 ]
 LEGS = (sql.dense_leg, sql.lexical_leg)
-REST = (found_sql.scores_near, found_sql.found_documents, found_sql.found_chunks)
+REST = (sql.scores_near, sql.found_documents, sql.found_chunks)
 # What a leg reads by itself, and not of the documents that it has found already.
 INDEXED = re.compile(r"\bFROM (?:chunks_384|code_pages_384|chunks_with_terms_384)\b(?! JOIN)")
 TABLE = re.compile(r"\b(?:FROM|JOIN)\s+(chunks_384|code_pages_384|documents|resources|space_documents|class_readers)\b")

@@ -101,8 +101,7 @@ EXCUSES = {
 EXCUSED = {
     *(f"{module}.queries.{name}" for by in EXCUSES.values() for module, names in by.items() for name in names),
     # They score or show what the legs have found, in the same transaction.
-    *(f"domains.search.found.sql.{name}" for name in ("found_chunks", "found_documents", "scores_near")),
-    "domains.search.sql.select_chunks",
+    *(f"domains.search.sql.{name}" for name in ("found_chunks", "found_documents", "scores_near", "select_chunks")),
     # It keeps the name of what was changed on the log, which admins alone read.
     "audit.queries.add_entries",
 }

@@ -1,21 +1,91 @@
-"""Reading the search log."""
+"""The search log: keeping searches, and reading them.
 
+A search is kept in its own transaction, in the message that reads its results. It is kept afterwards, in another
+transaction of the primary, where the first can't write (a standby), or where what is shown is not known yet (an index
+on several servers, reranking).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.common import UserPrincipal
 from carrel.wire.oversight import (
     ADMIN_SEARCH_LOG_QUERY,
     AdminSearchLogQueryRequest,
     AdminSearchLogQueryResponse,
-    LoggedSearch,
 )
+from carrel.wire.search import SearchMode
 from service.auth.callers import Caller
 from service.domains.search import queries
-from service.domains.search.queries import SearchFilter
+from service.domains.search.search_query import Hit
+from service.domains.search.snapshot import Snapshot
+from service.platform.batches import Batch
+from service.platform.database import DONT_WAIT_FOR_DISK, leave_out_when_full
+from service.platform.identifiers import uuid7
+from service.platform.logs import request_id
+from service.runtime import Runtime
 from service.web.pagination import Cursor
+
+
+@dataclass(slots=True)
+class SearchLog:
+    """Keeps one search in the log; `is_reranked` tells that its results are not known within its transaction."""
+
+    runtime: Runtime
+    caller: Caller
+    query: str
+    mode: SearchMode
+    collection_id: UUID | None
+    is_reranked: bool
+    search_id: UUID = field(default_factory=uuid7)
+    _has_words: bool | None = None
+    _is_kept: bool = False
+
+    async def finish(self, read: Snapshot, last: Batch, hits: Sequence[Hit], *, has_words: bool | None) -> None:
+        """Run the last statements of a search's transaction, and keep the search there if possible."""
+        self._has_words = has_words
+        self._is_kept = not (self.is_reranked or read.source.standby is not None or read.is_distributed)
+        if not self._is_kept:
+            await last.run(read.connection)
+        elif self.runtime.disk.is_full:
+            await last.run(read.connection)
+            async with leave_out_when_full(read.connection):
+                await self._ask(Batch(), hits).run(read.connection)
+        else:
+            self._ask(last, hits).tell("COMMIT")
+            await last.run(read.connection)
+
+    async def keep(self, hits: Sequence[Hit]) -> None:
+        """Keep the search with what it shows, in a transaction of its own, unless `finish` has kept it."""
+        if self._is_kept:
+            return
+        database, organization_id, batch = self.runtime.database, self.caller.organization_id, Batch()
+        self._ask(batch, hits)
+        if self.runtime.disk.is_full:
+            async with database.transaction(organization_id) as connection, leave_out_when_full(connection):
+                await batch.run(connection)
+        else:
+            async with database.transaction(organization_id, first=batch):
+                pass
+
+    def _ask(self, batch: Batch, hits: Sequence[Hit]) -> Batch:
+        document_ids = [hit.document_id for hit in hits]
+        entry = {
+            "search_id": self.search_id,
+            "principal_id": self.caller.principal_id,
+            "collection_id": self.collection_id,
+            "mode": str(self.mode),
+            "has_words": self._has_words,
+            "request_id": request_id() or None,
+            "result_count": len(document_ids),
+            "document_ids": list(dict.fromkeys(document_ids)),
+        }
+        batch.tell(DONT_WAIT_FOR_DISK)
+        queries.log_search(batch, self.caller.organization_id, row=entry, query=self.query)
+        return batch
 
 
 async def query_log(
@@ -23,33 +93,9 @@ async def query_log(
 ) -> AdminSearchLogQueryResponse:
     """Read the search log, newest first; `withoutResults` and `feedback` narrow it."""
     cursor = Cursor.read(caller, operation=ADMIN_SEARCH_LOG_QUERY.path, request=request)
-    filters = SearchFilter(
-        since=request.from_,
-        until=request.to,
-        without_results=request.without_results,
-        without_words=request.without_words,
-        feedback=None if request.feedback is None else str(request.feedback),
-        ids=request.ids,
-    )
     before = (datetime.fromisoformat(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else None
     rows = await queries.list_searches(
-        connection, caller.organization_id, filters=filters, before=before, limit=cursor.limit
+        connection, caller.organization_id, request=request, before=before, limit=cursor.limit
     )
     page = cursor.page(rows, position=lambda row: [row.at.isoformat(), str(row.search_id)])
-    return AdminSearchLogQueryResponse(
-        searches=[_search(row) for row in page.items], next_page_token=page.next_page_token
-    )
-
-
-def _search(row: queries.StoredSearch) -> LoggedSearch:
-    return LoggedSearch(
-        search_id=row.search_id,
-        at=row.at,
-        actor=UserPrincipal(id=str(row.principal_id), name=row.name or "", email=row.email or ""),
-        query=row.text,
-        document_collection_id=row.collection_id,
-        mode=row.mode,
-        result_count=row.result_count,
-        has_words=row.has_words,
-        feedback=row.feedback,
-    )
+    return AdminSearchLogQueryResponse(searches=list(page.items), next_page_token=page.next_page_token)

@@ -8,28 +8,27 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, Text, bindparam, func, insert, literal_column, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.common import ResourceType
-from carrel.wire.oversight import SearchesInBucket
+from carrel.wire.oversight import AdminSearchLogQueryRequest, LoggedSearch, SearchesInBucket
 from carrel.wire.places import PassagePlace
 from carrel.wire.search import SearchFeedback, SearchMode
 from service.auth.callers import Caller
 from service.domains.search import sql
 from service.domains.search.filters import Comparison
-from service.domains.search.found import sql as found_sql
 from service.domains.search.fusion import Legs, Scores
-from service.domains.search.matching import name_of_value
-from service.domains.search.search_query import Hit, Scope, SearchQuery
-from service.domains.search.sql import ORGANIZATION, AnySelect, Shape
+from service.domains.search.search_query import WHOLE, Hit, Scope, SearchQuery
+from service.domains.search.sql import ORGANIZATION, AnySelect, Shape, name_of_value
+from service.identity.queries import user_as
 from service.permissions.queries import reader_parameters
 from service.platform import traces
 from service.platform.batches import Answer, Batch
-from service.platform.sql import as_member, columns_of, count_where, find_row, find_rows, optional_in
+from service.platform.sql import columns_of, count_where, find_row, find_rows, optional_in
 from service.schema.audit import free_texts
 from service.schema.identity import principals
 from service.schema.search import searches
@@ -98,6 +97,11 @@ class FoundDocument:
     text: str
     place: PassagePlace | None
 
+    @property
+    def hit(self) -> Hit:
+        """The whole document."""
+        return Hit(self.document_id, WHOLE)
+
 
 @dataclass(frozen=True, slots=True)
 class FoundChunk:
@@ -115,22 +119,13 @@ class FoundChunk:
     custom_metadata: dict[str, str]
     version: int
 
+    @property
+    def hit(self) -> Hit:
+        """The chunk."""
+        return Hit(self.document_id, self.hit_no)
 
-@dataclass(frozen=True, slots=True)
-class StoredSearch:
-    """A search of the log, and who it was done as; `text` is None once its words are erased."""
 
-    search_id: UUID
-    at: datetime
-    principal_id: UUID
-    name: str | None
-    email: str | None
-    text: str | None
-    collection_id: UUID | None
-    mode: SearchMode
-    result_count: int
-    has_words: bool | None
-    feedback: SearchFeedback | None
+Row = TypeVar("Row", FoundDocument, FoundChunk)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,35 +222,35 @@ async def score_near(
     weights = "[" + ",".join([repr(weight)] * scope.space.dimensions) + "]"
     parameters = _parameters(scope, search_query) | _hits(hits) | _hits(examples, prefix="example_")
     batch = Batch()
-    answer = batch.ask(found_sql.scores_near(shape_of(scope)), _Nearness, parameters | {"weights": weights})
+    answer = batch.ask(sql.scores_near(shape_of(scope)), _Nearness, parameters | {"weights": weights})
     with traces.span("search again"):
         await batch.run(connection)
     return {hits[row.number - 1]: -row.dense for row in answer.rows}
 
 
 def ask_found_documents(
-    batch: Batch, scope: Scope, search_query: SearchQuery, *, hits: Sequence[Hit], chunk_weights: ChunkWeights
+    batch: Batch, scope: Scope, search_query: SearchQuery, hits: Sequence[Hit], weights: ChunkWeights
 ) -> Answer[FoundDocument]:
-    """Ask for the results' documents."""
-    shares = {"lexical_share": chunk_weights.lexical, "dense_share": chunk_weights.dense}
+    """Ask for the results' documents, each with the chunk that is best by these weights."""
+    shares = {"lexical_share": weights.lexical, "dense_share": weights.dense}
     parameters = _parameters(scope, search_query) | _hits(hits) | shares
-    return batch.ask(found_sql.found_documents(shape_of(scope)), FoundDocument, parameters)
+    return batch.ask(sql.found_documents(shape_of(scope)), FoundDocument, parameters)
 
 
 def ask_readable_documents(batch: Batch, caller: Caller, *, document_ids: Collection[UUID]) -> Answer[ReadableDocument]:
     """Ask which of these documents the caller may read now."""
     reader = reader_parameters(caller, is_narrowing=True)
     parameters = {"organization_id": caller.organization_id, "ids": list(document_ids), **reader}
-    statement = found_sql.readable_documents(is_narrowed=caller.collection_ids is not None)
+    statement = sql.readable_documents(is_narrowed=caller.collection_ids is not None)
     return batch.ask(statement, ReadableDocument, parameters)
 
 
 def ask_found_chunks(
-    batch: Batch, scope: Scope, search_query: SearchQuery, *, hits: Sequence[Hit]
+    batch: Batch, scope: Scope, search_query: SearchQuery, hits: Sequence[Hit], _weights: ChunkWeights
 ) -> Answer[FoundChunk]:
-    """Ask for the results' chunks."""
+    """Ask for the results' chunks; a hit is a chunk, so that no weights choose it."""
     parameters = _parameters(scope, search_query) | _hits(hits)
-    return batch.ask(found_sql.found_chunks(shape_of(scope)), FoundChunk, parameters)
+    return batch.ask(sql.found_chunks(shape_of(scope)), FoundChunk, parameters)
 
 
 @lru_cache(1)
@@ -310,48 +305,31 @@ async def note_feedback(
     return await find_row(connection, statement, Findings)
 
 
-@dataclass(frozen=True, slots=True)
-class SearchFilter:
-    """The filters of a query of the search log; times are inclusive and exclusive."""
-
-    since: datetime | None = None
-    until: datetime | None = None
-    without_results: bool = False
-    without_words: bool = False
-    feedback: str | None = None
-    ids: Collection[UUID] | None = None
-
-
 async def list_searches(
     connection: AsyncConnection,
     organization_id: UUID,
     *,
-    filters: SearchFilter,
+    request: AdminSearchLogQueryRequest,
     before: tuple[datetime, UUID] | None,
     limit: int,
-) -> list[StoredSearch]:
+) -> list[LoggedSearch]:
     """Searches newest first, before the position of the last one seen; with their words, and who they were done as."""
+    named = (
+        user_as("actor", searches.c.principal_id),
+        free_texts.c.text.label("query"),
+        searches.c.collection_id.label("document_collection_id"),
+    )
     statement = (
-        select(
-            *columns_of(
-                searches,
-                StoredSearch,
-                principals.c.name,
-                principals.c.email,
-                free_texts.c.text,
-                as_member(searches.c.mode, SearchMode),
-                as_member(searches.c.feedback, SearchFeedback),
-            )
-        )
+        select(*columns_of(searches, LoggedSearch, *named))
         .outerjoin(principals, principals.c.principal_id == searches.c.principal_id)
         .outerjoin(free_texts, free_texts.c.subject_id == searches.c.search_id)
-        .where(searches.c.organization_id == organization_id, *_log_conditions(filters))
+        .where(searches.c.organization_id == organization_id, *_log_conditions(request))
         .order_by(searches.c.at.desc(), searches.c.search_id.desc())
         .limit(limit)
     )
     if before is not None:
         statement = statement.where(tuple_(searches.c.at, searches.c.search_id) < before)
-    return await find_rows(connection, statement, StoredSearch)
+    return await find_rows(connection, statement, LoggedSearch)
 
 
 async def count_searches(
@@ -377,17 +355,18 @@ async def count_searches(
     return await find_rows(connection, statement, SearchesInBucket)
 
 
-def _log_conditions(filters: SearchFilter) -> list[ColumnElement[bool]]:
-    conditions = [optional_in(searches.c.search_id, filters.ids)]
-    if filters.since is not None:
-        conditions.append(searches.c.at >= filters.since)
-    if filters.until is not None:
-        conditions.append(searches.c.at < filters.until)
-    if filters.without_results:
+def _log_conditions(request: AdminSearchLogQueryRequest) -> list[ColumnElement[bool]]:
+    """Build the conditions of a query of the search log; times are inclusive and exclusive."""
+    conditions = [optional_in(searches.c.search_id, request.ids)]
+    if request.from_ is not None:
+        conditions.append(searches.c.at >= request.from_)
+    if request.to is not None:
+        conditions.append(searches.c.at < request.to)
+    if request.without_results:
         # Written out, so that the index of such searches is known to do.
         conditions.append(searches.c.result_count == literal_column("0"))
-    if filters.without_words:
+    if request.without_words:
         conditions.append(~searches.c.has_words)
-    if filters.feedback is not None:
-        conditions.append(searches.c.feedback == filters.feedback)
+    if request.feedback is not None:
+        conditions.append(searches.c.feedback == request.feedback.value)
     return conditions

@@ -21,25 +21,26 @@ RECIPROCAL_OFFSET = 10
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Units best first, each with its cosine, and what decides which chunk is shown.
+    """Hits, best first, the similarities that scores are made of (cosines at first), and the weights of chunks to show.
 
     `has_words` tells whether anything in scope has a word of the question; None where none was looked for.
     """
 
     hits: Sequence[Hit]
-    cosines: Sequence[float]
+    similarities: Sequence[float]
     chunk_weights: ChunkWeights
     has_words: bool | None
 
-    def scores(self) -> list[float]:
-        """Return the scores to report: between 0 and 1, following the rank and the cosine."""
-        return smooth_scores(self.cosines)
+    def scores_of(self, hits: Sequence[Hit]) -> dict[Hit, float]:
+        """Return the scores to report of hits that are shown in this order: between 0 and 1, never rising."""
+        similarities = dict(zip(self.hits, self.similarities, strict=True))
+        return dict(zip(hits, smooth_scores([similarities[hit] for hit in hits]), strict=True))
 
     def put_first(self, first: Sequence[Hit]) -> "Ranking":
         """Return the ranking with these of its hits first, in this order; the others follow as they were."""
-        cosines = dict(zip(self.hits, self.cosines, strict=True))
+        similarities = dict(zip(self.hits, self.similarities, strict=True))
         hits = list(dict.fromkeys((*first, *self.hits)))
-        return replace(self, hits=hits, cosines=[cosines[hit] for hit in hits])
+        return replace(self, hits=hits, similarities=[similarities[hit] for hit in hits])
 
 
 NOTHING_RANKED = Ranking((), (), ChunkWeights(0, 1), None)
@@ -65,18 +66,9 @@ async def rank(
             hits = await _search_again(connection, scope, search_query, legs=legs, exact=exact, first=hits)
         chunk_weights = _weigh_chunks(fusion)
     else:
-        chunk_weights = (
-            ChunkWeights(lexical=1, dense=0)
-            if search_query.mode is SearchMode.LEXICAL
-            else ChunkWeights(lexical=0, dense=1)
-        )
-        hits = sorted(
-            scores,
-            key=lambda hit: (
-                -chunk_weights.lexical * scores[hit].lexical - chunk_weights.dense * scores[hit].dense,
-                hit,
-            ),
-        )
+        by_words = search_query.mode is SearchMode.LEXICAL
+        chunk_weights = ChunkWeights(lexical=int(by_words), dense=int(not by_words))
+        hits = sorted(scores, key=lambda hit: (-scores[hit].lexical if by_words else -scores[hit].dense, hit))
     return Ranking(hits, [scores[hit].dense for hit in hits], chunk_weights, has_words)
 
 
@@ -90,7 +82,7 @@ def merge_rankings(rankings: Sequence[Ranking]) -> Ranking:
     weights: dict[Hit, float] = {}
     cosines: dict[Hit, float] = {}
     for ranking in rankings:
-        for place, (hit, cosine) in enumerate(zip(ranking.hits, ranking.cosines, strict=True), 1):
+        for place, (hit, cosine) in enumerate(zip(ranking.hits, ranking.similarities, strict=True), 1):
             weights[hit] = weights.get(hit, 0.0) + 1 / (RECIPROCAL_OFFSET + place)
             cosines[hit] = max(cosine, cosines.get(hit, cosine))
     hits = sorted(weights, key=lambda hit: (-weights[hit], hit))

@@ -5,7 +5,7 @@ searcher may read. Where it gives no scores in time, the search's order stands, 
 """
 
 from collections.abc import Callable, Mapping
-from typing import Protocol, TypeVar
+from typing import TypeVar
 from uuid import UUID
 
 from carrel.wire.reranking import AppliedReranking, WhyNotReranked
@@ -30,23 +30,9 @@ _REASONS = {Outcome.TIMED_OUT: WhyNotReranked.TIMED_OUT}
 Item = TypeVar("Item")
 
 
-class NamedText(Protocol):
-    """A text of a document that has a name."""
-
-    @property
-    def name(self) -> str:
-        """The document's name."""
-        ...
-
-    @property
-    def text(self) -> str:
-        """The text."""
-        ...
-
-
-def text_of(found: NamedText) -> str:
+def text_of(name: str, text: str) -> str:
     """Return what the model reads of a hit: a passage is understood by its document's name, as when it is embedded."""
-    return f"{found.name}\n{found.text}"
+    return f"{name}\n{text}"
 
 
 def ask_whether(

@@ -14,6 +14,7 @@ from service.index.codes import as_vector, binary_codes
 from service.index.service import Space
 from service.index.term_keys import NO_LOOKUP, Lookup
 from service.index.terms import as_sparsevec, query_words, terms_of
+from service.platform.errors import BadRequest, FieldError
 
 WHOLE = -1
 
@@ -77,6 +78,14 @@ class SearchQuery:
     def with_weights(self, weights: dict[int, float], lookup: Lookup = NO_LOOKUP) -> "SearchQuery":
         """Return the query with its terms' weights, and the keys to find chunks by; without any, all are scored."""
         return replace(self, terms=as_sparsevec(weights), lookup=lookup)
+
+
+def require_text(query: str) -> str:
+    """Return the query; raises BadRequest for one without anything in it."""
+    if not query.strip():
+        message = "The query is empty. Send the words or the question to search for."
+        raise BadRequest(message, code="empty_query", details=[FieldError("searchQuery", message)])
+    return query
 
 
 def prepare_query(

@@ -5,10 +5,9 @@ space has taken that one's place meanwhile, the query is embedded again: an answ
 one, never of both or neither.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -16,7 +15,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.search import SearchMode
 from service.auth.callers import Caller
 from service.domains.search import queries
-from service.domains.search.search_query import SearchQuery
+from service.domains.search.queries import Row
+from service.domains.search.search_query import Hit, SearchQuery
 from service.index.service import Space, ask_current_space
 from service.index.statistics.queries import Frequency, ask_frequencies
 from service.index.term_keys import choose_keys
@@ -25,19 +25,6 @@ from service.index.tokenization import split_query
 from service.platform.batches import Answer, Batch
 from service.runtime.standbys import Source
 from service.schema.indexing import TOTAL_TERM
-
-
-class OfDocument(Protocol):
-    """A row about a document."""
-
-    @property
-    def document_id(self) -> UUID:
-        """The document."""
-        ...
-
-
-Key = TypeVar("Key")
-Found = TypeVar("Found", bound=OfDocument)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +46,19 @@ class Snapshot:
         """Whether the index lies on several servers."""
         return self.source.primary.is_distributed
 
-    async def keep_readable(self, caller: Caller, found: Mapping[Key, Found]) -> dict[Key, Found]:
-        """Return those of the found that may be shown: all of one snapshot's.
+    async def keep_readable(self, caller: Caller, found: Sequence[Row]) -> dict[Hit, Row]:
+        """Return those of the found that may be shown, by their hits: all of one snapshot's.
 
         Servers of a distributed index are not read at one moment: one may show a text of after the access to it was
         taken away elsewhere. So who may read what is asked once more, when all texts have been read.
         """
         if not self.is_distributed:
-            return dict(found)
+            return {row.hit: row for row in found}
         batch = Batch()
-        answer = queries.ask_readable_documents(batch, caller, document_ids={row.document_id for row in found.values()})
+        answer = queries.ask_readable_documents(batch, caller, document_ids={row.document_id for row in found})
         await self.source.primary.read(caller.organization_id, batch)
         readable = {row.document_id for row in answer.rows}
-        return {key: row for key, row in found.items() if row.document_id in readable}
+        return {row.hit: row for row in found if row.document_id in readable}
 
 
 @asynccontextmanager
@@ -79,8 +66,8 @@ async def open_snapshot(
     source: Source,
     organization_id: UUID,
     space: Space,
-    *,
     prepare: Callable[[Space], Awaitable[Sequence[SearchQuery]]],
+    *,
     read_only: bool = False,
 ) -> AsyncGenerator[Snapshot]:
     """Open a snapshot of a space that was read a moment ago, or of what has taken its place.

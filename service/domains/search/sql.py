@@ -1,23 +1,24 @@
 """The statements of search, each built once for its shape and run with the parameters of a search.
 
 Building one takes longer than PostgreSQL takes for a narrow reader's answer. Every table is bound to the parameter
-`organization_id`; what may be read is bound by the parameters of `service.permissions.queries.reader_parameters`. Those
-about what has been found are in `found.sql`.
+`organization_id`; what may be read is bound by the parameters of `service.permissions.queries.reader_parameters`.
 """
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from pgvector.sqlalchemy import BIT, HALFVEC, SPARSEVEC
+from pgvector.sqlalchemy import BIT, HALFVEC, SPARSEVEC, VECTOR
 from sqlalchemy import (
     ARRAY,
     CTE,
     BigInteger,
     Boolean,
     ColumnElement,
+    DateTime,
     Double,
     Float,
     FromClause,
@@ -29,6 +30,7 @@ from sqlalchemy import (
     and_,
     any_,
     bindparam,
+    case,
     cast,
     column,
     distinct,
@@ -40,14 +42,15 @@ from sqlalchemy import (
     select,
     union_all,
 )
-from sqlalchemy.dialects.postgresql import aggregate_order_by
+from sqlalchemy.dialects.postgresql import aggregate_order_by, distinct_on
 from sqlalchemy.types import NullType, TypeEngine
 
-from service.domains.search.filters import Comparison
-from service.domains.search.matching import fits
+from carrel.wire.common import ResourceType
+from carrel.wire.search import FilterOperator
+from service.domains.search.filters import Comparison, Kind
 from service.domains.search.search_query import WHOLE
 from service.permissions.queries import readable_by_parameters, within_parameters
-from service.platform.sql import count_of
+from service.platform.sql import as_member, count_of
 from service.schema.catalog import documents
 from service.schema.indexing import CHUNKS_PER_PAGE, INDEX_TABLES, TERM_DIMENSIONS, space_documents
 from service.schema.permissions import resources
@@ -161,7 +164,59 @@ def _select_matching(shape: Shape) -> Select[UUID]:
     if shape.by_chunk:
         statement = statement.where(space_documents.c.space_id == SPACE)
     held = source.c.custom_metadata
-    return statement.where(*(fits(held, each, number=number) for number, each in enumerate(shape.conditions)))
+    return statement.where(*(_fits(held, each, number=number) for number, each in enumerate(shape.conditions)))
+
+
+def name_of_value(number: int) -> str:
+    """Return the name of the parameter with the value of a search's condition of this number."""
+    return f"value_{number}"
+
+
+def _fits(metadata: ColumnElement[Any], comparison: Comparison, *, number: int) -> ColumnElement[bool]:
+    """Build the condition that a metadata value meets; an absent value, or one of another type, is "not equal" only.
+
+    The other value is a parameter, so that a search for another one is the same statement.
+    """
+    held: ColumnElement[str] = metadata.op("->>", return_type=Text())(comparison.field)
+    other: Any = bindparam(name_of_value(number), type_=_SQL_TYPES[comparison.kind])
+    if comparison.operator is FilterOperator.CONTAINS:
+        return func.strpos(held, other) > 0
+    value = _cast_value(held, comparison.kind)
+    meets: ColumnElement[bool] = _COMPARISONS[comparison.operator](value, other)
+    return or_(value.is_(None), meets) if comparison.operator is FilterOperator.NOT_EQUAL else meets
+
+
+_COMPARISONS: Mapping[FilterOperator, Callable[[Any, Any], Any]] = {
+    FilterOperator.EQUAL: operator.eq,
+    FilterOperator.NOT_EQUAL: operator.ne,
+    FilterOperator.LESS: operator.lt,
+    FilterOperator.GREATER: operator.gt,
+    FilterOperator.LESS_OR_EQUAL: operator.le,
+    FilterOperator.GREATER_OR_EQUAL: operator.ge,
+}
+
+
+def _cast_value(held: ColumnElement[str], kind: Kind) -> ColumnElement[Any]:
+    """Read a stored string as a kind; NULL when it can't be, never an error."""
+    if kind is Kind.STRING:
+        return held.collate("C")
+    if kind is Kind.DATETIME:
+        # A time without an offset is in UTC, whatever the session's zone.
+        has_offset = held.regexp_match(r"[Tt ].*([Zz]|[+-][0-9]{2}:?[0-9]{2})$")
+        aware = case((func.pg_input_is_valid(held, "timestamptz"), cast(held, DateTime(timezone=True))))
+        naive = case((func.pg_input_is_valid(held, "timestamp"), func.timezone("UTC", cast(held, DateTime()))))
+        return case((has_offset, aware), else_=naive)
+    return case((func.pg_input_is_valid(held, _TYPE_NAMES[kind]), cast(held, _SQL_TYPES[kind])))
+
+
+_SQL_TYPES: Mapping[Kind, Any] = {
+    Kind.STRING: Text(),
+    Kind.INT: BigInteger(),
+    Kind.DOUBLE: Double[float](),
+    Kind.DATETIME: DateTime(timezone=True),
+    Kind.BOOLEAN: Boolean(),
+}
+_TYPE_NAMES: Mapping[Kind, str] = {Kind.INT: "bigint", Kind.DOUBLE: "double precision", Kind.BOOLEAN: "boolean"}
 
 
 @lru_cache(SHAPES)
@@ -368,3 +423,116 @@ def _rank_as(name: str, leg: AnySelect, shape: Shape) -> AnySelect:
         (placed.c.chunk_no if shape.by_chunk else literal_column(str(WHOLE), Integer())).label("chunk_no"),
         *((placed.c.rank if rank == name else cast(null(), BigInteger())).label(rank) for rank in RANKS),
     ).where(or_(placed.c.rank <= LEG, placed.c.place <= AT_LEAST))
+
+
+def _given_hits(*, ids: str = "ids", numbers: str = "numbers") -> FromClause:
+    """Build the table of the hits in the parameters `ids` and `numbers`, with the `number` of each, from 1."""
+    hits = func.unnest(array_of(ids, Uuid()), array_of(numbers, Integer()))
+    return hits.table_valued("document_id", "chunk_no", with_ordinality="number").render_derived(name="hit")
+
+
+@lru_cache(SHAPES)
+def scores_near(shape: Shape) -> AnySelect:
+    """Build the statement of hits' negative cosines with the question vector moved towards the examples' mean.
+
+    Examples are the chunks in the parameters `example_…`. `weights` is a vector with the mean's weight in every
+    dimension.
+    """
+    chunks = INDEX_TABLES[shape.dimensions].chunks
+    vector = VECTOR(shape.dimensions)
+    given = _given_hits(ids="example_ids", numbers="example_numbers")
+    examples = select_chunks(given, Shape(shape.dimensions, by_chunk=True))
+    example = examples.add_columns(cast(chunks.c.embedding, vector).label("embedding")).subquery("example")
+    mean: ColumnElement[Any] = select(func.avg(example.c.embedding)).scalar_subquery()
+    moved = func.l2_normalize(
+        constant("vector", vector, shape).op("+")(mean.op("*")(constant("weights", vector, shape)))
+    )
+    asked = select(cast(moved, HALFVEC(shape.dimensions))).scalar_subquery()
+    dense = func.min(chunks.c.embedding.op("<#>", return_type=Float())(asked)).label("dense")
+    hit = _given_hits()
+    return select_chunks(hit, shape).with_only_columns(hit.c.number, dense).group_by(hit.c.number)
+
+
+@lru_cache(SHAPES)
+def found_documents(shape: Shape) -> AnySelect:
+    """Build the statement of documents (`ids`) with their resource, and their best chunk.
+
+    `dense_share` and `lexical_share` say how much each score counts for the best chunk.
+    """
+    chunks = INDEX_TABLES[shape.dimensions].chunks
+    shares = {name: bindparam(name, type_=Float()) for name in ("lexical_share", "dense_share")}
+    lexical = shares["lexical_share"] * lexical_score(chunks.c.terms, shape)
+    dense = shares["dense_share"] * dense_score(chunks.c.embedding, shape)
+    ids = any_(array_of("ids", Uuid()))
+    best = (
+        select(chunks.c.document_id, chunks.c.chunk_no, chunks.c.text, chunks.c.place)
+        .ext(distinct_on(chunks.c.document_id))
+        .where(chunks.c.organization_id == ORGANIZATION, chunks.c.space_id == SPACE, chunks.c.document_id == ids)
+        .order_by(chunks.c.document_id, lexical + dense, chunks.c.chunk_no)
+        .subquery("best")
+    )
+    columns = (
+        documents.c.document_id,
+        documents.c.name,
+        documents.c.external_id,
+        documents.c.external_url,
+        documents.c.custom_metadata,
+        documents.c.updated_at,
+        as_member(resources.c.resource_type, ResourceType),
+        *(resources.c.resource_id, resources.c.container_id),
+        space_documents.c.indexed_version.label("version"),
+    )
+    found = (
+        select(*columns)
+        .join(resources, resources.c.object_id == documents.c.document_id)
+        .join(space_documents, space_documents.c.document_id == documents.c.document_id)
+        .where(
+            documents.c.organization_id == ORGANIZATION,
+            resources.c.organization_id == ORGANIZATION,
+            space_documents.c.organization_id == ORGANIZATION,
+            space_documents.c.space_id == SPACE,
+            documents.c.document_id == ids,
+        )
+        .subquery("found")
+    )
+    return select(*found.c, best.c.chunk_no, best.c.text, best.c.place).join(
+        best, best.c.document_id == found.c.document_id
+    )
+
+
+@lru_cache(2)
+def readable_documents(*, is_narrowed: bool) -> AnySelect:
+    """Build the statement of those documents (`ids`) that the caller may read."""
+    statement = select(resources.c.object_id.label("document_id")).where(
+        resources.c.organization_id == ORGANIZATION,
+        resources.c.object_id == any_(array_of("ids", Uuid())),
+        resources.c.access_class.in_(readable_by_parameters()),
+    )
+    return statement.where(resources.c.object_id.in_(within_parameters())) if is_narrowed else statement
+
+
+@lru_cache(SHAPES)
+def found_chunks(shape: Shape) -> AnySelect:
+    """Build the statement of chunks with their document, and its metadata in the collection."""
+    chunks = INDEX_TABLES[shape.dimensions].chunks
+    entries = (
+        select(
+            documents.c.document_id,
+            documents.c.name,
+            documents.c.external_id,
+            documents.c.external_url,
+            space_documents.c.custom_metadata,
+            space_documents.c.indexed_version.label("version"),
+        )
+        .join(space_documents, space_documents.c.document_id == documents.c.document_id)
+        .where(
+            documents.c.organization_id == ORGANIZATION,
+            space_documents.c.organization_id == ORGANIZATION,
+            space_documents.c.space_id == SPACE,
+            documents.c.document_id == any_(array_of("ids", Uuid())),
+        )
+        .subquery("entries")
+    )
+    columns = [*(chunks.c[name] for name in ("chunk_id", "text", "place")), *list(entries.c)[1:]]
+    hits = select_chunks(_given_hits(), shape)
+    return hits.add_columns(*columns).join(entries, entries.c.document_id == chunks.c.document_id)

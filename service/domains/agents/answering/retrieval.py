@@ -3,9 +3,9 @@
 Nothing is logged as a search: nobody typed these words into a search box, and the conversation keeps what was found.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from itertools import chain
 from uuid import UUID
 
 import numpy as np
@@ -16,21 +16,16 @@ from carrel.wire.search import SearchMode
 from service.auth.callers import Caller
 from service.domains.agents.answering.models import Passage
 from service.domains.documents.collections.queries import StoredCollection, list_searchable
-from service.domains.search.filters import Condition
-from service.domains.search.queries import ask_found_chunks
-from service.domains.search.ranking import Ranking, merge_rankings, rank
-from service.domains.search.reranking import CANDIDATES, ask_whether, rerank
-from service.domains.search.search_query import Hit, Scope, SearchQuery, prepare_query
-from service.domains.search.snapshot import Snapshot, open_snapshot
-from service.domains.search.understanding.drawing import DrawnCondition
+from service.domains.search.pipeline import Found, Plan, search
+from service.domains.search.queries import FoundChunk, ask_found_chunks
+from service.domains.search.reranking import CANDIDATES, ask_whether, rerank, text_of
 from service.domains.search.understanding.extraction import extract_questions
 from service.domains.search.understanding.following import complete_question
-from service.domains.search.understanding.service import conditions_of, draw_readable
+from service.domains.search.understanding.service import Filtering
 from service.index.service import Space
 from service.platform import traces
 from service.platform.batches import Batch
 from service.runtime import Runtime
-from service.runtime.standbys import Source
 from service.text.sentences import Span, cut_windows
 
 MOST_PASSAGES = 20
@@ -39,8 +34,6 @@ LONGEST_PASSAGE = 4000
 
 LONGEST_QUERY = 2000
 """Characters of a query that are looked at; a model may write anything."""
-
-Embeddings = dict[str, NDArray[np.float32]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +76,6 @@ class Retrieved:
     note: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Best:
-    """A collection's best passages, and the words of the message that narrowed them, or did not since nothing fits."""
-
-    passages: Sequence[Passage]
-    words: str
-    dropped: bool
-
-
 async def retrieve(runtime: Runtime, caller: Caller, *, collection_ids: Sequence[UUID], lookup: Lookup) -> Retrieved:
     """Return the best passages (at most MOST_PASSAGES) from these collections.
 
@@ -114,104 +98,56 @@ async def _retrieve(runtime: Runtime, caller: Caller, *, collection_ids: Sequenc
     reranks = ask_whether(first, runtime.reranker, caller.organization_id, option=options.enable_reranking)
     async with runtime.database.transaction(caller.organization_id, read_only=True, first=first) as connection:
         collections = await list_searchable(connection, caller, collection_ids=collection_ids)
-    queries = lookup.queries()
-    embeddings: Embeddings = {}
     most = max(lookup.limit, CANDIDATES) if reranks() and runtime.reranker else lookup.limit
-    found: list[_Best] = []
+    texts, embeddings = lookup.queries(), dict[str, NDArray[np.float32]]()
+    found: list[Found[FoundChunk]] = []
     for collection in collections:
-        prepare = partial(_prepare_query, runtime, queries, embeddings)
-        read = partial(_read_best, runtime, caller, collection, replace(lookup, limit=most), prepare=prepare)
-        found.append(await runtime.standbys.read(runtime.database, position, read))
-    passages = _merge([passage for each in found for passage in each.passages])[:most]
+        plan = Plan(
+            runtime,
+            caller,
+            texts=texts,
+            mode=SearchMode.HYBRID,
+            space=Space(collection.space_id, collection.model, collection.dimensions),
+            ask_contents=ask_found_chunks,
+            limit=most,
+            position=position,
+            by_chunk=True,
+            filtering=Filtering(lookup.question, collection.fields) if options.enable_smart_filtering else None,
+            # How many chunks have a word is counted over what anybody may read. Left out, so that a reply doesn't
+            # depend on documents that its reader can't know of; the sentences found are weighed among themselves later.
+            by_frequency=False,
+            embeddings=embeddings,
+        )
+        found.append(await search(plan))
+    read = [_to_passages(collection, each) for collection, each in zip(collections, found, strict=True)]
+    passages = _merge(list(chain.from_iterable(read)))[:most]
     note = None
     if reranks():
-        texts = {place: f"{each.document_name}\n{each.text}" for place, each in enumerate(passages)}
-        order, applied = await rerank(runtime.reranker, lookup.query, texts)
+        named = {place: text_of(each.document_name, each.text) for place, each in enumerate(passages)}
+        order, applied = await rerank(runtime.reranker, lookup.query, named)
         passages, note = [passages[place] for place in order], applied.note
-    stated = dict.fromkeys(each.words for each in found if each.words)
-    narrowed = {words: frozenset(each.words == words and not each.dropped for each in found) for words in stated}
+    stated = [(", ".join(f"“{one.words}” ({one.field})" for one in each.drawn or ()), each.dropped) for each in found]
+    narrowed = {
+        words: frozenset(others == words and not dropped for others, dropped in stated) for words, _ in stated if words
+    }
     return Retrieved(passages[: lookup.limit], narrowed, note)
 
 
-async def _prepare_query(
-    runtime: Runtime, queries: Sequence[str], embeddings: Embeddings, space: Space
-) -> list[SearchQuery]:
-    """Embed the queries once for each model, while no transaction is open."""
-    embedder = runtime.embedders.get(space.model)
-    if space.model not in embeddings:
-        embeddings[space.model] = await embedder.embed(queries)
-    # How many chunks have a word is counted over what anybody may read. Left out, so that a reply doesn't depend on
-    # documents that its reader can't know of; the sentences found are weighed among themselves later.
+def _to_passages(collection: StoredCollection, found: Found[FoundChunk]) -> list[Passage]:
+    scores = found.ranking.scores_of(found.ranking.hits)
     return [
-        prepare_query(
-            query,
-            mode=SearchMode.HYBRID,
-            language=space.language,
-            embedding=embedding,
-            mean=embedder.model.mean,
-            by_frequency=False,
-        )
-        for query, embedding in zip(queries, embeddings[space.model], strict=True)
-    ]
-
-
-async def _read_best(
-    runtime: Runtime,
-    caller: Caller,
-    collection: StoredCollection,
-    lookup: Lookup,
-    source: Source,
-    *,
-    prepare: Callable[[Space], Awaitable[Sequence[SearchQuery]]],
-) -> _Best:
-    """Return a collection's best passages; the ranking and the texts are of one snapshot."""
-    space = Space(collection.space_id, collection.model, collection.dimensions)
-    async with open_snapshot(source, caller.organization_id, space, prepare=prepare, read_only=True) as read:
-        drawn = await _draw(runtime, read, caller, collection, lookup)
-        rank_within = partial(_rank_within, read, caller, lookup.limit)
-        scope, ranking = await rank_within(conditions_of(drawn, collection.fields))
-        if dropped := bool(drawn and not ranking.hits):
-            scope, ranking = await rank_within(())
-        hits = ranking.hits[: lookup.limit]
-        batch = Batch()
-        chunks = ask_found_chunks(batch, scope, read.search_query, hits=hits)
-        await batch.run(read.connection)
-    found = await read.keep_readable(caller, {Hit(row.document_id, row.hit_no): row for row in chunks.rows})
-    passages = [
         Passage(
             hit.document_id,
-            found[hit].name,
-            _shorten(found[hit].text),
-            score,
+            found.rows[hit].name,
+            _shorten(found.rows[hit].text),
+            scores[hit],
             hit.chunk_no,
-            place=found[hit].place,
+            place=found.rows[hit].place,
             collection_id=collection.collection_id,
-            version=found[hit].version,
+            version=found.rows[hit].version,
         )
-        for hit, score in zip(hits, ranking.scores(), strict=False)
-        if hit in found
+        for hit in found.best(len(found.rows))
     ]
-    return _Best(passages, ", ".join(f"“{each.words}” ({each.field})" for each in drawn), dropped)
-
-
-async def _draw(
-    runtime: Runtime, read: Snapshot, caller: Caller, collection: StoredCollection, lookup: Lookup
-) -> list[DrawnCondition]:
-    """Return the conditions that the question states, if they are asked for; of several questions there are none."""
-    if not lookup.options.enable_smart_filtering or len(read.search_queries) > 1:
-        return []
-    return await draw_readable(read, caller, lookup.question, collection.fields, clock=runtime.clock)
-
-
-async def _rank_within(
-    read: Snapshot, caller: Caller, at_least: int, conditions: tuple[Condition, ...]
-) -> tuple[Scope, Ranking]:
-    """Rank the chunks that fit conditions for each question."""
-    scope = Scope(
-        caller=caller, space=read.space, by_chunk=True, conditions=conditions, is_distributed=read.is_distributed
-    )
-    rankings = [await rank(read.connection, scope, each, at_least=at_least) for each in read.search_queries]
-    return scope, merge_rankings(rankings)
 
 
 def describe_narrowing(words: str, narrowed: frozenset[bool]) -> str:

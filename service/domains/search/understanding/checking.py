@@ -15,12 +15,12 @@ from pydantic import BaseModel, Field
 from carrel.wire.search import FilterOperator
 from service.domains.documents.collections.metadata_schema import fits
 from service.domains.search.filters import Kind
-from service.domains.search.understanding.alternatives import DOCUMENTS
-from service.domains.search.understanding.amounts import COMPARED, UNIT, read_bounds, unit_of
+from service.domains.search.understanding.amounts import COMPARED, UNIT
 from service.domains.search.understanding.drawing import (
     AFTER,
     MADE,
     NOT,
+    Bounds,
     DrawnCondition,
     Match,
     Values,
@@ -29,12 +29,13 @@ from service.domains.search.understanding.drawing import (
     is_made_then,
     keep_agreeing,
     keys_of,
+    read_amount,
 )
 from service.domains.search.understanding.extraction import LONGEST_QUESTION, extract_questions
 from service.domains.search.understanding.folding import Words, fold, words_of
 from service.domains.search.understanding.moments import PERIOD, read_period
+from service.domains.search.understanding.query_texts import DOCUMENTS, any_of, read_field, read_query, stem
 from service.domains.search.understanding.query_texts import Field as OwnField
-from service.domains.search.understanding.query_texts import any_of, read_field, read_query, stem
 from service.text.sentences import cut_sentences
 
 _LOWER = (FilterOperator.GREATER, FilterOperator.GREATER_OR_EQUAL)
@@ -146,8 +147,7 @@ def _find(words: Words, stated: StatedCondition, field: OwnField, *, values: Val
             yield Match(field.name, bounds, first + match.start("all"), first + match.end("all"))
 
 
-_Bounds = Sequence[tuple[FilterOperator, str]]
-_Found = Iterator[tuple[re.Match[str], _Bounds | None]]
+_Found = Iterator[tuple[re.Match[str], Bounds | None]]
 """Where a sentence states a condition (group `all`), by a value (group `value`), and what it compares with."""
 
 
@@ -200,10 +200,7 @@ def _find_number(line: str, stated: StatedCondition, field: OwnField, *, values:
     whose = rf" {DOCUMENTS} whose (?P<all>(?:{name}) (?:(?:of|is|are) )?(?P<value>{COMPARED})(?: (?P<unit>{UNIT}))?)"
     for pattern in (first, second, rf"{whose}(?={AFTER})"):
         for match in re.finditer(pattern, line):
-            unit = unit_of(match["unit"] or match["sign"])
-            if unit is None or (field.unit and unit.measure == field.unit.measure):
-                times = unit.factor / field.unit.factor if unit and field.unit else 1.0
-                yield match, read_bounds(match, times=times, whole=field.kind is Kind.INT)
+            yield match, read_amount(match, field)
 
 
 _READERS: Mapping[Kind, Callable[..., _Found]] = {

@@ -8,16 +8,16 @@ we carry in 2024". So each is one only where the words tie it to documents ("rep
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date
+from itertools import pairwise
 from typing import NamedTuple
 
 from carrel.wire.search import FilterOperator
 from service.domains.documents.collections.metadata_schema import fits
 from service.domains.search.filters import Kind
-from service.domains.search.understanding.alternatives import DOCUMENTS, has_alternatives
 from service.domains.search.understanding.amounts import COMPARED, UNIT, read_bounds, unit_of
 from service.domains.search.understanding.folding import Words, fold, words_of
 from service.domains.search.understanding.moments import MONTH_OR_DAY, PERIOD, POINT, Period, read_period
-from service.domains.search.understanding.query_texts import Field, QueryText, any_of, read_query, stem
+from service.domains.search.understanding.query_texts import DOCUMENTS, Field, QueryText, any_of, read_query, stem
 
 LONGEST_VALUE = 6
 """Words of a value that is looked for."""
@@ -66,8 +66,22 @@ _STATED = re.compile(rf" (?:{PERIOD}|{COMPARED}(?P<unit> (?:{UNIT}|pages?|words?
 _OF_SUBJECTS = frozenset({None, "in", "of", "on", "during", "within", "for"})
 """What links a period to the words before it, which may be a text's subject: "the budget for 2026"."""
 
+_JOINING = r"(?:or|and|as well as|plus|versus|vs)"
+# What follows: "or …", another number or time ("2024-2026", whose mark is no word), or the next item of a list.
+_JOINED_AFTER = re.compile(
+    rf"(?: {DOCUMENTS})?(?: ,)? {_JOINING} |(?<=\d)(?: ,| to| through| till)? (?:\d|{POINT} )"
+    r"| , (?:[^\s,.?!;:]+ ){1,3}?(?:,|and|or) "
+)
+_JOINED_BEFORE = re.compile(rf" {_JOINING} (?:the |all |any )?$")
+_OTHER_DOCUMENTS = re.compile(rf" {_JOINING} (?:the |all |any )?(?:\w+ )?{DOCUMENTS}(?= )")
+_NEAR = 30
+"""Characters before a condition in which words that join it to another must begin."""
+
 Values = Mapping[str, Collection[tuple[str, str]]]
 """Values that occur in documents that the caller may read, as (field, value), by their folded text."""
+
+
+Bounds = Sequence[tuple[FilterOperator, str]]
 
 
 class DrawnCondition(NamedTuple):
@@ -83,7 +97,7 @@ class Match(NamedTuple):
     """What was read: a field's bounds, and where in the line they stand."""
 
     field: str
-    bounds: Sequence[tuple[FilterOperator, str]]
+    bounds: Bounds
     start: int
     end: int
 
@@ -226,14 +240,17 @@ def _draw_amounts(asked: QueryText) -> Iterator[Match]:
 
 
 def _amount(match: re.Match[str], field: Field, *, start: int) -> Iterator[Match]:
-    """Read a number in the field's unit; one in another measure than the field's is in doubt."""
+    if bounds := read_amount(match, field):
+        yield Match(field.name, bounds, start, match.end())
+
+
+def read_amount(match: re.Match[str], field: Field) -> Bounds | None:
+    """Read a number in the field's unit; None for a number in another measure than the field's, which is in doubt."""
     asked = unit_of(match["unit"] or match["sign"])
     if asked and (field.unit is None or asked.measure != field.unit.measure):
-        return
+        return None
     times = asked.factor / field.unit.factor if asked and field.unit else 1.0
-    bounds = read_bounds(match, times=times, whole=field.kind is Kind.INT)
-    if bounds:
-        yield Match(field.name, bounds, start, match.end())
+    return read_bounds(match, times=times, whole=field.kind is Kind.INT)
 
 
 def _draw_flags(asked: QueryText) -> Iterator[Match]:
@@ -348,7 +365,7 @@ def keep_agreeing(words: Words, matches: Sequence[Match]) -> list[DrawnCondition
         if not any(list(match.bounds) == list(each.bounds) for each in known):
             known.append(match)
     is_several = any(len(found) > 1 and not _is_negative(found) for found in by_field.values())
-    if is_several or has_alternatives(words, [(each.start, each.end) for each in ordered]):
+    if is_several or _has_alternatives(words, [(each.start, each.end) for each in ordered]):
         return []
     chosen = sorted((each for found in by_field.values() for each in found), key=lambda each: each.start)
     return [
@@ -356,6 +373,27 @@ def keep_agreeing(words: Words, matches: Sequence[Match]) -> list[DrawnCondition
         for match in chosen
         for operator, value in match.bounds
     ]
+
+
+def _has_alternatives(words: Words, spans: Sequence[tuple[int, int]]) -> bool:
+    """Return whether one of these parts of the line, in their order, is joined to another thing that is asked for.
+
+    A search's conditions must all be met, so one of several alternatives ("from 2024 or 2025", "finance documents and
+    legal ones") would exclude what fits another.
+    """
+    line = words.line
+    for first, end in spans:
+        start = first + (line[first] == " ")
+        beside = words.beside(start, end)
+        if re.search(r"[/&+|\\]", beside) or (line[end - 1].isdigit() and re.search("[-\u2010-\u2015]", beside)):
+            return True
+        if _JOINED_AFTER.match(line, end) or _JOINED_BEFORE.search(line, max(0, start - _NEAR), start):
+            return True
+    others = (match.start() for match in _OTHER_DOCUMENTS.finditer(line))
+    if spans and any(not any(start <= at < end for start, end in spans) for at in others):
+        return True
+    between = (line[first[1] : second[0] + 1] for first, second in pairwise(spans))
+    return any(re.search(r" or (?!.* [.?!;] )", part) for part in between)
 
 
 def _is_negative(matches: Sequence[Match]) -> bool:

@@ -6,13 +6,18 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from service.domains.search.filters import Kind
-from service.domains.search.understanding.alternatives import DOCUMENTS
 from service.domains.search.understanding.amounts import MeasuredUnit, unit_of
 from service.domains.search.understanding.folding import Words, fold, words_of
 from service.index.stemming import ENGLISH, stemmer_for
 
 LONGEST_QUESTION = 500
 """Characters of a question that conditions are drawn from. A longer one is a text, and would take too much time."""
+DOCUMENTS = (
+    r"(?:documents?|files?|papers?|pages?|records?|reports?|policy|policies|minutes|letters?|e mails?|e?mails?"
+    r"|contracts?|notes?|articles?|guides?|manuals?|handbooks?|presentations?|slides|spreadsheets?|memos?|invoices?"
+    r"|entry|entries|posts?|projects?|anything|everything|something|those|these|ones)"
+)
+"""Pattern of a word for documents."""
 _BEFORE = frozenset({
     "!", "(", ".", ":", ";", "?", "a", "all", "an", "any", "are", "but", "by", "do", "does", "every", "except",
     "excluding", "find", "for", "from", "give", "has", "have", "how", "in", "is", "latest", "list", "me", "new",

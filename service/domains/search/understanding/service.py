@@ -63,6 +63,15 @@ class Understood:
         return True if self.conditions is not None else None
 
 
+@dataclass(frozen=True, slots=True)
+class Filtering:
+    """The question that may state filters, on which fields (types by name); `conditions` if they were read before."""
+
+    question: str
+    fields: Mapping[str, str]
+    conditions: Sequence[DrawnCondition] | None = None
+
+
 def ask_whether_model(batch: Batch, runtime: Runtime, organization_id: UUID) -> Callable[[], bool]:
     """Ask in a batch whether the language model reads queries; what is returned tells it, once the batch has been run.
 
@@ -129,18 +138,20 @@ def _said(each: DrawnCondition | StatedCondition) -> tuple[str, str, str]:
     return each.field, each.operator, value
 
 
-async def draw_readable(
-    read: Snapshot, caller: Caller, question: str, fields: Mapping[str, str], *, clock: Clock
-) -> list[DrawnCondition]:
-    """Return the conditions that a question states on a collection's fields (types by name).
+async def draw_readable(read: Snapshot, caller: Caller, filtering: Filtering, *, clock: Clock) -> list[DrawnCondition]:
+    """Return the conditions that a query states; of several questions none, which would narrow the other questions.
 
     Values are those of documents that the caller may read in this snapshot: of others nobody learns that they occur.
     """
-    asked = read_query(question, fields) if fields else None
+    if len(read.search_queries) > 1:
+        return []
+    if filtering.conditions is not None:
+        return list(filtering.conditions)
+    asked = read_query(filtering.question, filtering.fields) if filtering.fields else None
     if asked is None:
         return []
     today = (await clock.now(read.connection)).date()
-    values = await _find_values(read.connection, caller, read.space.space_id, keys_of(asked), fields)
+    values = await _find_values(read.connection, caller, read.space.space_id, keys_of(asked), filtering.fields)
     return draw_conditions(asked, today=today, values=values)
 
 

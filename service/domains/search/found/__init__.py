@@ -1,1 +1,0 @@
-"""What a search has found: its scores once the question has moved, and its contents."""

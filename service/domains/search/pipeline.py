@@ -1,0 +1,173 @@
+"""A search, from its plan to its hits. `find` is the main path, from top to bottom; `search` is what surrounds it.
+
+    Plan                 the caller, the texts to search for, and the scope
+    -> embed             the texts as vectors, while no transaction is open
+    -> open_snapshot     one snapshot of one index, in which the words of the texts are weighed
+    -> draw_readable     the filters that the query states, if they are asked for
+    -> rank              candidates in scope by words and by meaning, and their fusion: a Ranking
+    -> ask_contents      the passage of each hit, and its document
+    -> keep_readable     the hits that the caller may read now, where a snapshot can't tell
+    -> Found
+
+Around it, in this order: the choice of a server to read from (`service.runtime.standbys`), the reranking of the best
+hits (`reranking`), and the search log (`log`). A search without reranking, on the primary, is `find` alone.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Generic
+
+import numpy as np
+from numpy.typing import NDArray
+
+from carrel.wire.reranking import AppliedReranking
+from carrel.wire.search import SearchMode
+from service.auth.callers import Caller
+from service.domains.search.filters import Condition
+from service.domains.search.log import SearchLog
+from service.domains.search.queries import ChunkWeights, Row
+from service.domains.search.ranking import NOTHING_RANKED, Ranking, merge_rankings, rank
+from service.domains.search.reranking import CANDIDATES, rerank, text_of
+from service.domains.search.search_query import Hit, Scope, SearchQuery, prepare_query
+from service.domains.search.snapshot import Snapshot, open_snapshot
+from service.domains.search.understanding.drawing import DrawnCondition
+from service.domains.search.understanding.service import Filtering, conditions_of, draw_readable
+from service.index.service import Space
+from service.platform.batches import Answer, Batch
+from service.runtime import Runtime
+from service.runtime.standbys.queries import Position
+from service.runtime.standbys.service import Source
+
+AskContents = Callable[[Batch, Scope, SearchQuery, Sequence[Hit], ChunkWeights], Answer[Row]]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(Generic[Row]):
+    """A search to make: the caller, the texts, and the space to search (None: nothing is indexed yet).
+
+    `texts` are the query, or the questions in its place; `limit` is the number of hits to show. The conditions that
+    `filtering` finds in the query count unless nothing fits them. `cut` leaves out hits that don't count.
+    `embeddings` are the texts as vectors, by the name of the model; several plans may share them.
+    """
+
+    runtime: Runtime
+    caller: Caller
+    texts: Sequence[str]
+    mode: SearchMode
+    space: Space | None
+    ask_contents: AskContents[Row]
+    limit: int
+    position: Answer[Position] | None
+    by_chunk: bool = False
+    conditions: tuple[Condition, ...] = ()
+    resource_types: tuple[str, ...] = ()
+    filtering: Filtering | None = None
+    cut: Callable[[Ranking], Ranking] = lambda ranking: ranking
+    by_frequency: bool = True
+    reranks: bool = False
+    embeddings: dict[str, NDArray[np.float32]] = field(default_factory=dict[str, NDArray[np.float32]])
+
+    @property
+    def candidates(self) -> int:
+        """The number of hits that are reranked, at most: so many are found, however few are wanted."""
+        return CANDIDATES if self.reranks and self.runtime.reranker is not None else 0
+
+    @property
+    def most(self) -> int:
+        """The number of hits whose contents are read, at most."""
+        return max(self.limit, self.candidates)
+
+
+@dataclass(frozen=True, slots=True)
+class Found(Generic[Row]):
+    """The result of a search: every ranked hit, and the contents of the best, as far as the caller may read them.
+
+    `drawn` are the conditions that the query states (None: filtering is off); `dropped` tells that nothing fits them.
+    """
+
+    ranking: Ranking = NOTHING_RANKED
+    rows: Mapping[Hit, Row] = field(default_factory=dict[Hit, Row])
+    queries: Sequence[SearchQuery] = ()
+    drawn: Sequence[DrawnCondition] | None = None
+    dropped: bool = False
+    reranking: AppliedReranking | None = None
+
+    def best(self, limit: int) -> list[Hit]:
+        """Return the hits to show, best first."""
+        return [hit for hit in self.ranking.hits if hit in self.rows][:limit]
+
+
+async def search(plan: Plan[Row], log: SearchLog | None = None) -> Found[Row]:
+    """Find hits on the server that can be read from; then rerank the best of them, and keep the search in the log."""
+    runtime = plan.runtime
+    found: Found[Row] = Found()
+    if plan.space is not None:
+        find_hits = partial(find, plan, plan.space, log)
+        found = await runtime.standbys.read(runtime.database, plan.position, find_hits)
+    if plan.reranks:
+        found = await _rerank(plan, found)
+    if log is not None:
+        await log.keep(found.best(plan.limit))
+    return found
+
+
+async def find(plan: Plan[Row], space: Space, log: SearchLog | None, source: Source) -> Found[Row]:
+    """Find hits and their contents in one snapshot of a server."""
+    prepare, is_read_only = partial(embed, plan), log is None
+    async with open_snapshot(source, plan.caller.organization_id, space, prepare, read_only=is_read_only) as read:
+        drawn = None
+        if plan.filtering is not None:
+            drawn = await draw_readable(read, plan.caller, plan.filtering, clock=plan.runtime.clock)
+        scope, ranking = await _rank(plan, read, drawn or ())
+        if dropped := bool(drawn and not ranking.hits):
+            scope, ranking = await _rank(plan, read, ())
+        last, hits = Batch(), ranking.hits[: plan.most]
+        contents = plan.ask_contents(last, scope, read.search_query, hits, ranking.chunk_weights)
+        if log is None:
+            await last.run(read.connection)
+        else:
+            await log.finish(read, last, hits[: plan.limit], has_words=ranking.has_words)
+    rows = await read.keep_readable(plan.caller, contents.rows)
+    return Found(ranking, rows, read.search_queries, drawn, dropped)
+
+
+async def embed(plan: Plan[Row], space: Space) -> list[SearchQuery]:
+    """Return the texts as they search a space."""
+    embedder = plan.runtime.embedders.get(space.model)
+    if space.model not in plan.embeddings:
+        plan.embeddings[space.model] = await embedder.embed(plan.texts)
+    return [
+        prepare_query(
+            text,
+            mode=plan.mode,
+            language=space.language,
+            embedding=embedding,
+            mean=embedder.model.mean,
+            by_frequency=plan.by_frequency,
+        )
+        for text, embedding in zip(plan.texts, plan.embeddings[space.model], strict=True)
+    ]
+
+
+async def _rank(plan: Plan[Row], read: Snapshot, drawn: Sequence[DrawnCondition]) -> tuple[Scope, Ranking]:
+    """Rank what fits the conditions for each text, and return what was in scope with the ranking of all texts."""
+    fields = plan.filtering.fields if plan.filtering else {}
+    scope = Scope(
+        caller=plan.caller,
+        space=read.space,
+        by_chunk=plan.by_chunk,
+        conditions=(*plan.conditions, *conditions_of(drawn, fields)),
+        resource_types=plan.resource_types,
+        is_distributed=read.is_distributed,
+    )
+    rankings = [await rank(read.connection, scope, each, at_least=plan.most) for each in read.search_queries]
+    return scope, plan.cut(merge_rankings(rankings))
+
+
+async def _rerank(plan: Plan[Row], found: Found[Row]) -> Found[Row]:
+    """Put the best hits in the order that counts the reranking model, too; no transaction is open any more."""
+    hits = found.ranking.hits[: plan.candidates]
+    texts = {hit: text_of(found.rows[hit].name, found.rows[hit].text) for hit in hits if hit in found.rows}
+    order, reranking = await rerank(plan.runtime.reranker, " ".join(plan.texts), texts)
+    return replace(found, ranking=found.ranking.put_first(order), reranking=reranking)
