@@ -64,8 +64,7 @@ EXCUSES = {
         "domains.agents.conversations.question_log": ["list_questions", "rank_agents"],
         "domains.documents.docstore": ["read_sync"],
         "domains.oversight.owners": ["count_owned"],
-        "domains.agents.evaluation": ["collection_exists", "find_set", "list_sets"],
-        "domains.agents.evaluation.runs": ["read_agent_settings", "list_runs"],
+        "domains.agents.evaluation": ["collection_exists", "find_set", "list_sets", "read_agent_settings", "list_runs"],
     },
     "its callers have checked the caller's rights to the object": {
         "domains.documents.stored.contained": ["count_contained", "files_inside"],

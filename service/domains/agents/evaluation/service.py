@@ -36,7 +36,7 @@ from service.audit.service import record
 from service.auth.callers import Caller
 from service.domains.agents.definitions.service import require_agent
 from service.domains.agents.evaluation import queries
-from service.domains.agents.evaluation.queries import StoredCase, StoredSet
+from service.domains.agents.evaluation.queries import StoredCase
 from service.domains.documents.collections.service import unknown_collection
 from service.identity.queries import lock_organization
 from service.platform.errors import Conflict, NotFound
@@ -73,7 +73,7 @@ async def create_set(
     about = {"collectionId": request.document_collection_id, "agentId": request.agent_id}
     details = {name: str(value) for name, value in about.items() if value is not None}
     await record_change(connection, caller, "create", set_id, details=details)
-    return AdminEvaluationSetsCreateResponse(**dict(to_set(await require_set(connection, caller, set_id))))
+    return AdminEvaluationSetsCreateResponse(**dict(await require_set(connection, caller, set_id)))
 
 
 async def list_sets(
@@ -82,18 +82,10 @@ async def list_sets(
     """List evaluation sets, with how many cases and runs each has."""
     cursor = Cursor.read(caller, operation=ADMIN_EVALUATION_SETS_LIST.path, request=request)
     rows = await queries.list_sets(
-        connection,
-        caller.organization_id,
-        name_contains=request.query,
-        agent_id=request.agent_id,
-        ids=request.ids,
-        after=cursor.after_id,
-        limit=cursor.limit,
+        connection, caller.organization_id, request=request, after=cursor.after_id, limit=cursor.limit
     )
     page = cursor.page(rows, position=lambda row: [str(row.evaluation_set_id)])
-    return AdminEvaluationSetsListResponse(
-        evaluation_sets=[to_set(row) for row in page.items], next_page_token=page.next_page_token
-    )
+    return AdminEvaluationSetsListResponse(evaluation_sets=page.items, next_page_token=page.next_page_token)
 
 
 async def rename_set(
@@ -112,7 +104,7 @@ async def rename_set(
         if not await queries.rename_set(connection, caller.organization_id, set_id=set_id, name=name):
             raise _name_taken()
         await record_change(connection, caller, "update", set_id, details={"before": before.name})
-    return AdminEvaluationSetsUpdateResponse(**dict(to_set(await require_set(connection, caller, set_id))))
+    return AdminEvaluationSetsUpdateResponse(**dict(await require_set(connection, caller, set_id)))
 
 
 async def delete_set(
@@ -211,7 +203,7 @@ async def lock_set(connection: AsyncConnection, caller: Caller, set_id: UUID) ->
         raise _unknown_set()
 
 
-async def require_set(connection: AsyncConnection, caller: Caller, set_id: UUID) -> StoredSet:
+async def require_set(connection: AsyncConnection, caller: Caller, set_id: UUID) -> EvaluationSet:
     """Return a set of the organization; raises NotFound."""
     found = await queries.find_set(connection, caller.organization_id, set_id=set_id)
     if found is None:
@@ -224,21 +216,6 @@ async def record_change(
 ) -> None:
     """Add an audit entry about a set."""
     await record(connection, caller, action=f"{TARGET}.{action}", target_type=TARGET, target_id=set_id, details=details)
-
-
-def to_set(row: StoredSet) -> EvaluationSet:
-    """Convert a row to the set of an answer."""
-    return EvaluationSet(
-        evaluation_set_id=row.evaluation_set_id,
-        name=row.name,
-        document_collection_id=row.collection_id,
-        agent_id=row.agent_id,
-        target_name=row.target_name,
-        case_count=row.case_count,
-        run_count=row.run_count,
-        last_run_at=row.last_run_at,
-        created_at=row.created_at,
-    )
 
 
 async def _require_target(

@@ -9,7 +9,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.agents import AgentRetrieval
-from carrel.wire.common import UserPrincipal
+from carrel.wire.evaluation import EvaluationSet
 from carrel.wire.evaluation_runs import (
     ADMIN_EVALUATION_SETS_LIST_RESULTS,
     ADMIN_EVALUATION_SETS_LIST_RUNS,
@@ -28,9 +28,8 @@ from carrel.wire.evaluation_runs import (
 from carrel.wire.search import SearchMode
 from service.auth.callers import Caller
 from service.domains.agents.definitions.service import require_agent
-from service.domains.agents.evaluation.queries import StoredSet
-from service.domains.agents.evaluation.runs import queries
-from service.domains.agents.evaluation.runs.queries import StoredResult, StoredRun
+from service.domains.agents.evaluation import queries
+from service.domains.agents.evaluation.queries import StoredResult
 from service.domains.agents.evaluation.service import lock_set, record_change, require_set
 from service.platform.errors import BadRequest, Conflict, FieldError, NotFound
 from service.platform.identifiers import uuid7
@@ -69,17 +68,16 @@ async def add_run(
         _refuse_other_run(caller, await _require_run(connection, caller, set_id, run_id), request, agent_id)
     if gone:
         await queries.lower_planned_count(connection, caller.organization_id, run_id=run_id, by=gone)
-    if not rows:
-        return _to_run(await _require_run(connection, caller, set_id, run_id))
-    await queries.insert_results(connection, caller.organization_id, run_id=run_id, results=rows)
-    await queries.update_means(connection, caller.organization_id, run_id=run_id)
-    return _to_run(await _require_run(connection, caller, set_id, run_id))
+    if rows:
+        await queries.insert_results(connection, caller.organization_id, run_id=run_id, results=rows)
+        await queries.update_means(connection, caller.organization_id, run_id=run_id)
+    return await _require_run(connection, caller, set_id, run_id)
 
 
 async def _begin_run(
     connection: AsyncConnection,
     caller: Caller,
-    stored: StoredSet,
+    stored: EvaluationSet,
     request: AdminEvaluationSetsAddRunRequest,
     *,
     agent_id: UUID | None,
@@ -106,10 +104,10 @@ async def _begin_run(
 
 
 def _refuse_other_run(
-    caller: Caller, run: StoredRun, request: AdminEvaluationSetsAddRunRequest, agent_id: UUID | None
+    caller: Caller, run: EvaluationRun, request: AdminEvaluationSetsAddRunRequest, agent_id: UUID | None
 ) -> None:
     """Refuse to add to a run of somebody else, or that was measured in another way."""
-    if run.principal_id != caller.principal_id:
+    if run.ran_by.id != str(caller.principal_id):
         raise _unknown_run()
     if (run.mode, run.agent_id) != (request.mode, agent_id):
         message = "The run was measured in another mode, or asked another agent. Begin a run of its own."
@@ -134,9 +132,7 @@ async def list_runs(
         limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: [str(row.evaluation_run_id)])
-    return AdminEvaluationSetsListRunsResponse(
-        runs=[_to_run(row) for row in page.items], next_page_token=page.next_page_token
-    )
+    return AdminEvaluationSetsListRunsResponse(runs=page.items, next_page_token=page.next_page_token)
 
 
 async def list_results(
@@ -177,7 +173,7 @@ async def delete_run(
     return AdminEvaluationSetsDeleteRunResponse(evaluation_run_id=request.evaluation_run_id)
 
 
-def _refuse_wrong_mode(stored: StoredSet, mode: SearchMode | None) -> None:
+def _refuse_wrong_mode(stored: EvaluationSet, mode: SearchMode | None) -> None:
     if (mode is None) != (stored.agent_id is not None):
         message = (
             "A run over a set that asks an agent has no mode. Leave it out."
@@ -188,7 +184,7 @@ def _refuse_wrong_mode(stored: StoredSet, mode: SearchMode | None) -> None:
 
 
 async def _require_agent(
-    connection: AsyncConnection, caller: Caller, stored: StoredSet, request: AdminEvaluationSetsAddRunRequest
+    connection: AsyncConnection, caller: Caller, stored: EvaluationSet, request: AdminEvaluationSetsAddRunRequest
 ) -> UUID | None:
     """Return the agent that was asked: the set's, unless the run names another one; raise NotFound of that one."""
     if request.agent_id is None or request.agent_id == stored.agent_id:
@@ -237,7 +233,7 @@ async def _describe_agent(
     }
 
 
-async def _require_run(connection: AsyncConnection, caller: Caller, set_id: UUID, run_id: UUID) -> StoredRun:
+async def _require_run(connection: AsyncConnection, caller: Caller, set_id: UUID, run_id: UUID) -> EvaluationRun:
     await require_set(connection, caller, set_id)
     found = await queries.list_runs(
         connection, caller.organization_id, set_id=set_id, ids=[run_id], before=None, limit=1
@@ -260,8 +256,3 @@ def _to_row(result: CaseResult) -> dict[str, Any]:
 def _to_result(row: StoredResult) -> KeptResult:
     found = sorted(row.ranks, key=row.ranks.__getitem__)
     return KeptResult.model_validate({**asdict(row), "found": found})
-
-
-def _to_run(row: StoredRun) -> EvaluationRun:
-    ran_by = UserPrincipal(id=str(row.principal_id), name=row.principal_name, email=row.principal_email)
-    return EvaluationRun.model_validate({**asdict(row), "ran_by": ran_by})
