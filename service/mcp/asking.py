@@ -20,9 +20,8 @@ from service.domains.agents.conversations.reading.jobs import job_of, see_job
 from service.domains.agents.conversations.waiting import RETRY_SECONDS, wait_until_done
 from service.domains.agents.definitions.deploying import list_deployed_agents
 from service.domains.agents.definitions.service import get_deployed_agent
-from service.mcp.calls import Call
 from service.mcp.documents import DATA_ALONE, url_of
-from service.mcp.tools import Arguments, Result, Tool
+from service.mcp.tools import Arguments, Call, Result, Tool
 from service.platform.errors import BadRequest, FieldError, Unavailable
 from service.web.dependencies import reauthenticate
 from service.web.idempotency import Attempt

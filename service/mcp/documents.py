@@ -15,8 +15,7 @@ from carrel.wire.search import (
 from service.domains.documents.stored.queries import StoredText
 from service.domains.documents.stored.texts import MOST_CHARACTERS, TextPart, read_text, unpack_text
 from service.domains.search import service
-from service.mcp.calls import Call
-from service.mcp.tools import Arguments, Result, Tool
+from service.mcp.tools import Arguments, Call, Result, Tool
 
 SCHEME = "carrel://documents/"
 DATA_ALONE = (

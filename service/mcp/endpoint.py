@@ -6,10 +6,9 @@ before it, when a client is sent to sign in.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
+from importlib import import_module
 from typing import cast
 from urllib.parse import urlsplit
 
@@ -17,11 +16,9 @@ from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import JSONResponse, Response
 from starlette.background import BackgroundTask
 
-from service.auth.callers import Caller
 from service.platform.bodies import read_at_most
 from service.platform.errors import BadRequest, Forbidden, ServiceError, TooLarge
 from service.platform.logs import redact_credentials, request_id
-from service.runtime import Runtime
 from service.web.dependencies import MCP_PATH, CallerDep, RuntimeDep
 from service.web.errors import OwnErrorsRoute
 from service.web.multipart import declared_length
@@ -72,33 +69,23 @@ async def exchange(request: Request, runtime: RuntimeDep, caller: CallerDep) -> 
         message = decode(body)
     except BadRequest as error:
         return _refusal(error, PARSE_ERROR)
-    answering = await _get_answering()
+    # The first time from a thread, of which there are too few for each message to take one.
+    if not _load.cache_info().currsize:
+        await asyncio.to_thread(_load)
+    from service.mcp.scopes import require_scopes  # noqa: PLC0415 - see `_load`
+    from service.mcp.server import Exchange  # noqa: PLC0415 - likewise
+
     try:
-        await answering.require_scopes(request, runtime, caller, message)
+        await require_scopes(request, runtime, caller, message)
     except Forbidden as error:
         return _refusal(error, message_id=_id_of(message))
-    return answering.exchange(body)
-
-
-@dataclass(frozen=True, slots=True)
-class _Answering:
-    """What answers messages, and what refuses those whose token lacks a scope."""
-
-    exchange: Callable[[bytes], Response]
-    require_scopes: Callable[[Request, Runtime, Caller, object], Awaitable[None]]
-
-
-async def _get_answering() -> _Answering:
-    """Return what answers; the first time from a thread, of which there are too few for each message to take one."""
-    return _load() if _load.cache_info().currsize else await asyncio.to_thread(_load)
+    return Exchange(body)
 
 
 @cache
-def _load() -> _Answering:
-    from service.mcp.exchange import Exchange  # noqa: PLC0415 - see above
-    from service.mcp.scopes import require_scopes  # noqa: PLC0415 - see above
-
-    return _Answering(Exchange, require_scopes)
+def _load() -> None:
+    """Import the protocol's library and all that answers by it."""
+    import_module("service.mcp.scopes")
 
 
 async def _read(request: Request) -> bytes:

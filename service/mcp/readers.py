@@ -19,8 +19,7 @@ from carrel.wire.permissions import (
 from service.domains.access.explanations.service import explain
 from service.domains.access.lookups.lists import list_authorized_principals
 from service.domains.documents.catalog.documents import get_document
-from service.mcp.calls import Call
-from service.mcp.tools import Arguments, Result, Tool
+from service.mcp.tools import Arguments, Call, Result, Tool
 
 PAGE_SIZE = 100
 

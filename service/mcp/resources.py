@@ -7,8 +7,8 @@ from mcp_types import ListResourcesResult, ReadResourceResult, Resource, Resourc
 from carrel.wire.catalog import GET_DOCUMENT, LIST_DOCUMENTS, Document, ListDocumentsRequest
 from service.domains.documents.catalog.documents import list_documents
 from service.domains.documents.stored.rights import unknown_document
-from service.mcp.calls import Call
 from service.mcp.documents import SCHEME, open_document, uri_of
+from service.mcp.tools import Call
 
 PAGE_SIZE = 100
 MEDIA_TYPE = "text/plain"

@@ -1,12 +1,20 @@
-"""The protocol's server: which tools and resources a caller sees, and what is done when they are used."""
+"""The protocol's server, asked by HTTP: which tools and resources a caller sees, and what is done when they are used.
 
+The service's errors are told as the protocol has them: of tools in their result, of everything else by a code.
+"""
+
+from collections.abc import Awaitable
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
+from fastapi.responses import Response
 from mcp.server.caching import CacheHint
 from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from mcp_types import (
+    INTERNAL_ERROR,
     INVALID_PARAMS,
     CallToolRequestParams,
     CallToolResult,
@@ -18,16 +26,27 @@ from mcp_types import (
     ReadResourceResult,
     TextContent,
 )
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.types import Message, Receive, Scope, Send
 
 from service.mcp import asking, documents, readers, resources
-from service.mcp.calls import Call, Context
-from service.mcp.refusals import to_protocol_error, to_result, translate
-from service.mcp.tools import Tool
+from service.mcp.tools import Call, Context, Tool
 from service.platform import traces
-from service.platform.errors import ServiceError
-from service.platform.logs import logger
+from service.platform.errors import (
+    DATABASE_ERRORS,
+    ServiceError,
+    answer_for_database,
+    from_validation,
+    internal_error,
+)
+from service.platform.logs import logger, redact_credentials, request_id
 from service.platform.version import VERSION
 
+Answer = TypeVar("Answer")
+DEFECT = 500
 _ALL: tuple[Tool[Any], ...] = (
     documents.SEARCH,
     documents.FETCH,
@@ -69,6 +88,34 @@ def server() -> Server[Any]:
     return made
 
 
+class Exchange(Response):
+    """The answer of the protocol's server to a body that has been read.
+
+    Clients of the newest revision get events where an answer takes long. The library's events for older ones would
+    leave a task behind that watches the process, so they get JSON.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        super().__init__()
+        self._content = content
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Have the server answer; whatever it has begun ends with the answer."""
+        unread = [self._content]
+
+        async def replay() -> Message:
+            return {"type": "http.request", "body": unread.pop(), "more_body": False} if unread else await receive()
+
+        revision = Headers(scope=scope).get(MCP_PROTOCOL_VERSION_HEADER)
+        manager = StreamableHTTPSessionManager(
+            server(),
+            stateless=True,
+            json_response=revision is None or revision in HANDSHAKE_PROTOCOL_VERSIONS,
+        )
+        async with manager.run():
+            await manager.handle_request(scope, replay, send)
+
+
 def _input_schema(name: str) -> dict[str, Any] | None:
     tool = TOOLS.get(name)
     return None if tool is None else tool.arguments.model_json_schema()
@@ -86,11 +133,11 @@ async def _call_tool(context: Context, params: CallToolRequestParams) -> CallToo
     call = Call.of(context)
     with traces.span("tool", {"carrel.tool": tool.name}):
         try:
-            result = await translate(call.request, tool.call(call, params.arguments))
+            result = await _translate(call.request, tool.call(call, params.arguments))
         except ServiceError as error:
             traces.fail()
             logger.info("tool_refused", tool=tool.name, code=error.code)
-            return to_result(error)
+            return _to_result(error)
     content = TextContent(text=result.model_dump_json(exclude_none=True))
     return CallToolResult(content=[content], structured_content=result.model_dump(mode="json", exclude_none=True))
 
@@ -98,9 +145,9 @@ async def _call_tool(context: Context, params: CallToolRequestParams) -> CallToo
 async def _list_resources(context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
     call = Call.of(context)
     try:
-        return await translate(call.request, resources.list_page(call, cursor=params and params.cursor))
+        return await _translate(call.request, resources.list_page(call, cursor=params and params.cursor))
     except ServiceError as error:
-        raise to_protocol_error(error) from error
+        raise _to_protocol_error(error) from error
 
 
 async def _list_templates(_context: Context, _params: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
@@ -110,6 +157,34 @@ async def _list_templates(_context: Context, _params: PaginatedRequestParams | N
 async def _read_resource(context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
     call = Call.of(context)
     try:
-        return await translate(call.request, resources.read(call, uri=params.uri))
+        return await _translate(call.request, resources.read(call, uri=params.uri))
     except ServiceError as error:
-        raise to_protocol_error(error) from error
+        raise _to_protocol_error(error) from error
+
+
+async def _translate(request: Request, answer: Awaitable[Answer]) -> Answer:
+    """Wait for an answer; whatever goes wrong is a ServiceError, and a defect is logged and says nothing of itself."""
+    try:
+        return await answer
+    except ServiceError:
+        raise
+    except ValidationError as error:
+        raise from_validation(error.errors()) from error
+    except DATABASE_ERRORS as error:
+        raise answer_for_database(request, error) from error
+    except Exception as error:  # the library would tell clients of 2025-11-25 what the exception says
+        logger.exception("request_failed")
+        raise internal_error() from error
+
+
+def _to_result(error: ServiceError) -> CallToolResult:
+    """Return the result of a tool that failed, for the client's model to read."""
+    details = "".join(f"\n- {detail.field}: {detail.message}" for detail in error.details)
+    said = f"{error.message}{details}\n(code {error.code}, request {request_id()})"
+    return CallToolResult(content=[TextContent(text=redact_credentials(said))], is_error=True)
+
+
+def _to_protocol_error(error: ServiceError) -> MCPError:
+    """Return the error of what is no tool."""
+    code = INTERNAL_ERROR if error.status >= DEFECT else INVALID_PARAMS
+    return MCPError(code, redact_credentials(error.message), {"code": error.code, "requestId": request_id()})

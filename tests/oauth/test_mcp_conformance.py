@@ -80,7 +80,7 @@ def test_the_service_conforms(suite: list[str], address: str) -> None:
 @pytest.mark.long
 def test_the_endpoint_conforms(suite: list[str], address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every other scenario passes at the same endpoint with the suite's own contents."""
-    monkeypatch.setattr("service.mcp.exchange.server", reference.reference_server)
+    monkeypatch.setattr("service.mcp.server.server", reference.reference_server)
     found = {name: counts for name, counts in run(suite, address).items() if name not in PRODUCT.keys() | UNUSED}
     assert len(found) == REFERENCE_SCENARIOS
     assert {name: counts for name, counts in found.items() if counts[1] or not counts[0]} == {}
