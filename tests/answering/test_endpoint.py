@@ -46,7 +46,7 @@ def leave(service_harness: ServiceHarness, endpoint: ModelServer) -> Iterator[Li
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Retries don't wait."""
-    monkeypatch.setattr("service.domains.agents.answering.retrying.FIRST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("service.domains.agents.answering.capabilities.FIRST_PAUSE_SECONDS", 0.0)
 
 
 @contextmanager

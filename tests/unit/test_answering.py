@@ -19,8 +19,8 @@ from tests.harness.lazy import lazily
 
 exceptions = lazily("pydantic_ai.exceptions")
 selecting, retrying = (
-    lazily("service.domains.agents.answering.history"),
-    lazily("service.domains.agents.answering.retrying"),
+    lazily("service.domains.agents.answering.replying"),
+    lazily("service.domains.agents.answering.capabilities"),
 )
 
 LEANING = [

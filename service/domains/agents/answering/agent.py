@@ -8,11 +8,10 @@ from uuid import UUID
 from pydantic_ai import Agent, RunContext, Tool, ToolDefinition, UsageLimits
 
 from carrel.wire.agents import AgentRetrieval
-from service.domains.agents.answering.model_spans import ModelSpans
+from service.domains.agents.answering.capabilities import ModelSpans, Retries
 from service.domains.agents.answering.models import Passage, Sender
 from service.domains.agents.answering.phrases import answer_small_talk
 from service.domains.agents.answering.retrieval import Lookup, describe_narrowing, retrieve
-from service.domains.agents.answering.retrying import Retries
 from service.runtime import Runtime
 
 SEARCH = "search_passages"

@@ -9,21 +9,26 @@ which would look like citations.
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from service.domains.agents.answering.links import LinkFilter, addresses_in
 from service.domains.agents.answering.models import Citation, Passage
-from service.domains.agents.answering.quotes import CLOSE, OPEN, find_quote
 
 LONGEST_QUOTE = 2000
 
 CITATION_DROPPED = "A citation was removed: its words don't stand in the passage it names."
 NUMBER_DROPPED = "A number in brackets was removed: it looked like a citation and quoted nothing."
 
-# Verified citations stand as their number between the two until the rest is clean; a model's own ones are removed.
+# Verified citations stand as their number between the two until the rest is clean; a model's own ones are removed, and
+# never compared.
+OPEN, CLOSE = "\ue000", "\ue001"
 _SENTINELS = re.compile(f"[{OPEN}{CLOSE}\x00]")
 _VERIFIED = re.compile(f"{OPEN}(\\d+){CLOSE}")
 
 _QUOTES = "\"“”„«»'‘’"
+_DOUBLE = dict.fromkeys(map(ord, "“”„‟«»″"), '"')
+_SINGLE = dict.fromkeys(map(ord, "‘’‚‛′`´"), "'")
+_TYPOGRAPHY = _DOUBLE | _SINGLE
 # The white space before a citation goes with it; tried from its beginning alone, so that much of it costs no more.
 _SPACE = r"(?:(?<![ \t])[ \t]++)?"
 MARK = re.compile(
@@ -109,7 +114,7 @@ class _Marks:
         passage = self.passages[number - 1].text
         # A model reads passages as JSON, and may copy its escapes.
         plain = words.replace('\\"', '"').replace("\\n", "\n")
-        quote = find_quote(words, passage) or find_quote(plain, passage)
+        quote = _find_quote(words, passage) or _find_quote(plain, passage)
         return None if quote is None else Citation(number - 1, quote)
 
 
@@ -127,3 +132,36 @@ def _number(text: str, verified: Sequence[Citation]) -> tuple[str, list[Citation
         return f"{space_before}[{order[int(match[1])]}]{space_after}"
 
     return _VERIFIED.sub(render, text).strip(), [verified[number] for number in order]
+
+
+def _find_quote(quote: str, passage: str) -> str | None:
+    """Return quoted words as the passage spells them; None when they don't stand there, or aren't words at all.
+
+    White space and quotation marks may differ; every other character counts.
+    """
+    wanted, _ = _normalize(quote.strip())
+    if not any(character.isalnum() for character in wanted):
+        return None
+    normal, places = _normalize(passage)
+    start = normal.find(wanted)
+    if start < 0:
+        return None
+    return passage[places[start] : places[start + len(wanted) - 1] + 1]
+
+
+@lru_cache(maxsize=256)
+def _normalize(text: str) -> tuple[str, Sequence[int]]:
+    """Return the text with single spaces and plain quotation marks, and where each character of it stood."""
+    characters: list[str] = []
+    places: list[int] = []
+    for place, character in enumerate(text.translate(_TYPOGRAPHY)):
+        if character in {OPEN, CLOSE}:
+            continue
+        if not character.isspace():
+            characters.append(character)
+        elif characters and characters[-1] != " ":
+            characters.append(" ")
+        else:
+            continue
+        places.append(place)
+    return "".join(characters), places

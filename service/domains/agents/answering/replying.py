@@ -1,7 +1,8 @@
 """From an assignment to a reply: a model's run within its limits, and the checks of what it says."""
 
 import asyncio
-from collections.abc import AsyncIterable
+import re
+from collections.abc import AsyncIterable, Sequence
 from typing import Any
 
 from psycopg import Error as DriverError
@@ -9,6 +10,9 @@ from pydantic_ai import RunContext
 from pydantic_ai.messages import (
     AgentStreamEvent,
     FunctionToolResultEvent,
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
     PartDeltaEvent,
     PartStartEvent,
     TextPart,
@@ -17,6 +21,7 @@ from pydantic_ai.messages import (
     ThinkingPartDelta,
     ToolCallPart,
     ToolCallPartDelta,
+    UserPromptPart,
 )
 from pydantic_ai.models import Model
 from sqlalchemy.exc import SQLAlchemyError
@@ -25,19 +30,20 @@ from service.domains.agents.answering import failures
 from service.domains.agents.answering.agent import AGENT, LIMITS, AgentDeps
 from service.domains.agents.answering.citations import CITATION_DROPPED
 from service.domains.agents.answering.extractive import extractive_model
-from service.domains.agents.answering.history import as_messages, select_history
 from service.domains.agents.answering.models import Assignment, Exchange, ModelFailure, Progress, Reply
 from service.domains.agents.answering.phrases import drop_greeting
 from service.domains.agents.answering.providers import BUILT_IN, model_names
 from service.domains.agents.answering.streaming import Draft
 from service.platform.errors import Forbidden, NotFound, Unavailable
 from service.runtime import Runtime
+from service.text.embedding import WordPieces
 
 LONGEST_REPLY = 40_000
 """Characters that a model may write for one reply, its thoughts and searches included."""
 
 CUT_SHORT = "The reply was cut short: the model reached its longest length."
 
+_CITED = re.compile(r"[ \t]?\[\d+\]")
 _SETTINGS: Any = {"max_retries": 0}  # `Retries` does that, within the deadline and as it can be tested
 
 
@@ -107,7 +113,7 @@ async def _run(
             message,
             model=model,
             deps=deps,
-            message_history=as_messages(history),
+            message_history=_as_messages(history),
             model_settings=_SETTINGS,
             usage_limits=LIMITS,
             event_stream_handler=_Listener(draft).listen,
@@ -161,3 +167,28 @@ class _Listener:
         self._heard += len(words) if isinstance(words, str) else 0
         if self._heard > LONGEST_REPLY:
             raise failures.endless_reply()
+
+
+async def select_history(history: Sequence[Exchange], *, tokenizer: WordPieces, most_tokens: int) -> list[Exchange]:
+    """Return the newest exchanges, oldest first, that have at most so many tokens together.
+
+    The tokens are those of the embedding model, of which other models have about as many.
+    """
+    newest_first = [Exchange(each.message, _CITED.sub("", each.reply)) for each in reversed(history)]
+    counts = await asyncio.to_thread(tokenizer.count, [f"{each.message}\n{each.reply}" for each in newest_first])
+    kept: list[Exchange] = []
+    for exchange, tokens in zip(newest_first, counts, strict=True):
+        most_tokens -= tokens
+        if most_tokens < 0:
+            break
+        kept.append(exchange)
+    return kept[::-1]
+
+
+def _as_messages(history: Sequence[Exchange]) -> list[ModelMessage]:
+    """Return exchanges as a model's messages; the numbers of citations mean nothing any more and are left out."""
+    messages: list[ModelMessage] = []
+    for exchange in history:
+        messages.append(ModelRequest(parts=[UserPromptPart(exchange.message)]))
+        messages.append(ModelResponse(parts=[TextPart(exchange.reply)]))
+    return messages

@@ -1,11 +1,17 @@
-"""Asking a model once more when it was out of reach, as long as there is time and nothing of its reply has come."""
+"""What surrounds each request to a model: its span, and retries.
+
+A span says which model was asked, where, and how much it read and wrote; nothing of what was said. A model that was out
+of reach is asked again, as long as there is time and nothing of its reply has come.
+"""
 
 import asyncio
 import random
 from typing import Any
+from urllib.parse import urlsplit
 
+from opentelemetry.trace import SpanKind
 from pydantic_ai import ModelResponse, RetryModelRequest, RunContext
-from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.capabilities import AbstractCapability, WrapModelRequestHandler
 from pydantic_ai.exceptions import (
     ModelAPIError,
     ModelConnectionError,
@@ -13,8 +19,9 @@ from pydantic_ai.exceptions import (
     ModelServerError,
     ModelUnavailableError,
 )
-from pydantic_ai.models import ModelRequestContext
+from pydantic_ai.models import Model, ModelRequestContext
 
+from service.platform import traces
 from service.platform.logs import logger
 
 ATTEMPTS = 4
@@ -22,6 +29,35 @@ FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 20.0
 
 _PASSING = (ModelConnectionError, ModelRateLimitError, ModelServerError, ModelUnavailableError)
+
+
+class ModelSpans(AbstractCapability[Any]):
+    """Measures each turn of a model, its retries included, under the names of the GenAI conventions."""
+
+    async def wrap_model_request(
+        self,
+        ctx: RunContext[Any],  # noqa: ARG002 - the hook's signature
+        *,
+        request_context: ModelRequestContext,
+        handler: WrapModelRequestHandler,
+    ) -> ModelResponse:
+        """Let the model answer, and note how much that took."""
+        model = request_context.model
+        with traces.span(f"chat {model.model_name}", _describe(model), kind=SpanKind.CLIENT) as span:
+            response = await handler(request_context)
+            span.set_attributes(
+                {
+                    "gen_ai.usage.input_tokens": response.usage.input_tokens,
+                    "gen_ai.usage.output_tokens": response.usage.output_tokens,
+                }
+            )
+        return response
+
+
+def _describe(model: Model[Any]) -> dict[str, str]:
+    told = {"gen_ai.operation.name": "chat", "gen_ai.request.model": model.model_name}
+    host = urlsplit(model.base_url or "").hostname
+    return told if host is None else told | {"server.address": host}
 
 
 class Retries(AbstractCapability[Any]):
