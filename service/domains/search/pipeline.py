@@ -152,7 +152,7 @@ async def embed(plan: Plan[Row], space: Space) -> list[SearchQuery]:
 
 async def _rank(plan: Plan[Row], read: Snapshot, drawn: Sequence[DrawnCondition]) -> tuple[Scope, Ranking]:
     """Rank what fits the conditions for each text, and return what was in scope with the ranking of all texts."""
-    fields = plan.filtering.fields if plan.filtering else {}
+    fields: Mapping[str, str] = plan.filtering.fields if plan.filtering else {}
     scope = Scope(
         caller=plan.caller,
         space=read.space,
