@@ -12,13 +12,13 @@ from app.labels import PERSON
 from app.ui.dialogs import (
     NotYetError,
     Secret,
-    close_dialog,
     confirm,
+    dialog,
     hold_secret,
-    is_open,
     offer_submit,
     open_dialog,
     show_held_secret,
+    text_in,
 )
 from app.ui.errors import show_errors
 from app.ui.notices import LinkedText, address, show_empty, show_heading, show_note, show_table, show_text
@@ -55,8 +55,7 @@ MESSAGES: Mapping[str, str] = {
 }
 
 
-def alert_row(alert: Alert) -> tuple[LinkedText | str, str, str, str]:
-    """Return an alert as a table row: what failed, with a link to it, of what, why, and since when."""
+def _alert_row(alert: Alert) -> tuple[LinkedText | str, str, str, str]:
     count = alert.quarantined_count
     why = alert.code if count is None else f"{count_text(count, 'item')} not loaded"
     return _link(alert), one_line(about(alert)), why, ago(alert.began_at)
@@ -69,15 +68,13 @@ def about(alert: Alert) -> str:
 
 
 def _link(alert: Alert) -> LinkedText | str:
-    """Return what failed, as a link to the sync or to the run."""
     kind = KINDS[alert.kind]
     if alert.sync_id is not None:
         return LinkedText(kind, address("syncs", sync=str(alert.sync_id)))
     return kind if alert.flow_run_id is None else LinkedText(kind, address("ingestion", run=str(alert.flow_run_id)))
 
 
-def delivery_row(delivery: AlertDelivery) -> tuple[str, str, str, str]:
-    """Return a delivery as a table row: when, what it tells, to whom, and how far it is."""
+def _delivery_row(delivery: AlertDelivery) -> tuple[str, str, str, str]:
     last = delivery.attempts[-1] if delivery.attempts else None
     why = f": {last.error}" if last is not None and last.error else ""
     to = "webhook" if delivery.recipient is None else one_line(delivery.recipient.email)
@@ -85,13 +82,11 @@ def delivery_row(delivery: AlertDelivery) -> tuple[str, str, str, str]:
     return ago(delivery.created_at), MESSAGES.get(delivery.type, delivery.type), to, f"{status}{why}"
 
 
-def target_of(rule: AlertRule) -> str:
-    """Return where a rule's messages go."""
+def _target_of(rule: AlertRule) -> str:
     return rule.webhook_url or one_line(", ".join(one.email for one in rule.recipients)) or "nobody any more"
 
 
-def kinds_of(rule: AlertRule) -> str:
-    """Return which alerts a rule is about."""
+def _kinds_of(rule: AlertRule) -> str:
     return "Every alert" if len(rule.kinds) == len(AlertKind) else "; ".join(KINDS[kind] for kind in rule.kinds)
 
 
@@ -100,11 +95,8 @@ _WEBHOOK, _MAIL = "Webhook", "Mail"
 _KINDS, _TARGET, _URL, _PEOPLE = f"{NEW}.kinds", f"{NEW}.target", f"{NEW}.url", f"{NEW}.people"
 
 
-@st.dialog("New alert rule", width="medium", on_dismiss=close_dialog)
-def show_new(*, mail_enabled: bool) -> None:
-    """Show the fields of a rule: which alerts, and a web address or people."""
-    if not is_open(NEW):
-        st.rerun()
+@dialog("New alert rule", NEW, width="medium")
+def _show_new(*, mail_enabled: bool) -> None:
     st.session_state.setdefault(_KINDS, list(KINDS))
     st.multiselect("Alerts", list(KINDS), key=_KINDS, format_func=KINDS.__getitem__)
     target = st.segmented_control("Send them by", [_WEBHOOK, _MAIL], key=_TARGET, default=_WEBHOOK, required=True)
@@ -130,9 +122,7 @@ def create() -> None:
             raise NotYetError("Choose whom to send mail.")
         rules.create(kinds, emails=[one.id for one in people])
         return
-    url = str(st.session_state[_URL] or "").strip()
-    if not url:
-        raise NotYetError("Give the address that messages are posted to.")
+    url = text_in(_URL, missing="Give the address that messages are posted to.")
     made = rules.create(kinds, webhook_url=url)
     if made.webhook_secret is not None:
         hint = "The receiver verifies with it that messages come from here (Standard Webhooks)."
@@ -157,8 +147,7 @@ def show_alerts() -> None:
         _show_rule(rule)
     if listed.alert_rules:
         _show_deliveries()
-    if is_open(NEW):
-        show_new(mail_enabled=listed.mail_enabled)
+    _show_new(mail_enabled=listed.mail_enabled)
 
 
 def _show_open() -> None:
@@ -166,7 +155,7 @@ def _show_open() -> None:
     if not found:
         show_text("No alert is open.")
         return
-    show_table(map(alert_row, found), heads=("Alert", "Of", "Reason", "Since"))
+    show_table(map(_alert_row, found), heads=("Alert", "Of", "Reason", "Since"))
     by_id = {str(one.alert_id): one for one in found}
     with st.container(horizontal=True, vertical_alignment="bottom"):
         chosen = st.selectbox(
@@ -185,11 +174,10 @@ def _end(alert_id: str | None) -> None:
 
 
 def _show_rule(rule: AlertRule) -> None:
-    """Show a rule with its buttons."""
     key = f"alert_rule.{rule.alert_rule_id}"
     with st.container(horizontal=True, vertical_alignment="center", border=True):
         paused = "" if rule.enabled else " · paused"
-        show_text(f"{kinds_of(rule)} → {target_of(rule)}{paused}")
+        show_text(f"{_kinds_of(rule)} → {_target_of(rule)}{paused}")
         if st.button("Send a test", key=f"{key}.test"):
             show_errors(partial(api.client().admin.alert_rules.test, rule.alert_rule_id))
             st.toast("A test is on its way. Its outcome is in the list below after a refresh.")
@@ -198,7 +186,7 @@ def _show_rule(rule: AlertRule) -> None:
         if st.button("Delete", key=f"{key}.delete", icon=":material/delete:"):
             confirm(
                 "Delete this alert rule?",
-                f"{target_of(rule)} is told nothing any more. Its secret and the list of its deliveries are deleted.",
+                f"{_target_of(rule)} is told nothing any more. Its secret and the list of its deliveries are deleted.",
                 doing="Delete it",
                 action=partial(api.client().admin.alert_rules.delete, rule.alert_rule_id),
             )
@@ -213,7 +201,7 @@ def _show_deliveries() -> None:
     if not found:
         show_note("Nothing was sent yet.")
         return
-    show_table(map(delivery_row, found), heads=("Sent", "Message", "To", "Outcome"))
+    show_table(map(_delivery_row, found), heads=("Sent", "Message", "To", "Outcome"))
     st.button("Refresh", key="alerts.refresh", icon=":material/refresh:")
 
 

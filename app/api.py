@@ -73,6 +73,17 @@ def collections() -> list[DocumentCollection]:
     )
 
 
+@st.cache_data(ttl=30, show_spinner=False, scope="session")
+def agent_names() -> dict[str, str]:
+    """Return the names of the organization's agents by their ids, at most a thousand."""
+    return {str(one.agent_id): one.name for one in next(client().admin.agents.list(page_size=1000).pages()).agents}
+
+
+def collection_names() -> dict[str, str]:
+    """Return the names of the collections that the person may search, by their ids."""
+    return {str(found.document_collection_id): found.collection_name for found in collections()}
+
+
 def may_edit(collection: DocumentCollection) -> bool:
     """Return whether the person may change the documents in a collection."""
     return collection.role in {Role.OWNER, Role.EDITOR}

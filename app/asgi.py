@@ -15,8 +15,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.auth.current import registration, sessions, sign_in
-from app.auth.middleware import DOWNLOADS, AccessMiddleware
-from app.auth.pages import notice
+from app.auth.routes import DOWNLOADS, AccessMiddleware, notice
 from app.documentation import Documentation
 from app.navigation import addresses
 from app.settings import settings

@@ -32,11 +32,6 @@ _SAID = {
 _SWITCHED = {"true": "on", "false": "off", "": "none"}
 
 
-def describe_settings(details: Mapping[str, object]) -> str:
-    """Return which of an organization's settings are what now; empty when an entry's details name none."""
-    return ", ".join(said.format(_word(details[name])) for name, said in _SAID.items() if name in details)
-
-
 def _word(value: object) -> str:
     words = ", ".join(map(str, cast("list[object]", value))) if isinstance(value, list) else str(value).lower()
     return _SWITCHED.get(words, words)
@@ -204,12 +199,7 @@ _KINDS = {
     "source": "a source",
     "message": "a message",
 }
-_VERDICTS = {
-    "THUMBS_UP": "helpful",
-    "THUMBS_DOWN": "not helpful",
-    "POSITIVE": "helpful",
-    "NEGATIVE": "not helpful",
-}
+_VERDICTS = {"THUMBS_UP": "helpful", "THUMBS_DOWN": "not helpful", "POSITIVE": "helpful", "NEGATIVE": "not helpful"}
 
 
 def actions() -> dict[str, str]:
@@ -268,7 +258,7 @@ def _describe_grant_change(entry: AuditEntry, names: KnownNames) -> str | None:
         had, has = before.get(holder), after.get(holder)
         if had != has:
             table, role = (lost, had) if has is None else (gained, has)
-            table.setdefault(_role(role), []).append(named[holder])
+            table.setdefault(ROLES[Role(role)] if role in set(Role) else "some", []).append(named[holder])
     said: list[str] = []
     for role, who in gained.items():
         said.append(f"gave {_list(who)} {role} access to {'it' if said else _target(entry, names)}")
@@ -329,8 +319,7 @@ def _describe_failed_sign_in(entry: AuditEntry, names: KnownNames) -> str | None
 
 
 def _describe_settings(entry: AuditEntry, names: KnownNames) -> str | None:
-    """Return a sentence that says which settings of the organization are what now."""
-    said = describe_settings(entry.details)
+    said = ", ".join(said.format(_word(entry.details[name])) for name, said in _SAID.items() if name in entry.details)
     return f"{_plainly(entry, names)}: {said}" if said else None
 
 
@@ -408,10 +397,6 @@ def _kind(target_type: str | None) -> str:
 def _roles(details: Mapping[str, Any], member: str) -> dict[str, str]:
     value: object = details.get(member)
     return cast("dict[str, str]", value) if isinstance(value, dict) else {}
-
-
-def _role(role: str | None) -> str:
-    return ROLES[Role(role)] if role in set(Role) else "some"
 
 
 def _list(names: Sequence[str]) -> str:
@@ -493,7 +478,6 @@ def _disambiguate(known: Mapping[str, _Called]) -> dict[str, str]:
 
 
 def _everybody(client: Carrel, ids: list[str]) -> Iterator[_Called]:
-    """Yield the name of the organization, if its id is among the ids."""
     organization_id = client.admin.organization.get().organization_id
     if str(organization_id) in ids:
         yield _Called(HOLDER, organization_id, EVERYBODY)

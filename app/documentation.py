@@ -17,8 +17,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from app.auth.pages import notice
-from app.auth.routes import SIGN_IN
+from app.auth.routes import SIGN_IN, notice
 from app.auth.sessions import Sessions
 
 ROOT = Path(__file__).parents[1]
@@ -64,7 +63,12 @@ def read_page(name: str) -> DocumentationPage | None:
     tokens = _MARKDOWN.parse((ROOT / path).read_text())
     headings = tuple(_mark_headings(tokens))
     anchors = {heading.anchor for heading in headings}
-    _mark_codes(tokens, anchors)
+    for row, cell, inline in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if (row.type, cell.type) == ("tr_open", "td_open"):
+            for child in inline.children or ():
+                if child.type == "code_inline" and re.fullmatch(r"\w+", child.content) and child.content not in anchors:
+                    anchors.add(child.content)
+                    child.attrSet("id", child.content)
     for token in tokens:
         _lead_links(token.children or [], folder=posixpath.dirname(path))
     body = RendererHTML().render(tokens, _MARKDOWN.options, {})
@@ -99,23 +103,12 @@ def _path_of(name: str) -> str | None:
 
 
 def _mark_headings(tokens: Sequence[Token]) -> Iterator[Heading]:
-    """Give the headings their anchors, and yield them."""
     for opening, inline in itertools.pairwise(tokens):
         if opening.type == "heading_open":
             text = "".join(child.content for child in inline.children or ())
             anchor = anchor_of(text)
             opening.attrSet("id", anchor)
             yield Heading(int(opening.tag[1]), text, anchor)
-
-
-def _mark_codes(tokens: Sequence[Token], anchors: set[str]) -> None:
-    """Give the codes in the first cell of each row of a table their anchors, and add these to the page's."""
-    for row, cell, inline in zip(tokens, tokens[1:], tokens[2:], strict=False):
-        if (row.type, cell.type) == ("tr_open", "td_open"):
-            for child in inline.children or ():
-                if child.type == "code_inline" and re.fullmatch(r"\w+", child.content) and child.content not in anchors:
-                    anchors.add(child.content)
-                    child.attrSet("id", child.content)
 
 
 def _lead_links(tokens: Sequence[Token], *, folder: str) -> None:
@@ -166,37 +159,7 @@ def _item(page: DocumentationPage) -> str:
     return f'<li><a href="{HELP}/{page.name}">{html.escape(page.title)}</a></li>'
 
 
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{title} · Carrel</title>
-<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
-<style>
-:root {{ --link: light-dark(#1f5f6b, #6cc5d3); --line: light-dark(#d6d8dc, #3b3f46);
-  --code: light-dark(#f1f3f5, #23272e); --mark: light-dark(#fdf0b8, #4d4312);
-  --page: light-dark(#fff, #0e1117); --text: light-dark(#1c1f24, #e8eaed); }}
-* {{ box-sizing: border-box; }}
-body {{ font: 1rem/1.6 system-ui, sans-serif; margin: 0; background: var(--page); color: var(--text); }}
-header {{ border-bottom: 1px solid var(--line); padding: .75rem 1.5rem; display: flex; gap: 1.25rem; }}
-.columns {{ display: grid; grid-template-columns: minmax(0, 1fr) 15rem; gap: 2.5rem; max-width: 72rem; margin: 0 auto;
-  padding: 1rem 1.5rem 4rem; }}
-main {{ overflow-wrap: anywhere; grid-row: 1; }}
-nav {{ font-size: .9rem; }} nav p {{ font-weight: 600; margin: 0 0 .5rem; }} nav ul {{ list-style: none; padding: 0; }}
-nav li {{ margin: .35rem 0; }} .columns nav {{ position: sticky; top: 1.5rem; align-self: start; margin-top: 1.75rem; }}
-a {{ color: var(--link); text-underline-offset: .2em; }}
-h1 {{ font-size: 1.8rem; line-height: 1.25; }} h2 {{ font-size: 1.3rem; margin-top: 2.25rem; }}
-h3 {{ font-size: 1.1rem; }} h1, h2, h3, h4, code {{ scroll-margin-top: 1rem; }}
-code {{ background: var(--code); padding: .1em .3em; border-radius: .25rem; font-size: .875em; }}
-pre {{ background: var(--code); padding: .9rem 1rem; border-radius: .4rem; overflow-x: auto; line-height: 1.45; }}
-pre code {{ background: none; padding: 0; overflow-wrap: normal; }}
-table {{ border-collapse: collapse; width: 100%; font-size: .9rem; display: block; overflow-x: auto; }}
-th, td {{ text-align: left; vertical-align: top; padding: .45rem .75rem .45rem 0; border-bottom: 1px solid var(--line);
-  min-width: 8rem; overflow-wrap: break-word; }}
-img {{ max-width: 100%; height: auto; border: 1px solid var(--line); border-radius: .4rem; }}
-:target, tr:has(:target) {{ background: var(--mark); }}
-@media (max-width: 52rem) {{ .columns {{ grid-template-columns: minmax(0, 1fr); gap: 0; }}
-  .columns nav {{ position: static; grid-row: 1; }} main {{ grid-row: 2; }} }}
-</style></head><body><header><a href="/">Carrel</a><a href="{help}/">All help pages</a></header>
-<div class="columns"><main>{body}</main>{aside}</div></body></html>
-"""
+_PAGE = Path(__file__).with_suffix(".html").read_text()
 
 
 _PICTURES = ROOT / "docs" / "pages"

@@ -64,8 +64,7 @@ def help_page(topic: str) -> PageLink:
     return PageLink("What to do", help_address(topic))
 
 
-def is_late(at: datetime | None, now: datetime, limit: timedelta) -> bool:
-    """Return whether a time was longer ago than the limit."""
+def _is_late(at: datetime | None, now: datetime, limit: timedelta) -> bool:
     return at is not None and now - at > limit
 
 
@@ -76,14 +75,14 @@ RECENT_PRIMARY = timedelta(minutes=10)
 def of_primary(primary: PrimaryState, at: datetime) -> list[Finding]:
     """Return what was wrong with the primary of late; nothing while it is well."""
     see, found = help_page("scaling#when-the-primary-is-gone"), list[Finding]()
-    if primary.unconfirmed_at is not None and not is_late(primary.unconfirmed_at, at, RECENT_PRIMARY):
+    if primary.unconfirmed_at is not None and not _is_late(primary.unconfirmed_at, at, RECENT_PRIMARY):
         said = (
             f"The database did not confirm a change in time, {ago(primary.unconfirmed_at, now=at)}: it waits for a "
             "standby, and none may follow. Changes are answered 503, and take effect when a standby follows."
         )
         todo = "Start a standby that synchronous_standby_names waits for, or take the waiting out of it."
         found.append(Finding("Changes wait for a standby", Level.TROUBLE, said, todo, see))
-    if primary.older_refused_at is not None and not is_late(primary.older_refused_at, at, RECENT_PRIMARY):
+    if primary.older_refused_at is not None and not _is_late(primary.older_refused_at, at, RECENT_PRIMARY):
         said = (
             "A database server takes changes that was the primary before another one was promoted. It was refused "
             f"{ago(primary.older_refused_at, now=at)}, since what is written there is lost."
@@ -93,8 +92,7 @@ def of_primary(primary: PrimaryState, at: datetime) -> list[Finding]:
     return found
 
 
-def of_standby(standby: StandbyStatus) -> Finding:
-    """Return the finding about a standby."""
+def _of_standby(standby: StandbyStatus) -> Finding:
     about = f"Standby {standby.number} of the database"
     if standby.state is StandbyState.SERVING:
         return Finding(about, Level.FINE, "Searches are read from it.")
@@ -111,13 +109,12 @@ def of_standby(standby: StandbyStatus) -> Finding:
     return Finding(about, Level.TROUBLE, said, todo, help_page("scaling#when-one-is-gone"))
 
 
-def of_archive(archive: ArchiveState, at: datetime) -> Finding:
-    """Return the finding about the archive, and about the backups in it."""
+def _of_archive(archive: ArchiveState, at: datetime) -> Finding:
     archived_at, about = archive.archived_at, "The archive"
     said = "Nothing was archived since the service was started."
     if archived_at is not None:
         said = f"All that was written until {moment(archived_at)} is archived."
-        if not is_late(archived_at, at, LATE_ARCHIVE):
+        if not _is_late(archived_at, at, LATE_ARCHIVE):
             if archive.backed_up_at is None:
                 return _of_missing_backup(said)
             return Finding(about, Level.FINE, f"{said} The newest backup in it is of {moment(archive.backed_up_at)}.")
@@ -176,8 +173,8 @@ def findings_of(status: AdminStatusGetResponse, *, now: datetime | None = None) 
         _of_syncs(status.syncs),
         *(_of_connections(connections, at) for connections in (status.connections,) if connections),
         *(of_primary(status.primary, at) if status.primary else ()),
-        *map(of_standby, status.standbys or ()),
-        *(of_archive(archive, at) for archive in (status.archive,) if archive),
+        *map(_of_standby, status.standbys or ()),
+        *(_of_archive(archive, at) for archive in (status.archive,) if archive),
         *map(_of_reranking, [status.reranking] if status.reranking else []),
         *(_of_quarantine(quarantine) for quarantine in (status.quarantine,) if quarantine),
         *_of_alerts(status.open_alert_count),
@@ -206,7 +203,7 @@ def _of_index(index: IndexingState, at: datetime) -> Finding:
             todo,
             PageLink("Open the documents that failed", "documents?of=all&state=failed"),
         )
-    if is_late(index.oldest_waiting_at, at, LATE_INDEXING):
+    if _is_late(index.oldest_waiting_at, at, LATE_INDEXING):
         todo = "Indexing doesn't keep up, or the embedding model is away: look at the service's log."
         see = PageLink("Open the documents that wait", "documents?of=all&state=running")
         return Finding("The index", Level.TROUBLE, f"{can}{waits}", todo, see)
@@ -241,7 +238,7 @@ def _of_pages(waiting: int) -> list[Finding]:
 def _of_jobs(jobs: JobsState, at: datetime) -> Finding:
     about, agents = "Replies and sync runs", PageLink("Test an agent", "agents")
     doing = f"{jobs.running:,} running, {jobs.waiting:,} waiting{_since(jobs.oldest_waiting_at, at)}."
-    if is_late(jobs.oldest_waiting_at, at, LATE_JOBS):
+    if _is_late(jobs.oldest_waiting_at, at, LATE_JOBS):
         todo = (
             "The service makes them slower than they are asked for. Let it make more at a time: CARREL_AGENT_WORKERS "
         )
@@ -291,7 +288,7 @@ def _of_disk(storage: StorageState) -> Finding:
 
 def _of_connections(connections: ConnectionsState, at: datetime) -> Finding:
     said = f"{connections.open:,} of at most {connections.most:,} are open."
-    if connections.pressed_at is None or is_late(connections.pressed_at, at, RECENT_PRESSURE):
+    if connections.pressed_at is None or _is_late(connections.pressed_at, at, RECENT_PRESSURE):
         return Finding("Connections", Level.FINE, said)
     said = (
         f"{said} There were too many {ago(connections.pressed_at, now=at)}: since the start, "
@@ -382,7 +379,9 @@ def of_work() -> list[Finding]:
     except carrel.CarrelError:  # as above
         return []
     asked, unanswered = (sum(getattr(one, name) for one in buckets) for name in ("questions", "unanswered"))
-    return [_of_questions(asked, unanswered)]
+    said = f"{count_text(asked, 'question')} in seven days, {unanswered:,} of them not answered."
+    see = PageLink("Open the questions that nothing answered", "agents?show=questions&list=unanswered")
+    return [Finding("Questions to agents", Level.FINE, said, see=see if unanswered else None)]
 
 
 def _of_quarantine(quarantine: QuarantineState) -> Finding:
@@ -405,12 +404,6 @@ def _of_alerts(count: int | None) -> list[Finding]:
     said = f"{count_text(count, 'alert is', 'alerts are')} open."
     todo = "Look at the list of alerts on this page, and at the runs: an alert ends when it works again."
     return [Finding("Alerts", Level.TROUBLE, said, todo, PageLink("Open the runs", "ingestion?part=runs"))]
-
-
-def _of_questions(asked: int, unanswered: int) -> Finding:
-    said = f"{count_text(asked, 'question')} in seven days, {unanswered:,} of them not answered."
-    see = PageLink("Open the questions that nothing answered", "agents?show=questions&list=unanswered")
-    return Finding("Questions to agents", Level.FINE, said, see=see if unanswered else None)
 
 
 def troubles(findings: Sequence[Finding]) -> int:

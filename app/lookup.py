@@ -1,7 +1,7 @@
 """Finding people, groups, service accounts and resources by a part of their names: a handful, asked of the service."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
@@ -119,15 +119,15 @@ def find_principals(client: Carrel, query: str, *, kinds: Iterable[str] = PRINCI
 
     The one more shows that there are others; pages don't show it.
     """
-    wanted, text = frozenset(kinds), _fetch(query)
+    wanted, text, lists = frozenset(kinds), _fetch(query), _lists(client)
     if not text:
         return []
 
     def ask(kind: str) -> list[Principal]:
-        return list(islice(_FINDERS[kind](client, text), MOST + 1))
+        return list(map(principal_from, islice(lists[kind](query=text, page_size=MOST + 1), MOST + 1)))
 
-    with ThreadPoolExecutor(len(_FINDERS)) as pool:
-        found = [one for some in pool.map(ask, [kind for kind in _FINDERS if kind in wanted]) for one in some]
+    with ThreadPoolExecutor(len(lists)) as pool:
+        found = [one for some in pool.map(ask, [kind for kind in lists if kind in wanted]) for one in some]
     beginning = text.lower()
     return sorted(found, key=lambda one: (not one.name.lower().startswith(beginning), one.name.lower()))[: MOST + 1]
 
@@ -149,8 +149,8 @@ def principal_at(client: Carrel, key: str) -> Principal | None:
     kind, _, wanted = key.partition(":")
     if kind == PERSON:
         return _at_address(client, wanted)
-    named = _NAMED.get(kind)
-    return next(named(client, wanted), None) if named is not None and is_id(wanted) else None
+    found = by_id(_lists(client)[kind], wanted) if kind in {GROUP, SERVICE_ACCOUNT} else None
+    return None if found is None else principal_from(found)
 
 
 def resource_at(client: Carrel, key: str) -> Resource | None:
@@ -204,27 +204,16 @@ def _fetch(query: str) -> str:
 
 def _at_address(client: Carrel, wanted: str) -> Principal | None:
     """Find the principal of exactly this address among all whose name or address contains it."""
-    text = _fetch(wanted)
-    if not text:
+    if not (text := _fetch(wanted)):
         return None
-    found = next((one for one in _people(client, text) if one.id == wanted), None)
-    return found or next((one for one in _accounts(client, text) if one.note == wanted), None)
+    for kind in (PERSON, SERVICE_ACCOUNT):
+        for one in map(principal_from, _lists(client)[kind](query=text, page_size=MOST + 1)):
+            if wanted == (one.id if kind == PERSON else one.note):
+                return one
+    return None
 
 
-def _people(client: Carrel, query: str) -> Iterator[Principal]:
-    return map(principal_from, client.admin.users.list(query=query, page_size=MOST + 1))
-
-
-def _groups(client: Carrel, query: str) -> Iterator[Principal]:
-    return map(principal_from, client.admin.groups.list(query=query, page_size=MOST + 1))
-
-
-def _accounts(client: Carrel, query: str) -> Iterator[Principal]:
-    return map(principal_from, client.admin.service_accounts.list(query=query, page_size=MOST + 1))
-
-
-_FINDERS = {PERSON: _people, GROUP: _groups, SERVICE_ACCOUNT: _accounts}
-_NAMED: Mapping[str, Callable[[Carrel, str], Iterator[Principal]]] = {
-    GROUP: lambda client, wanted: map(principal_from, client.admin.groups.list(ids=[wanted])),
-    SERVICE_ACCOUNT: lambda client, wanted: map(principal_from, client.admin.service_accounts.list(ids=[wanted])),
-}
+def _lists(client: Carrel) -> Mapping[str, Callable[..., Iterable[User | Group | ServiceAccount]]]:
+    """Return the service's lists of principals, by kind."""
+    admin = client.admin
+    return {PERSON: admin.users.list, GROUP: admin.groups.list, SERVICE_ACCOUNT: admin.service_accounts.list}

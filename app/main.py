@@ -10,12 +10,11 @@ from app.auth.routes import SIGN_OUT
 from app.auth.sessions import Person
 from app.navigation import pages
 from app.settings import settings
-from app.ui.components import complete_page
 from app.ui.dialogs import leave_others
 from app.ui.errors import error_boundary
-from app.ui.mark import MARK
 from app.ui.notices import show_warning
-from app.ui.style import STYLE
+from app.ui.style import MARK, STYLE
+from app.ui.tables import complete_page
 
 # Where a person has their second factor, and what they allowed which application.
 ACCOUNT = "/account/consents"

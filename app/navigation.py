@@ -11,9 +11,7 @@ FOR_ALL: Mapping[str, tuple[Entry, ...]] = {
     "Find": (("search", "Search", "search"), ("chat", "Chat", "forum")),
     "Documents": (("documents", "Documents", "description"),),
 }
-FOR_EDITORS: Mapping[str, tuple[Entry, ...]] = {
-    "Documents": (("collections", "Collections", "folder_copy"),),
-}
+FOR_EDITORS: Mapping[str, tuple[Entry, ...]] = {"Documents": (("collections", "Collections", "folder_copy"),)}
 """For admins, and for whoever may change a collection."""
 FOR_ADMINS: Mapping[str, tuple[Entry, ...]] = {
     "Loading": (("ingestion", "Ingestion", "upload_file"), ("syncs", "Syncs", "sync")),

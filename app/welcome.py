@@ -38,7 +38,7 @@ def show_welcome() -> None:
 
 
 def _show_steps() -> bool:
-    if _is_dismissed():
+    if _mark().exists():
         return False
     steps = first_steps()
     if all(step.done for step in steps):
@@ -46,22 +46,18 @@ def _show_steps() -> bool:
     with st.container(border=True, key="welcome"):
         st.header("Welcome: three first steps", anchor=False)
         for number, step in enumerate(steps, 1):
-            _show_step(number, step)
+            left, right = st.columns((4, 1), vertical_alignment="center")
+            with left:
+                show_text(f"✓ Done: {step.title}" if step.done else f"{number}. {step.title}: {step.why}")
+            with right:
+                if not step.done:
+                    show_link(step.action, step.page)
         with st.container(horizontal=True, vertical_alignment="center"):
             if not steps[0].done:
                 show_link("Or look around with a sample organization first", "ingestion", job="sample")
             st.button("Don't show this again", key="welcome.dismiss", type="tertiary", on_click=_dismiss)
         show_help("The first hour, step by step", "first-hour")
     return True
-
-
-def _show_step(number: int, step: Step) -> None:
-    left, right = st.columns((4, 1), vertical_alignment="center")
-    with left:
-        show_text(f"✓ Done: {step.title}" if step.done else f"{number}. {step.title}: {step.why}")
-    with right:
-        if not step.done:
-            show_link(step.action, step.page)
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
@@ -80,23 +76,12 @@ def first_steps() -> list[Step]:
             asked,
             *agent,
         ),
-        Step(
-            "Let people in",
-            "invite somebody; all find what they may read.",
-            let_in,
-            "Add people",
-            "people",
-        ),
+        Step("Let people in", "invite somebody; all find what they may read.", let_in, "Add people", "people"),
     ]
 
 
 def _mark() -> Path:
-    """Return the file that says that this person wants no welcome any more."""
     return settings().app_dir / "dismissed" / digest_of(api.me().email)
-
-
-def _is_dismissed() -> bool:
-    return _mark().exists()
 
 
 def _dismiss() -> None:

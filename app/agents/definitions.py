@@ -1,9 +1,9 @@
 """An agent's settings and access as its admins change them, and a test of the agent."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
+from typing import Any
 from uuid import UUID
 
 import streamlit as st
@@ -11,13 +11,13 @@ import streamlit as st
 import carrel
 from app import api
 from app.auth.current import person_client
-from app.chat.replies import message_html, reply_html
+from app.chat.conversations import message_html, reply_html
 from app.formatting import one_line
 from app.labels import COLLECTION, GROUP, types_of
 from app.lookup import Principal, Resource, by_id
 from app.permissions.changing import ConflictError, Grants, grants_on
-from app.ui.dialogs import confirm
-from app.ui.errors import Problem, problem_of, show_errors
+from app.ui.dialogs import confirm, text_in
+from app.ui.errors import Problem, problem_of, show_errors, show_kept_problem
 from app.ui.notices import show_empty, show_link, show_note, show_text, show_warning
 from app.ui.pickers import drop_choice, pick_principals
 from app.ui.tables import forget
@@ -34,19 +34,6 @@ INSTRUCTIONS_IGNORED = (
 MOST_LOOKED_AT = 10
 """Of so many of those who may use an agent, the page looks whether it has anything for them."""
 _MANY = 1000
-
-
-@dataclass(frozen=True)
-class Writing:
-    """The settings of an agent as its form has them."""
-
-    name: str
-    description: str
-    instructions: str
-    model: str
-    collection_ids: tuple[str, ...]
-    open_to_programs: bool
-    retrieval: RetrievalOptions
 
 
 def find_agent(address: str) -> AgentDefinition | None:
@@ -70,31 +57,21 @@ def all_collections() -> dict[str, str]:
     )
 
 
-def as_resource(agent: AgentDefinition) -> Resource:
-    """Return an agent as a resource for grants."""
+def _as_resource(agent: AgentDefinition) -> Resource:
     return Resource(ResourceType.AGENT, str(agent.agent_id), agent.name, agent.agent_id)
 
 
-def save(agent: AgentDefinition, writing: Writing) -> None:
+def save(agent: AgentDefinition, written: Mapping[str, Any]) -> None:
     """Save an agent's settings; raises ConflictError when the agent was changed meanwhile."""
     now = find_agent(str(agent.agent_id))
     if now is None or now.updated_at != agent.updated_at:
         raise ConflictError
-    api.client().admin.agents.update(
-        agent.agent_id,
-        name=writing.name,
-        description=writing.description,
-        instructions=writing.instructions,
-        model=writing.model or None,
-        collection_ids=writing.collection_ids,
-        api_access_enabled=writing.open_to_programs,
-        retrieval=writing.retrieval,
-    )
+    api.client().admin.agents.update(agent.agent_id, **written)
 
 
 def deploy(agent: AgentDefinition, *, before: Grants, who: Mapping[str, Principal], everybody: bool) -> None:
     """Replace the grants on an agent; raises ConflictError when they were changed meanwhile."""
-    if grants_on(api.client(), as_resource(agent)) != before:
+    if grants_on(api.client(), _as_resource(agent)) != before:
         raise ConflictError
     references = [one.reference for one in who.values()]
     api.client().admin.agents.deploy(agent.agent_id, references, organization_wide=everybody)
@@ -102,13 +79,12 @@ def deploy(agent: AgentDefinition, *, before: Grants, who: Mapping[str, Principa
 
 def deploy_to_me(agent: AgentDefinition) -> None:
     """Give the signed-in person access to an agent; other people's access stays."""
-    now = grants_on(api.client(), as_resource(agent))
+    now = grants_on(api.client(), _as_resource(agent))
     references = [*(one.reference for one in now.who.values()), UserReference(email=api.me().email)]
     api.client().admin.agents.deploy(agent.agent_id, references, organization_wide=now.everybody)
 
 
-def is_mine(agent_id: UUID) -> bool:
-    """Return whether the signed-in person may use an agent."""
+def _is_mine(agent_id: UUID) -> bool:
     resource = ResourceReference(resource_id=str(agent_id), resource_type=ResourceType.AGENT)
     permissions = person_client().permissions
     return permissions.check_resource_authorization_for_user(resource, action=Action.READ).authorized
@@ -141,15 +117,14 @@ def gains_and_losses(before: Grants, after: Mapping[str, Principal], *, everybod
         said.append("It is not open to everybody in the organization any more.")
     gained = [one.label for key, one in after.items() if key not in before.who]
     lost = [one.label for key, one in before.who.items() if key not in after]
-    said += [f"May use it from now on: {join_names(gained)}."] if gained else []
-    said += [f"May not use it any more: {join_names(lost)}."] if lost else []
+    said += [f"May use it from now on: {_join_names(gained)}."] if gained else []
+    said += [f"May not use it any more: {_join_names(lost)}."] if lost else []
     if lost and everybody:
         said.append("Being open to everybody, it stays in the reach of the people among them all the same.")
     return said
 
 
-def join_names(labels: list[str]) -> str:
-    """Name several in a line, or the first ten of them."""
+def _join_names(labels: list[str]) -> str:
     more = f" and {len(labels) - 10:,} more" if len(labels) > 10 else ""
     return f"{'; '.join(labels[:10])}{more}"
 
@@ -208,9 +183,7 @@ def show_definition(agent: AgentDefinition) -> None:
         )
         _show_retrieval(agent)
         st.form_submit_button("Save", type="primary", on_click=_save, args=(seen,))
-    problem: Problem | None = st.session_state.pop(_PROBLEM, None)
-    if problem is not None:
-        problem.show()
+    show_kept_problem(_PROBLEM)
     if not known:
         show_warning("It answers from no collection, so it finds nothing.", "Choose one above.")
 
@@ -236,20 +209,19 @@ def _key(agent: AgentDefinition, part: str) -> str:
 
 def _save(seen: AgentDefinition) -> None:
     state = st.session_state
-    written = Writing(
-        name=state[_key(seen, "name")].strip(),
-        description=state[_key(seen, "description")],
-        instructions=state[_key(seen, "instructions")],
-        model=state[_key(seen, "model")],
-        collection_ids=tuple(state[_key(seen, "collections")]),
-        open_to_programs=state[_key(seen, "api")],
-        retrieval=RetrievalOptions(
+    written = {
+        **{part: state[_key(seen, part)] for part in ("description", "instructions")},
+        "name": text_in(_key(seen, "name")),
+        "model": state[_key(seen, "model")] or None,
+        "collection_ids": tuple(state[_key(seen, "collections")]),
+        "api_access_enabled": state[_key(seen, "api")],
+        "retrieval": RetrievalOptions(
             **{part: state[_key(seen, part)] or None for part in _READS},
             enable_reranking=state.get(_key(seen, "enable_reranking")),
         ),
-    )
+    }
     state.pop(_key(seen, "seen"), None)  # what is drawn next is what is there then
-    if not written.name:
+    if not written["name"]:
         state[_PROBLEM] = Problem("An agent needs a name.")
         return
     try:
@@ -265,7 +237,7 @@ def _save(seen: AgentDefinition) -> None:
 
 def show_deployment(agent: AgentDefinition) -> None:
     """Show the people and groups with access to an agent, with a form to change them."""
-    before = show_errors(lambda: grants_on(api.client(), as_resource(agent)))
+    before = show_errors(lambda: grants_on(api.client(), _as_resource(agent)))
     show_text(
         "Deploying an agent opens no document: it answers each person from what that person may read in its "
         "collections, and may search there."
@@ -280,7 +252,7 @@ def show_deployment(agent: AgentDefinition) -> None:
     if lacking := show_errors(lambda: without_sources(agent, chosen)):
         show_warning(
             "People who may search none of its collections are told that there is no answer.",
-            f"Let them read one first: {join_names([one.label for one in lacking])}.",
+            f"Let them read one first: {_join_names([one.label for one in lacking])}.",
         )
     with st.container(horizontal=True):
         if st.button("Save access …", key="deploy", type="primary", disabled=not changes):
@@ -293,7 +265,7 @@ def show_deployment(agent: AgentDefinition) -> None:
         if changes and st.button("Undo", key="deploy.undo"):
             _drop(agent)
             st.rerun()
-    show_link("Effective access: who may use it, and why", "who_can_read", resource=as_resource(agent).key)
+    show_link("Effective access: who may use it, and why", "who_can_read", resource=_as_resource(agent).key)
 
 
 def _drop(agent: AgentDefinition) -> None:
@@ -312,7 +284,7 @@ def _deploy(agent: AgentDefinition, before: Grants, after: Mapping[str, Principa
 
 def show_trial(agent: AgentDefinition) -> None:
     """Show a field to ask the agent as the signed-in person, if it is deployed to them or a draft."""
-    mine = show_errors(lambda: is_mine(agent.agent_id))
+    mine = show_errors(lambda: _is_mine(agent.agent_id))
     if not mine and not show_errors(lambda: is_draft(api.client(), agent.agent_id)):
         show_empty("This agent isn't deployed to you.", "You can try it once it is; others are not touched by that.")
         if st.button("Deploy it to me", key="try.deploy", type="primary"):

@@ -1,40 +1,26 @@
-"""The part Questions of the page Agents: what people asked, what nothing answered, and one question with its reply."""
+"""Questions that people asked agents: the log with its filters and counts, and a question with its reply."""
 
-from collections.abc import Sequence
-from datetime import UTC
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import NamedTuple
+from uuid import UUID
 
 import streamlit as st
 
 from app import api
 from app.agents.definitions import find_agent
-from app.agents.evaluation_sets import offer_adding
-from app.agents.logged_reply import show_logged_reply
-from app.agents.question_log import (
-    ERASED,
-    HEADS,
-    LONGEST_SHOWN,
-    OUTCOMES,
-    THUMBS,
-    Wanted,
-    choose_questions,
-    email_of,
-    fetch,
-    find_question,
-    lines_of,
-    rank,
-    read_unanswered,
-    retention_days,
-    retention_in_words,
-    row_of,
-    summarize,
-)
-from app.chat.replies import message_html
+from app.chat.conversations import message_html, reply_html
 from app.formatting import ago, moment, one_line, shorten
+from app.labels import GROUP
+from app.lookup import by_id, is_id
+from app.quality.searches import SPANS
+from app.quality.sets import LONGEST_QUESTION, forget_sets
 from app.search.queries import LONGEST
+from app.ui.dialogs import NotYetError, dialog, is_open, offer_submit, open_dialog, text_in
 from app.ui.errors import show_errors
-from app.ui.exporting import Export, offer_export
-from app.ui.filters import part_of
+from app.ui.filters import choice_filter, filter_line, part_of, text_filter
 from app.ui.notices import (
     look_at,
     offer_way_back,
@@ -45,9 +31,309 @@ from app.ui.notices import (
     show_text,
     show_warning,
 )
-from app.ui.tables import PAGE_ROWS, Source, show_pages, source_of, time_cell
-from carrel.wire.question_log import LoggedQuestion, Outcome, QuestionsInBucket, RankedBy, RankedQuestions
+from app.ui.pickers import pick_principal
+from app.ui.progress import find_rows, offer_export
+from app.ui.tables import ALL_ROWS, PAGE_ROWS, PageAsked, Source, rows_of, show_pages, source_of, time_cell
+from carrel import Pager
+from carrel.wire.agents import AgentDefinition
+from carrel.wire.common import UserPrincipal
+from carrel.wire.evaluation import EvaluationSet
+from carrel.wire.messages import Verdict
+from carrel.wire.oversight import Bucket
+from carrel.wire.question_log import (
+    MOST_LOOKED_THROUGH,
+    AdminQuestionLogQueryResponse,
+    AdminQuestionLogSummarizeResponse,
+    LoggedQuestion,
+    Outcome,
+    QuestionsInBucket,
+    RankedBy,
+    RankedQuestions,
+)
 from flows.operations.formatting import count_text
+
+ERASED = "(erased)"
+OUTCOMES: Mapping[Outcome, str] = {
+    Outcome.UNANSWERED: "Nothing answered",
+    Outcome.FAILED: "Failed",
+    Outcome.ANSWERED: "Answered",
+    Outcome.RUNNING: "Being answered",
+}
+THUMBS: Mapping[Verdict, str] = {Verdict.NEGATIVE: "Thumbs down", Verdict.POSITIVE: "Thumbs up"}
+HEADS = ("Question", "Reply", "Thumbs", "Comment", "Agent", "Who", "Email", "When", "Text of the reply", "Sources")
+LONGEST_SHOWN = 300
+"""Characters of a question in a row."""
+_MOST_AGENTS = 200
+
+
+class Wanted(NamedTuple):
+    """The filters of the log; a tuple, so that lists can be told apart by it."""
+
+    words: str = ""
+    agent: str = ""
+    group: str = ""
+    over: str = "month"
+    outcome: str = ""
+    thumbs: str = ""
+    conversation: str = ""
+
+    @property
+    def since(self) -> datetime:
+        """Beginning of the time: a midnight, and a Monday's where weeks are counted."""
+        span = SPANS[self.over]
+        midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        begin = midnight - timedelta(days=span.days - 1)
+        return begin - timedelta(days=begin.weekday()) if span.bucket is Bucket.WEEK else begin
+
+
+def _choose_questions() -> Wanted:
+    said = st.query_params.get("of", "")
+    agents = {"": "All", **show_errors(agent_names)}
+    if is_id(said):
+        agents.setdefault(said, "An agent that is gone")
+    with filter_line("of", "group", "over", "reply", "thumbs"):
+        words = text_filter("Question", "words", placeholder="Part of it")
+        agent = choice_filter("Agent", "of", agents)
+        over = choice_filter("Period", "over", {key: span.name for key, span in SPANS.items()}, default="month")
+        outcomes = {"": "Any", **{key.value.lower(): name for key, name in OUTCOMES.items()}}
+        outcome = choice_filter("Reply", "reply", outcomes)
+        thumbs = choice_filter("Thumbs", "thumbs", {"": "Any", **{key.value.lower(): THUMBS[key] for key in THUMBS}})
+        group = pick_principal("group", label="Asked by members of a group", kinds=(GROUP,), compact=True)
+    return Wanted(
+        words=words.replace("\0", ""),
+        agent=agent,
+        group=group.id if group is not None else "",
+        over=over,
+        outcome=outcome.upper(),
+        thumbs=thumbs.upper(),
+    )
+
+
+@st.cache_data(ttl=30, show_spinner=False, scope="session")
+def agent_names() -> dict[str, str]:
+    """Return the names of the organization's agents by id, and of deleted ones that were asked in the last year."""
+    now = datetime.now(UTC)
+    listed = next(api.client().admin.agents.list(page_size=_MOST_AGENTS).pages()).agents
+    asked = api.client().admin.question_log.rank("AGENT", from_=now - timedelta(days=365), to=now).ranking
+    names = {str(one.id): f"{one_line(one.name)} (deleted)" for one in asked}
+    names |= {str(one.agent_id): one_line(one.name) for one in listed}
+    return dict(sorted(names.items(), key=lambda pair: pair[1].lower()))
+
+
+def ask(wanted: Wanted, at: PageAsked) -> Pager[LoggedQuestion, AdminQuestionLogQueryResponse]:
+    """Return the log from a page on."""
+    return api.client().admin.question_log.query(
+        agent_id=wanted.agent or None,
+        group_id=wanted.group or None,
+        from_=None if wanted.conversation else wanted.since,
+        conversation_id=wanted.conversation or None,
+        outcome=Outcome(wanted.outcome) if wanted.outcome else None,
+        feedback=Verdict(wanted.thumbs) if wanted.thumbs else None,
+        query=wanted.words or None,
+        **at,
+    )
+
+
+def _source_of_log(wanted: Wanted) -> Source[LoggedQuestion]:
+    return Source(lambda token: rows_of(_find(wanted, {"page_size": PAGE_ROWS, "page_token": token})), wanted)
+
+
+def _find(wanted: Wanted, at: PageAsked) -> AdminQuestionLogQueryResponse:
+    """Return a page, or the next one with rows: a page that was narrowed by words may have none."""
+    pages = ask(wanted, at).pages()
+    return find_rows(pages, rows=lambda page: page.questions, most=MOST_LOOKED_THROUGH, of="questions")
+
+
+@st.cache_data(ttl=10, show_spinner=False, scope="session")
+def summarize(wanted: Wanted) -> AdminQuestionLogSummarizeResponse:
+    """Count the questions of the time by day or week, of an agent and a group alone."""
+    return api.client().admin.question_log.summarize(
+        from_=wanted.since,
+        to=datetime.now(UTC),
+        bucket=SPANS[wanted.over].bucket,
+        agent_id=wanted.agent or None,
+        group_id=wanted.group or None,
+    )
+
+
+@st.cache_data(ttl=10, show_spinner=False, scope="session")
+def rank(by: RankedBy, wanted: Wanted) -> list[RankedQuestions]:
+    """Count the questions of the time for each agent or group, most first."""
+    found = api.client().admin.question_log.rank(
+        by, from_=wanted.since, to=datetime.now(UTC), agent_id=wanted.agent or None, group_id=wanted.group or None
+    )
+    return list(found.ranking)
+
+
+@dataclass(frozen=True)
+class Unanswered:
+    """Equal questions to an agent that nothing answered; `question` is the newest of them."""
+
+    count: int
+    people_count: int
+    question: LoggedQuestion
+
+
+def rank_unanswered(questions: Iterable[LoggedQuestion]) -> list[Unanswered]:
+    """Group questions by agent and words, whatever the case and spaces, and return the most asked first."""
+    groups: dict[Hashable, list[LoggedQuestion]] = {}
+    for one in questions:
+        if one.message is not None:
+            key = (one.agent_id, " ".join(one.message.lower().split()).rstrip("?!. "))
+            groups.setdefault(key, []).append(one)
+    found = [
+        Unanswered(len(some), len({one.actor.id for one in some}), max(some, key=lambda one: one.at))
+        for some in groups.values()
+    ]
+    return sorted(found, key=lambda one: (-one.count, -one.people_count, -one.question.at.timestamp()))
+
+
+@st.cache_data(ttl=30, show_spinner=False, scope="session")
+def read_unanswered(wanted: Wanted) -> tuple[list[Unanswered], bool]:
+    """Return the most asked questions that nothing answered, and whether there were more than were read."""
+    page = _find(wanted._replace(outcome=Outcome.UNANSWERED.value), ALL_ROWS)
+    return rank_unanswered(page.questions), page.next_page_token is not None
+
+
+def _email_of(question: LoggedQuestion) -> str:
+    return question.actor.email if isinstance(question.actor, UserPrincipal) else ""
+
+
+def in_words(question: LoggedQuestion) -> str:
+    """Return what came of a question, as far as the admin may see it."""
+    if question.withheld:
+        return "Not shown to you"
+    if question.outcome is Outcome.ANSWERED and question.referenced_sources:
+        return f"Answered from {count_text(len(question.referenced_sources), 'source')}"
+    return OUTCOMES[question.outcome]
+
+
+def _row_of(question: LoggedQuestion) -> dict[str, object]:
+    return {
+        "Question": shorten(one_line(question.message), LONGEST_SHOWN) if question.message is not None else ERASED,
+        "Reply": in_words(question),
+        "Thumbs": THUMBS[question.feedback] if question.feedback is not None else "",
+        "Agent": one_line(question.agent_name),
+        "Who": one_line(question.actor.name),
+        "When": time_cell(question.at),
+    }
+
+
+def _lines_of(wanted: Wanted) -> Iterator[Sequence[Sequence[str]]]:
+    for page in ask(wanted, ALL_ROWS).pages():
+        yield [_line_of(one) for one in page.questions]
+
+
+def _line_of(question: LoggedQuestion) -> tuple[str, ...]:
+    return (
+        question.message if question.message is not None else ERASED,
+        in_words(question),
+        THUMBS[question.feedback] if question.feedback is not None else "",
+        question.feedback_text or "",
+        question.agent_name,
+        question.actor.name,
+        _email_of(question),
+        moment(question.at),
+        question.agent_response_text or "",
+        "\n".join(one.name for one in question.referenced_sources),
+    )
+
+
+def retention_in_words(days: int | None) -> str:
+    """Return how long words are kept, for people."""
+    if days is None:
+        return "Words are kept until somebody erases them: no time is set after which they go."
+    return (
+        f"Words are kept for {count_text(days, 'day')}; after that, who asked which agent, when and with what result."
+    )
+
+
+@st.cache_data(ttl=300, show_spinner=False, scope="session")
+def _retention_days() -> int | None:
+    return api.client().admin.status.get().text_retention_days
+
+
+def find_question(address: str) -> LoggedQuestion | None:
+    """Return the question of this id, with as much of its reply as the admin may read; None when there is none."""
+    return by_id(api.client().admin.question_log.query, address)
+
+
+def show_logged_reply(question: LoggedQuestion) -> None:
+    """Show the reply with its sources, or why there is none to show."""
+    if question.message is None:
+        kept = retention_in_words(show_errors(_retention_days))
+        show_warning("The words of this question and its reply were erased.", kept)
+    elif question.withheld:
+        show_warning(
+            "This reply isn't shown to you: it rests on a document that you may not read, or that is gone.",
+            "The person who asked sees it as long as they may read all of its documents.",
+        )
+    elif question.agent_response_text is not None:
+        st.html(reply_html(question.agent_response_text, question.referenced_sources, message_id=question.message_id))
+        if question.warnings:
+            show_warning(*question.warnings)
+    elif question.outcome is Outcome.RUNNING:
+        show_text("The agent is thinking. Open this question again in a moment.")
+    else:
+        show_warning("There is no reply.", question.error_message or "")
+
+
+_ADD, _CHOSEN, _NAME, _ADDED = "answers.add", "answers.set", "answers.name", "answers.added"
+_NEW = ""
+_MOST_SETS = 1000
+
+
+def _read_sets(agent_id: UUID) -> list[EvaluationSet]:
+    listed = api.client().admin.evaluation_sets.list(agent_id=agent_id, page_size=_MOST_SETS)
+    return list(reversed(next(listed.pages()).evaluation_sets))
+
+
+def offer_adding(agent: AgentDefinition, question: str) -> None:
+    """Show a button and a dialog that keep a question in a set, to ask it again after a change."""
+    st.button(
+        "Add to an evaluation set",
+        key="answers.add.open",
+        icon=":material/playlist_add:",
+        on_click=open_dialog,
+        args=(_ADD, question),
+    )
+    if is_open(_ADD, question):
+        _ask_for_set(agent, question)
+    added: tuple[str, str, str] | None = st.session_state.get(_ADDED)
+    if added is not None and added[0] == question:
+        show_text(f"It is in the evaluation set {added[2]}. Say there which documents the reply should cite.")
+        where = {"agent": str(agent.agent_id), "part": "answers", "set": added[1], "q": question.strip()}
+        show_link("Open it in the set", "agents", **where)
+
+
+@dialog("Add to an evaluation set", _ADD)
+def _ask_for_set(agent: AgentDefinition, question: str) -> None:
+    show_text("The questions of a set are asked again whenever you like, and their replies are compared.")
+    sets = {str(one.evaluation_set_id): one_line(one.name) for one in show_errors(partial(_read_sets, agent.agent_id))}
+    options = [*sets, _NEW]
+    chosen = st.selectbox("Set", options, key=_CHOSEN, format_func=lambda key: sets.get(key, "A new set"))
+    if chosen == _NEW:
+        st.text_input("Name", f"Questions to {agent.name}"[:200], key=_NAME, max_chars=200)
+    offer_submit(_ADD, "Add", action=partial(_add, agent.agent_id, question))
+
+
+def _add(agent_id: UUID, question: str) -> None:
+    """Keep the question in the chosen set, or in a new one; what is in the set already stays as it is."""
+    if len(question.strip()) > LONGEST_QUESTION:
+        too_long = (
+            f"A set keeps questions of up to {LONGEST_QUESTION:,} characters. Ask this one in fewer, and add that."
+        )
+        raise NotYetError(too_long)
+    sets = api.client().admin.evaluation_sets
+    chosen = str(st.session_state[_CHOSEN])
+    if chosen == _NEW:
+        one = sets.create(text_in(_NAME, missing="Give the set a name."), agent_id=agent_id)
+    elif (one := by_id(sets.list, chosen)) is None:
+        raise NotYetError("This set has been deleted. Choose another one.")
+    sets.put_judgements(one.evaluation_set_id, [{"question": question}])
+    forget_sets()
+    st.session_state[_ADDED] = (question, str(one.evaluation_set_id), one_line(one.name))
+
 
 LISTS = {"newest": "Newest first", "unanswered": "Most asked, not answered", "agents": "By agent", "groups": "By group"}
 ONE = ("question",)
@@ -66,13 +352,21 @@ def show_questions() -> None:
     if (address := st.query_params.get("question")) is not None:
         _show_one(address)
     elif (conversation := st.query_params.get("conversation")) is not None:
-        _show_conversation(conversation)
+        offer_way_back("All questions", "conversation")
+        wanted = Wanted(conversation=conversation)
+        show_pages(
+            "questions.conversation",
+            _source_of_log(wanted),
+            row=_row_of,
+            empty=lambda: show_empty("This conversation isn't here.", "Its address is wrong."),
+            go=lambda chosen: look_at("question", chosen.message_id),
+        )
     else:
         _show_log()
 
 
 def _show_log() -> None:
-    wanted = choose_questions()
+    wanted = _choose_questions()
     counted = show_errors(partial(summarize, wanted))
     whole = sum(one.questions for one in counted.buckets)
     if whole:
@@ -84,7 +378,7 @@ def _show_log() -> None:
         _list_unanswered(wanted)
     else:
         _list_ranked(wanted, chosen)
-    show_note(f"{_READABLE} {retention_in_words(show_errors(retention_days))}")
+    show_note(f"{_READABLE} {retention_in_words(show_errors(_retention_days))}")
 
 
 def _show_counts(buckets: Sequence[QuestionsInBucket], askers: int) -> None:
@@ -119,15 +413,15 @@ def _show_counts(buckets: Sequence[QuestionsInBucket], askers: int) -> None:
 def _list_newest(wanted: Wanted, *, any_asked: bool) -> None:
     show_pages(
         "questions",
-        Source(partial(fetch, wanted, size=PAGE_ROWS), lambda page: page.questions, wanted),
-        row=row_of,
+        _source_of_log(wanted),
+        row=_row_of,
         empty=partial(_show_none, any_asked=any_asked),
         go=lambda chosen: look_at("question", chosen.message_id),
         hint="Open a question to see the reply, and to do something about it.",
     )
     if any_asked:
         about = tuple(wanted)
-        offer_export(Export("questions.csv", HEADS, lines_of(wanted), about, most=_MOST_EXPORTED))
+        offer_export("questions.csv", HEADS, _lines_of(wanted), about=about, most=_MOST_EXPORTED)
 
 
 def _show_none(*, any_asked: bool) -> None:
@@ -199,19 +493,6 @@ def _shown_of(one: RankedQuestions) -> tuple[object, ...]:
     return (one.id, one.questions, one.unanswered, one.thumbs_down)
 
 
-def _show_conversation(address: str) -> None:
-    """List the questions of one conversation, as far as the admin may read it."""
-    offer_way_back("All questions", "conversation")
-    wanted = Wanted(conversation=address)
-    show_pages(
-        "questions.conversation",
-        Source(partial(fetch, wanted, size=PAGE_ROWS), lambda page: page.questions, wanted),
-        row=row_of,
-        empty=lambda: show_empty("This conversation isn't here.", "Its address is wrong."),
-        go=lambda chosen: look_at("question", chosen.message_id),
-    )
-
-
 def _show_one(address: str) -> None:
     offer_way_back("All questions", *ONE)
     question = show_errors(partial(find_question, address))
@@ -228,21 +509,17 @@ def _show_one(address: str) -> None:
     if len(words) > LONGEST_SHOWN:
         st.html(message_html(words))
     show_logged_reply(question)
-    _show_opinion(question)
-    if question.message is not None:
-        _offer_actions(question, question.message)
-
-
-def _show_opinion(question: LoggedQuestion) -> None:
     if question.feedback is not None:
         comment = f": {question.feedback_text}" if question.feedback_text else ", without a comment."
         show_text(f"{THUMBS[question.feedback]}{comment}")
+    if question.message is not None:
+        _offer_actions(question, question.message)
 
 
 def _offer_actions(question: LoggedQuestion, words: str) -> None:
     """Show what can be done about a question: look for the document, load it, and ask the question again later."""
     agent = show_errors(partial(find_agent, str(question.agent_id)))
-    names = {str(one.document_collection_id): one.collection_name for one in show_errors(api.collections)}
+    names = show_errors(api.collection_names)
     ids = [str(one) for one in agent.collection_ids] if agent is not None else []
     readable = [one for one in ids if one in names]
     unanswered = question.outcome is Outcome.UNANSWERED
@@ -254,13 +531,13 @@ def _offer_actions(question: LoggedQuestion, words: str) -> None:
             show_link(f"Upload a document to {one_line(names[one])}", "ingestion", collection=one)
         if not readable:
             show_link("Upload a document", "documents")
-        if email := email_of(question):
-            show_link(
-                f"What can {one_line(question.actor.name)} read?",
-                "what_can_they_read",
-                who=f"user:{email}",
-            )
-        _link_to_conversation(question)
+        if email := _email_of(question):
+            show_link(f"What can {one_line(question.actor.name)} read?", "what_can_they_read", who=f"user:{email}")
+        conversation = str(question.conversation_id)
+        if _email_of(question) == api.me().email:
+            show_link("Open the conversation", "chat", agent=str(question.agent_id), conversation=conversation)
+        else:
+            show_link("All questions of this conversation", "agents", show="questions", conversation=conversation)
         if agent is not None:
             show_link(f"Settings of {one_line(agent.name)}", "agents", agent=str(agent.agent_id))
     if agent is None:
@@ -269,12 +546,3 @@ def _offer_actions(question: LoggedQuestion, words: str) -> None:
     if unanswered and not ids:
         show_warning("This agent answers from no collection, so it finds nothing.", "Choose one in its settings.")
     offer_adding(agent, words)
-
-
-def _link_to_conversation(question: LoggedQuestion) -> None:
-    """Show a link to the conversation: in Chat if it is the admin's own, else to its questions here."""
-    conversation = str(question.conversation_id)
-    if email_of(question) == api.me().email:
-        show_link("Open the conversation", "chat", agent=str(question.agent_id), conversation=conversation)
-    else:
-        show_link("All questions of this conversation", "agents", show="questions", conversation=conversation)

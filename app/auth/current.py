@@ -47,12 +47,7 @@ def application() -> Application:
 def sign_in() -> SignIn:
     """Return the HTTP routes of sign-in."""
     chosen = settings()
-    return SignIn(
-        sessions(),
-        application(),
-        v1_base_url=chosen.v1_base_url or chosen.base_url,
-        origin=chosen.origin,
-    )
+    return SignIn(sessions(), application(), v1_base_url=chosen.v1_base_url or chosen.base_url, origin=chosen.origin)
 
 
 @cache

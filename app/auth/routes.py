@@ -1,9 +1,9 @@
-"""The routes of sign-in: /oauth/login, /oauth/callback, /oauth/logout.
+"""The routes of sign-in: /oauth/login, /oauth/callback, /oauth/logout; and who may use uploads and downloads.
 
 Values from a browser aren't trusted: a state is good once, for ten minutes, in the browser it was made for; the
-page to return to is a path of the workbench; and a callback always begins a new session.
-"""
+page to return to is a path of the workbench; and a callback always begins a new session."""
 
+import html
 import logging
 import re
 import secrets
@@ -11,18 +11,94 @@ from posixpath import normpath
 from typing import Final
 from urllib.parse import quote, unquote, urlsplit
 
-from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.websockets import WebSocketClose
 
-from app.auth.middleware import is_own
-from app.auth.pages import notice
 from app.auth.registration import Application
 from app.auth.sessions import LONGEST, Person, Sessions
 from carrel import Carrel, CarrelError
 from carrel.errors import AccessDeniedError, AuthorizationError, CallbackError, InvalidGrantError
 from carrel.oauth import Tokens
 from carrel.wire.oauth_clients import LOOPBACK
+
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{title} · Carrel</title>
+<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
+<style>
+body {{ font: 1rem/1.5 system-ui, sans-serif; max-width: 34rem; margin: 15vh auto; padding: 0 1.5rem; }}
+h1 {{ font-size: 1.4rem; }} p {{ overflow-wrap: anywhere; }}
+a, button {{ display: inline-block; margin-top: .5rem; padding: .5rem 1rem; border-radius: .4rem; background: #1f5f6b;
+  color: #fff; text-decoration: none; border: 0; font: inherit; cursor: pointer; }}
+</style></head><body><main><h1>{title}</h1><p>{message}</p>{way_on}</main></body></html>
+"""
+
+
+_LINK = '<a href="{again}">{doing}</a>'
+_FORM = '<form method="post" action="{again}"><button>{doing}</button></form>'
+
+
+def notice(
+    title: str, message: str, *, again: str, status: int, doing: str = "Try again", posts: bool = False
+) -> HTMLResponse:
+    """Return a page with a message and one link or button; all texts are escaped.
+
+    `posts`: the next step changes something, so it is a form's button and not a link.
+    """
+    way_on = (_FORM if posts else _LINK).format(again=html.escape(again), doing=html.escape(doing))
+    page = _PAGE.format(title=html.escape(title), message=html.escape(message), way_on=way_on)
+    return HTMLResponse(page, status, headers={"Cache-Control": "no-store"})
+
+
+DOWNLOADS, STREAMLIT = "/media/", "/_stcore/"
+OPEN = frozenset({f"{STREAMLIT}health", f"{STREAMLIT}host-config"})
+"""Of what Streamlit has beside pages, what it asks for before anybody is signed in."""
+
+
+class AccessMiddleware:
+    """Lets requests for files pass for signed-in people, and connections from the workbench's own origin.
+
+    Streamlit knows no sessions of people. It accepts files from any browser that opened a page, gives them to everybody
+    who has their address, publishes its metrics, and accepts connections from pages of other ports of this machine.
+    """
+
+    def __init__(self, app: ASGIApp, *, sessions: Sessions, cookie: str, origin: str) -> None:
+        self._app = app
+        self._sessions = sessions
+        self._cookie = cookie
+        self._origin = origin
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a permitted request to the application, or refuse it."""
+        if scope["type"] == "websocket" and not is_own(HTTPConnection(scope), origin=self._origin):
+            await WebSocketClose(code=1008)(scope, receive, send)
+        elif scope["type"] == "http" and not await self._may_pass(HTTPConnection(scope)):
+            await PlainTextResponse("Sign in to the workbench first.", 403)(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _may_pass(self, asked: HTTPConnection) -> bool:
+        path = asked.scope["path"]
+        if path in OPEN or not path.startswith((DOWNLOADS, STREAMLIT)):
+            return True
+        return await run_in_threadpool(self._sessions.find, asked.cookies.get(self._cookie)) is not None
+
+
+def is_own(asked: HTTPConnection, *, origin: str) -> bool:
+    """Return whether a request comes from a page of the workbench's origin, or from no page at all."""
+    sender = asked.headers.get("origin")
+    return sender is None or sender == origin or _place_of(sender) == asked.headers.get("host")
+
+
+def _place_of(url: str) -> str | None:
+    try:
+        return urlsplit(url).netloc or None
+    except ValueError:
+        return None
+
 
 _log = logging.getLogger(__name__)
 

@@ -241,7 +241,6 @@ class Sessions:
 
 
 def _oldest(now: float) -> tuple[float, float]:
-    """Return when a session that lasts was used and begun at the earliest."""
     return now - IDLE.total_seconds(), now - LONGEST.total_seconds()
 
 

@@ -1,33 +1,115 @@
-"""A person's conversations with agents: reading, sending, and showing them."""
+"""A person's conversations with agents: reading, sending, and showing them; replies are Markdown without HTML.
+
+A reply is written by a model that has read texts of others. Nothing in it links or loads anything: addresses are shown
+as text, and the only links are the numbers of sources, which lead to the sources, and from there to documents."""
 
 import html
+import re
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
-from typing import TypeAlias
+from typing import Any, TypeAlias, cast
 from urllib.parse import urlencode
 from uuid import UUID, uuid4
 
 import streamlit as st
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
 from streamlit.delta_generator import DeltaGenerator
 
 import carrel
 from app import formatting
 from app.auth.current import person_client
-from app.chat.replies import growing_html, message_html, reply_html
 from app.formatting import one_line, shorten
 from app.ui.errors import problem_of
 from app.ui.feedback import about_reply, offer_feedback, show_failure
 from app.ui.notices import show_problem, show_text, show_warning
-from app.ui.passages import label
-from app.ui.tables import Source, forget, show_each
+from app.ui.passages import PassageLocation, label, link_html, mark_of_quote, paragraph, place_html
+from app.ui.tables import forget, listed, show_each
 from carrel import CarrelError, Reply, ReplyError, Restarted, TextDelta
 from carrel.wire.agents import Agent
 from carrel.wire.catalog import IndexingStatus
-from carrel.wire.conversations import Conversation, ConversationMessage, ListConversationsResponse, MessageStatus
+from carrel.wire.conversations import Conversation, ConversationMessage, MessageStatus
 from carrel.wire.messages import SendAgentMessageResponse, Verdict
+from carrel.wire.replies import ReferencedSource
+
+_NUMBER = re.compile(r"\[(\d{1,4})\]")
+
+
+def reply_html(text: str, sources: Sequence[ReferencedSource], *, message_id: UUID, chat: str = "") -> str:
+    """Return a reply as HTML with its sources; `[1]` in the text links to the first of them.
+
+    `chat` is the query string of its conversation, which its documents lead back to.
+    """
+    body = _MARKDOWN.render(text, {"sources": sources, "message": message_id})
+    said = f'<div class="carrel-reply">{body}</div>'
+    if not sources:
+        return f'<div class="carrel-said">{said}</div>'
+    listed = "".join(_source(number, source, message_id, chat) for number, source in enumerate(sources, 1))
+    # Folded on a phone; where there is room beside the reply, the style keeps all in sight.
+    shown = f'<details class="carrel-sources"><summary>Sources ({len(sources)})</summary><ol>{listed}</ol></details>'
+    return f'<div class="carrel-said"><div class="carrel-wide">{said}{shown}</div></div>'
+
+
+def growing_html(text: str) -> str:
+    """Return an unfinished reply as HTML, at first its outline; its sources come with its end."""
+    if not text:
+        return '<div class="carrel-skeleton" aria-hidden="true"><span></span><span></span><span></span></div>'
+    return (
+        f'<div class="carrel-said"><div class="carrel-reply" aria-busy="true">{_MARKDOWN.render(text, {})}</div></div>'
+    )
+
+
+def message_html(text: str, *, note: str = "") -> str:
+    """Return a person's message as HTML, with a note under the text."""
+    under = f'<p class="carrel-facts">{html.escape(note)}</p>' if note else ""
+    return f'<div class="carrel-message">{paragraph(html.escape(text))}{under}</div>'
+
+
+def _source(number: int, source: ReferencedSource, message_id: UUID, chat: str) -> str:
+    chunk = source.chunk_index, source.document_collection_id
+    mark = mark_of_quote(source.quote)
+    passage = PassageLocation(source.id, source.place, *chunk, source.document_version, mark, chat=chat)
+    where = html.escape(passage.address)
+    away = f" · {link_html('Original', source.url)}" if link_html("", source.url) else ""
+    return (
+        f'<li id="{_anchor(message_id, number)}"><span class="carrel-number">{number}</span>'
+        f"<div><strong>{html.escape(source.name)}</strong>{place_html(source.place)}<blockquote>{html.escape(source.quote)}</blockquote>"
+        f'<a href="{where}" target="_blank" rel="noopener">Open document</a>{away}</div></li>'
+    )
+
+
+def _anchor(message_id: object, number: int) -> str:
+    return f"source-{message_id}-{number}"
+
+
+def _text(_renderer: RendererHTML, tokens: Sequence[Token], index: int, _options: object, env: dict[str, Any]) -> str:
+    sources = cast("Sequence[ReferencedSource]", env.get("sources", ()))
+
+    def chip(match: re.Match[str]) -> str:
+        number = int(match[1])
+        if not 1 <= number <= len(sources):
+            return match[0]
+        return (
+            f'<a class="carrel-chip" href="#{_anchor(env["message"], number)}" '
+            f'title="{html.escape(sources[number - 1].name)}">{number}</a>'
+        )
+
+    return _NUMBER.sub(chip, html.escape(tokens[index].content))
+
+
+def _markdown() -> MarkdownIt:
+    made = MarkdownIt("commonmark", {"html": False, "linkify": False}).enable("table")
+    made.disable(["link", "image", "autolink", "reference", "html_block", "html_inline"])
+    made.add_render_rule("text", _text)
+    return made
+
+
+_MARKDOWN = _markdown()
+
 
 LONGEST_MESSAGE = 20_000
 """Characters that the service takes."""
@@ -196,7 +278,16 @@ def show_exchange(agent_id: UUID, message: ConversationMessage, *, ask_again: Ca
     with _reply():
         match message.status:
             case MessageStatus.COMPLETED:
-                _show_reply(agent_id, message)
+                text = message.agent_response_text or ""
+                here = urlencode(ChatLocation.from_address(st.query_params).address())
+                st.html(reply_html(text, message.referenced_sources, message_id=message.message_id, chat=here))
+                if message.warnings:
+                    show_warning(*message.warnings)
+                about = about_reply(agent_id, message.message_id)
+                given = None if message.feedback is None else message.feedback is Verdict.POSITIVE
+                with st.container(horizontal=True, vertical_alignment="center"):
+                    offer_feedback(about, given=given)
+                show_failure(about)
             case MessageStatus.WITHHELD:
                 show_warning(message.error_message or "This reply is withheld.")
                 _offer_again(message, ask_again)
@@ -240,19 +331,6 @@ def _reply() -> DeltaGenerator:
     return st.chat_message("assistant", avatar=":material/forum:")
 
 
-def _show_reply(agent_id: UUID, message: ConversationMessage) -> None:
-    text = message.agent_response_text or ""
-    here = urlencode(ChatLocation.from_address(st.query_params).address())
-    st.html(reply_html(text, message.referenced_sources, message_id=message.message_id, chat=here))
-    if message.warnings:
-        show_warning(*message.warnings)
-    about = about_reply(agent_id, message.message_id)
-    given = None if message.feedback is None else message.feedback is Verdict.POSITIVE
-    with st.container(horizontal=True, vertical_alignment="center"):
-        offer_feedback(about, given=given)
-    show_failure(about)
-
-
 def _offer_again(message: ConversationMessage, ask_again: Callable[[str], None] | None) -> None:
     if ask_again is not None:
         key = f"chat.ask-again-{message.message_id}"
@@ -267,7 +345,7 @@ def show_conversations(current: str, *, choose: Callable[[Conversation], None]) 
     """Show the person's conversations; the one with the id `current` is marked."""
     show_each(
         _KEY,
-        Source(_page, lambda page: page.conversations),
+        listed(lambda at: person_client().conversations.list(**at), size=_LISTED),
         each=lambda one: _show(one, is_current=str(one.conversation_id) == current, choose=choose),
         empty=lambda: show_text("Your conversations will be listed here."),
     )
@@ -276,10 +354,6 @@ def show_conversations(current: str, *, choose: Callable[[Conversation], None]) 
 def forget_conversations() -> None:
     """Clear the cached list of conversations after a new message."""
     forget(_KEY)
-
-
-def _page(token: str | None) -> ListConversationsResponse:
-    return next(person_client().conversations.list(page_size=_LISTED, page_token=token).pages())
 
 
 def _show(one: Conversation, *, is_current: bool, choose: Callable[[Conversation], None]) -> None:

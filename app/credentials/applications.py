@@ -12,34 +12,19 @@ from app.credentials.tokens import ask_scopes, fill_scopes, get_scopes, organiza
 from app.formatting import one_line
 from app.labels import ADMIN_AT_MCP, APPLICATION_SCOPES, ONE_AGENT, PERSON, Meaning, scope_named, scopes_named
 from app.lookup import by_id
-from app.ui.dialogs import NotYetError, Secret, close_dialog, confirm, hold_secret, is_open, offer_submit, open_dialog
+from app.ui.dialogs import NotYetError, Secret, confirm, dialog, hold_secret, offer_submit, open_dialog, text_in
 from app.ui.errors import show_errors
 from app.ui.notices import show_empty, show_text
 from app.ui.pickers import pick_principals
-from app.ui.tables import PAGE_ROWS, Source, forget, show_pages, time_cell
-from carrel.wire.oauth_clients import (
-    AdminOAuthClientsListConsentsResponse,
-    OAuthAudience,
-    OAuthClient,
-    OAuthClientStatus,
-    OAuthConsent,
-    RedirectUri,
-)
+from app.ui.tables import forget, listed, show_pages, time_cell
+from carrel.wire.oauth_clients import OAuthAudience, OAuthClient, OAuthClientStatus, OAuthConsent, RedirectUri
 from carrel.wire.scopes import ApiScope
 
 CLIENTS, CONSENTS = "clients", "consents"
 """The tables of applications, and of what people allowed them."""
 
-MOST_AGENTS = 1000
 MOST_ADDRESSES = 20
 _ADDRESS: TypeAdapter[str] = TypeAdapter(RedirectUri)
-
-
-@st.cache_data(ttl=30, show_spinner=False, scope="session")
-def agents() -> dict[str, str]:
-    """Return the names of agents by id, of at most `MOST_AGENTS`."""
-    page = next(api.client().admin.agents.list(page_size=MOST_AGENTS).pages())
-    return {str(agent.agent_id): agent.name for agent in page.agents}
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
@@ -90,14 +75,8 @@ def meaning_of(scope: str, audience: OAuthAudience) -> Meaning:
     )
 
 
-def is_for_one_agent(scope: str) -> bool:
-    """Return whether a scope is for a single agent."""
+def _is_for_one_agent(scope: str) -> bool:
     return scope.startswith(ONE_AGENT) and scope != ApiScope.AGENT_MESSAGE
-
-
-def scope_for(agent_id: object) -> str:
-    """Return the scope for a single agent."""
-    return f"{ONE_AGENT}{agent_id}"
 
 
 def _wrong(address: str) -> str:
@@ -127,11 +106,9 @@ def open_new() -> None:
     open_dialog(NEW)
 
 
-@st.dialog("New application", width="large", on_dismiss=close_dialog)
+@dialog("New application", NEW, width="large")
 def show_new() -> None:
     """Show the dialog for a new application."""
-    if not is_open(NEW):
-        st.rerun()
     show_text("It is approved at once. It can do nothing for anybody who has not allowed it.")
     _ask()
     audience = st.radio(
@@ -151,11 +128,9 @@ def show_new() -> None:
     offer_submit(NEW, "Create", action=_create)
 
 
-@st.dialog("Edit the application", width="large", on_dismiss=close_dialog)
+@dialog("Edit the application", EDIT, width="large")
 def show_edit(client: OAuthClient) -> None:
     """Show the dialog that changes an application."""
-    if not is_open(EDIT):
-        st.rerun()
     show_text("What is taken away here stops at once, for those who allowed it before, too.")
     _ask()
     offer_submit(EDIT, "Save", action=partial(_update, client))
@@ -174,12 +149,11 @@ def secret_of(client_id: UUID, value: str) -> Secret:
 def _fill(name: str, addresses: Sequence[str], scopes: Sequence[str]) -> None:
     st.session_state["client.name"] = name
     st.session_state["client.addresses"] = "\n".join(addresses)
-    st.session_state["client.agents"] = [scope.removeprefix(ONE_AGENT) for scope in scopes if is_for_one_agent(scope)]
+    st.session_state["client.agents"] = [scope.removeprefix(ONE_AGENT) for scope in scopes if _is_for_one_agent(scope)]
     fill_scopes(_FIELDS, APPLICATION_SCOPES, scopes)
 
 
 def _ask() -> None:
-    """Show fields for an application's name, its addresses, and its scopes."""
     st.text_input("Name", key="client.name", max_chars=200, placeholder="As people will be asked to allow it")
     st.text_area(
         "Redirect addresses, one a line",
@@ -188,7 +162,7 @@ def _ask() -> None:
         help="Where people are sent back to. They are compared character by character.",
     )
     ask_scopes(_FIELDS, APPLICATION_SCOPES)
-    names = show_errors(agents)
+    names = show_errors(api.agent_names)
     options = list(dict.fromkeys([*st.session_state["client.agents"], *names]))
     st.multiselect(
         "Message these agents alone",
@@ -200,15 +174,13 @@ def _ask() -> None:
 
 
 def _read_fields() -> tuple[str, list[str], list[str]]:
-    """Return the values of the dialog's fields; NotYetError says what is wrong with them."""
     state = st.session_state
-    name, addresses = str(state["client.name"] or "").strip(), addresses_in(str(state["client.addresses"] or ""))
-    if not name:
-        raise NotYetError("Give it a name: people read it when they are asked to allow it something.")
+    unnamed = "Give it a name: people read it when they are asked to allow it something."
+    name, addresses = text_in("client.name", missing=unnamed), addresses_in(str(state["client.addresses"] or ""))
     if wrong := problems_with(addresses):
         raise NotYetError(" ".join(wrong))
     scopes = [scope.value for scope in get_scopes(_FIELDS, APPLICATION_SCOPES)]
-    scopes += [scope_for(agent) for agent in state["client.agents"]]
+    scopes += [f"{ONE_AGENT}{agent}" for agent in state["client.agents"]]
     if not scopes:
         raise NotYetError("Choose what it may ask people for.")
     return name, addresses, scopes
@@ -243,12 +215,6 @@ def show_consents(client: OAuthClient | None = None) -> None:
     people = [] if client else pick_principals("consents.person", label="Of this person", kinds=(PERSON,), most=1)
     email = people[0].id if people else None
 
-    def fetch(token: str | None) -> AdminOAuthClientsListConsentsResponse:
-        listed = api.client().admin.oauth_clients.list_consents(
-            client_id=client and client.client_id, email=email, page_size=PAGE_ROWS, page_token=token
-        )
-        return next(listed.pages())
-
     nobody: list[bool] = []
 
     def show_none() -> None:
@@ -257,8 +223,13 @@ def show_consents(client: OAuthClient | None = None) -> None:
 
     chosen = show_pages(
         CONSENTS,
-        Source(fetch, lambda page: page.consents, about=(client and client.client_id, email)),
-        row=partial(_row, names=show_errors(agents), with_client=client is None),
+        listed(
+            lambda at: api.client().admin.oauth_clients.list_consents(
+                client_id=client and client.client_id, email=email, **at
+            ),
+            about=(client and client.client_id, email),
+        ),
+        row=partial(_row, names=show_errors(api.agent_names), with_client=client is None),
         empty=show_none,
         columns=dict.fromkeys(("Application", "May", "Narrowed to"), st.column_config.TextColumn(width="small")),
         hint="Choose a row to withdraw what the person allowed.",
@@ -276,7 +247,6 @@ def show_consents(client: OAuthClient | None = None) -> None:
 
 
 def _offer_withdrawal(client: OAuthClient) -> None:
-    """Offer to withdraw what everybody has allowed an application."""
     if st.button("Withdraw all", key="consents.withdraw", icon=":material/link_off:"):
         confirm(
             "Withdraw it for everybody?",

@@ -6,18 +6,14 @@ from typing import Any
 import streamlit as st
 
 from app import api
-from app.ui.dialogs import NotYetError, close_dialog, confirm, is_open, offer_submit, open_dialog
+from app.ui.dialogs import NotYetError, confirm, dialog, offer_submit, open_dialog, text_in
 from app.ui.notices import show_text
 from carrel.wire.common import SecondFactorPolicy
 from carrel.wire.organization import Organization
 from carrel.wire.sign_in_providers import GroupsClaim, SignInProvider
 
 NEW, EDIT = "new_provider", "edit_provider"
-CLAIMS = {
-    GroupsClaim.NONE: "None: groups are kept here",
-    GroupsClaim.GROUPS: "groups",
-    GroupsClaim.ROLES: "roles",
-}
+CLAIMS = {GroupsClaim.NONE: "None: groups are kept here", GroupsClaim.GROUPS: "groups", GroupsClaim.ROLES: "roles"}
 CONFIRMING = (
     "A domain counts once it is confirmed to be your organization's. Where Carrel has one organization, that is at "
     "once; where it has several, those who run the service confirm it, and the provider shows until then that it waits."
@@ -27,10 +23,7 @@ _FLAGS = {
         "Trust its addresses though its tokens don't say they are verified",
         "Microsoft Entra ID never says it. Only for an issuer whose accounts are all your organization's.",
     ),
-    "create_accounts": (
-        "Make an account at somebody's first sign-in",
-        "It has no rights but those of its groups.",
-    ),
+    "create_accounts": ("Make an account at somebody's first sign-in", "It has no rights but those of its groups."),
     "sign_out_there": ("Sign people out there, too, when they sign out here", ""),
 }
 
@@ -47,22 +40,18 @@ def open_edit(provider: SignInProvider) -> None:
     open_dialog(EDIT, str(provider.provider_id))
 
 
-@st.dialog("New sign-in provider", width="large", on_dismiss=close_dialog)
+@dialog("New sign-in provider", NEW, width="large")
 def show_new() -> None:
     """Show the dialog for a new provider."""
-    if not is_open(NEW):
-        st.rerun()
     show_text("People of these domains can then sign in with it. Passwords that people have here go on working.")
     st.text_input("Issuer", key="provider.issuer", max_chars=2048, placeholder="https://login.example.com")
     _ask()
     offer_submit(NEW, "Add", action=_create)
 
 
-@st.dialog("Change the sign-in provider", width="large", on_dismiss=close_dialog)
+@dialog("Change the sign-in provider", EDIT, width="large")
 def show_edit(provider: SignInProvider) -> None:
     """Show the dialog that changes a provider."""
-    if not is_open(EDIT):
-        st.rerun()
     show_text(f"Its issuer stays {provider.issuer}. Without a client secret here, the one that is kept stays.")
     _ask()
     offer_submit(EDIT, "Save", action=partial(_update, provider))
@@ -92,12 +81,11 @@ def _ask() -> None:
 
 
 def _read_fields() -> dict[str, Any]:
-    """Return the values of the dialog's fields; NotYetError says what is missing."""
     state = st.session_state
     values: dict[str, Any] = {
-        "name": str(state["provider.name"] or "").strip(),
-        "client_id": str(state["provider.client_id"] or "").strip(),
-        "client_secret": str(state["provider.secret"] or "").strip(),
+        "name": text_in("provider.name"),
+        "client_id": text_in("provider.client_id"),
+        "client_secret": text_in("provider.secret"),
         "domains": str(state["provider.domains"] or "").split(),
     }
     for missing, what in {
@@ -112,10 +100,8 @@ def _read_fields() -> dict[str, Any]:
 
 
 def _create() -> None:
-    """Add the provider that the fields describe, and open it."""
-    values, issuer = _read_fields(), str(st.session_state["provider.issuer"] or "").strip()
-    if not issuer:
-        raise NotYetError("Give the issuer: the address at which the provider describes itself.")
+    unnamed = "Give the issuer: the address at which the provider describes itself."
+    values, issuer = _read_fields(), text_in("provider.issuer", missing=unnamed)
     if not values["client_secret"]:
         raise NotYetError("Give the client secret.")
     api.client().admin.sign_in_providers.create(values.pop("name"), issuer=issuer, **values)

@@ -16,7 +16,7 @@ from app.formatting import ago, moment, one_line
 from app.labels import ROLES, SERVICE_ACCOUNT, TOKEN_SCOPES, Meaning, calls_in_words, scopes_named
 from app.lookup import by_id
 from app.settings import settings
-from app.ui.dialogs import NotYetError, Secret, close_dialog, confirm, hold_secret, is_open, offer_submit, open_dialog
+from app.ui.dialogs import NotYetError, Secret, confirm, dialog, hold_secret, offer_submit, open_dialog, text_in
 from app.ui.errors import show_errors
 from app.ui.notices import (
     look_at,
@@ -29,13 +29,12 @@ from app.ui.notices import (
     show_text,
     show_warning,
 )
-from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
+from app.ui.tables import forget, listed, show_pages
 from carrel.wire.api_keys import ApiKey, CredentialStatus
 from carrel.wire.organization import Organization
 from carrel.wire.scim_tokens import ScimToken
 from carrel.wire.scopes import Scope
 from carrel.wire.service_accounts import (
-    AdminServiceAccountTokensListResponse,
     AdminServiceAccountTokensPreviewReachResponse,
     ServiceAccount,
     ServiceAccountToken,
@@ -79,13 +78,11 @@ def ends(at: datetime | None) -> str:
     return "Never" if at is None or at.year >= NEVER.year else ago(at)
 
 
-def ends_exactly(at: datetime | None) -> str:
-    """Return the end of a token or key to the minute."""
+def _ends_exactly(at: datetime | None) -> str:
     return "Never" if at is None or at.year >= NEVER.year else moment(at)
 
 
-def soon_over(one: Credential, *, now: datetime | None = None) -> bool:
-    """Return whether a working credential expires within a fortnight."""
+def _soon_over(one: Credential, *, now: datetime | None = None) -> bool:
     at = now or datetime.now(UTC)
     return one.status is CredentialStatus.ACTIVE and one.expires_at is not None and one.expires_at - at < SOON
 
@@ -98,13 +95,13 @@ def end_noted(one: Credential) -> str:
     day = f"{at.astimezone(UTC):%d %b %Y}"
     if one.status is CredentialStatus.REVOKED:
         return day  # nothing ends then any more
-    return f"{'⚠ ' if soon_over(one) else ''}{day}, {ends(at)}"
+    return f"{'⚠ ' if _soon_over(one) else ''}{day}, {ends(at)}"
 
 
 def select_ending_soon(credentials: Iterable[C]) -> list[C]:
     """Return those that work, end within a fortnight and have no successor, the soonest first."""
     every = list(credentials)
-    soon = [one for one in every if soon_over(one) and find_successor(one, every) is None]
+    soon = [one for one in every if _soon_over(one) and find_successor(one, every) is None]
     return sorted(soon, key=lambda one: one.expires_at or NEVER)
 
 
@@ -191,12 +188,7 @@ def organization() -> Organization:
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def all_tokens() -> list[ServiceAccountToken]:
     """Return the tokens of all accounts, up to `MOST_TOKENS`."""
-    found: list[ServiceAccountToken] = []
-    for page in api.client().admin.service_account_tokens.list(page_size=1000).pages():
-        found += page.tokens
-        if len(found) >= MOST_TOKENS:
-            break
-    return found
+    return list(islice(api.client().admin.service_account_tokens.list(page_size=1000), MOST_TOKENS))
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
@@ -261,12 +253,20 @@ def show_credential(
     times = [
         ("Created", moment(one.created_at)),
         ("Last used", moment(one.last_used_at) or "Never"),
-        ("Expires", ends_exactly(one.expires_at)),
+        ("Expires", _ends_exactly(one.expires_at)),
     ]
     show_table([*facts, *times], named=True)
     successor = find_successor(one, every) if one.status is CredentialStatus.ACTIVE else None
     if successor is not None:
-        _show_successor(one, successor, kind=kind)
+        made = f"A new {kind} of this name, …{successor.hint}, was made {ago(successor.created_at)}"
+        if successor.last_used_at is None:
+            show_warning(
+                f"{made}, and is not used yet.", "Give it to the program, and revoke this one once it is used."
+            )
+        elif one.last_used_at is not None and one.last_used_at > successor.last_used_at:
+            show_warning(f"{made}, but this one was used after it.", "Find what still uses this one, then revoke it.")
+        else:
+            show_warning(f"{made}, and is in use.", "Nothing has used this one since: revoke it.")
     if one.status is CredentialStatus.ACTIVE and st.button("Revoke", key="revoke", icon=":material/block:"):
         confirm(
             f"Revoke this {kind}?",
@@ -276,26 +276,13 @@ def show_credential(
         )
 
 
-def _show_successor(one: Credential, successor: Credential, *, kind: str) -> None:
-    """Say whether the new one is in use already, and so whether this one can go."""
-    made = f"A new {kind} of this name, …{successor.hint}, was made {ago(successor.created_at)}"
-    if successor.last_used_at is None:
-        show_warning(f"{made}, and is not used yet.", "Give it to the program, and revoke this one once it is used.")
-    elif one.last_used_at is not None and one.last_used_at > successor.last_used_at:
-        show_warning(f"{made}, but this one was used after it.", "Find what still uses this one, then revoke it.")
-    else:
-        show_warning(f"{made}, and is in use.", "Nothing has used this one since: revoke it.")
-
-
 MINT = "mint"
 _MOST_NAMED = 8
 
 
-@st.dialog("Create token", width="large", on_dismiss=close_dialog)
+@dialog("Create token", MINT, width="large")
 def show_mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
     """Show the dialog for a new token with a preview of its reach; `done` is called with the created token."""
-    if not is_open(MINT):
-        st.rerun()
     show_text(f"A token with which a program acts as {account.display_name} ({account.email}).")
     st.text_input("Name", key="mint.name", max_chars=200, placeholder="Where it is used: intranet, production")
     scopes = ask_scopes("mint", TOKEN_SCOPES)
@@ -303,7 +290,7 @@ def show_mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
     if scopes:
         reach = show_errors(lambda: preview(account.service_account_id, tuple(scopes)))
         with st.container(border=True):
-            show_reach(reach)
+            _show_reach(reach)
     else:
         show_text("Choose what it may do, and see here how far it would reach.")
     offer_submit(MINT, "Create", action=partial(mint, account, done=done))
@@ -311,9 +298,8 @@ def show_mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
 
 def mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
     """Create the token that the dialog's fields describe and show its value; a double click creates one token."""
-    name, scopes = str(st.session_state["mint.name"] or "").strip(), get_scopes("mint", TOKEN_SCOPES)
-    if not name:
-        raise NotYetError("Give the token a name, by which it is known when it is to be replaced or revoked.")
+    unnamed = "Give the token a name, by which it is known when it is to be replaced or revoked."
+    name, scopes = text_in("mint.name", missing=unnamed), get_scopes("mint", TOKEN_SCOPES)
     if not scopes:
         raise NotYetError("Choose what the token may do: one that may do nothing is of no use.")
     minted = api.client().admin.service_account_tokens.mint(
@@ -330,18 +316,13 @@ def mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
     done()
 
 
-def open_mint(account_id: str) -> None:
-    """Open the dialog for a new token of an account."""
-    fill_expiry("mint", None)
+def open_mint(account_id: str, like: ServiceAccountToken | None = None) -> None:
+    """Open the dialog for a new token of an account; `like`: filled as this token is, so that it can take its place."""
+    if like is not None:
+        st.session_state["mint.name"] = like.name
+        fill_scopes("mint", TOKEN_SCOPES, like.scopes)
+    fill_expiry("mint", like)
     open_dialog(MINT, account_id)
-
-
-def open_successor(token: ServiceAccountToken) -> None:
-    """Open the dialog for a new token, filled as this one is, so that it can take its place."""
-    st.session_state["mint.name"] = token.name
-    fill_scopes("mint", TOKEN_SCOPES, token.scopes)
-    fill_expiry("mint", token)
-    open_dialog(MINT, str(token.service_account_id))
 
 
 def fill_expiry(name: str, like: ServiceAccountToken | ApiKey | None) -> None:
@@ -390,8 +371,7 @@ def preview(account_id: UUID, scopes: tuple[Scope, ...]) -> AdminServiceAccountT
     return api.client().admin.service_account_tokens.preview_reach(account_id, scopes)
 
 
-def show_reach(reach: AdminServiceAccountTokensPreviewReachResponse) -> None:
-    """Show the documents and actions that a token reaches now."""
+def _show_reach(reach: AdminServiceAccountTokensPreviewReachResponse) -> None:
     for warning in reach.warnings:
         show_warning(warning)
     collections = [f"{one.collection_name} ({ROLES[one.role].lower()})" for one in reach.collections]
@@ -427,7 +407,7 @@ def show_ending_soon(tokens: Sequence[ServiceAccountToken]) -> None:
     show_warning(f"{count_text(len(soon), 'token')} will expire within 14 days. Open it, and create the next one.")
     for token in soon[:_SHOWN_ENDING]:
         show_link(
-            f"{token.name} (…{token.hint}) ends {ends(token.expires_at)}, {ends_exactly(token.expires_at)}",
+            f"{token.name} (…{token.hint}) ends {ends(token.expires_at)}, {_ends_exactly(token.expires_at)}",
             "service_accounts",
             account=str(token.service_account_id),
             token=str(token.token_id),
@@ -436,31 +416,23 @@ def show_ending_soon(tokens: Sequence[ServiceAccountToken]) -> None:
 
 def show_tokens(account: ServiceAccount) -> None:
     """List an account's tokens; choosing one shows it."""
-
-    def fetch(page_token: str | None) -> AdminServiceAccountTokensListResponse:
-        tokens = api.client().admin.service_account_tokens
-        listed = tokens.list(account.service_account_id, page_size=PAGE_ROWS, page_token=page_token)
-        return next(listed.pages())
-
     show_pages(
         TOKENS,
-        Source(fetch, lambda page: page.tokens, about=account.service_account_id),
-        row=token_row,
+        listed(
+            lambda at: api.client().admin.service_account_tokens.list(account.service_account_id, **at),
+            about=account.service_account_id,
+        ),
+        row=lambda token: {
+            "Name": one_line(token.name),
+            "Ends in": f"…{token.hint}",
+            "May": scopes_named(token.scopes),
+            "Status": STATUSES[token.status],
+            "Last used": ago(token.last_used_at),
+            "Expires": end_noted(token),
+        },
         empty=lambda: show_empty("It has no token yet.", "Create one, and give it to the program."),
         go=lambda chosen: look_at("token", chosen.token_id),
     )
-
-
-def token_row(token: ServiceAccountToken) -> dict[str, str]:
-    """Return a token as a row."""
-    return {
-        "Name": one_line(token.name),
-        "Ends in": f"…{token.hint}",
-        "May": scopes_named(token.scopes),
-        "Status": STATUSES[token.status],
-        "Last used": ago(token.last_used_at),
-        "Expires": end_noted(token),
-    }
 
 
 def show_token(account: ServiceAccount, token_id: str) -> None:
@@ -478,25 +450,24 @@ def show_token(account: ServiceAccount, token_id: str) -> None:
             key="mint.successor",
             icon=":material/autorenew:",
             disabled=not show_errors(organization).service_accounts_enabled,
-            on_click=open_successor,
-            args=(token,),
+            on_click=open_mint,
+            args=(str(token.service_account_id), token),
         )
     every = show_errors(partial(tokens_of, account.service_account_id))
     show_credential(token, every=every, kind="token", facts=facts, revoke=partial(revoke, token.token_id))
-    reach = show_errors(partial(reach_of, token.token_id))
-    show_reach(reach)
+    reach = show_errors(partial(_reach_of, token.token_id))
+    _show_reach(reach)
     if not reach.document_count and token.status is CredentialStatus.ACTIVE:
         show_link("Give access", "who_can_read", who=f"{SERVICE_ACCOUNT}:{account.service_account_id}")
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
-def reach_of(token_id: UUID) -> AdminServiceAccountTokensPreviewReachResponse:
-    """Return the reach of a token from the service."""
+def _reach_of(token_id: UUID) -> AdminServiceAccountTokensPreviewReachResponse:
     return api.client().admin.service_account_tokens.preview_reach(token_id=token_id)
 
 
 def revoke(token_id: UUID) -> None:
     """Revoke a token."""
     api.client().admin.service_account_tokens.revoke(token_id)
-    reach_of.clear()
+    _reach_of.clear()
     clear_caches()

@@ -122,8 +122,7 @@ def index_again(collection_id: UUID, documents: Iterable[tuple[UUID, str]]) -> I
     return _one_by_one(documents, lambda one: index(document_id=one, document_collection_id=collection_id))
 
 
-def fields_inside(collection_id: UUID, documents: Sequence[UUID]) -> dict[UUID, dict[str, str]]:
-    """Return the fields of those of the documents that are in a collection."""
+def _fields_inside(collection_id: UUID, documents: Sequence[UUID]) -> dict[UUID, dict[str, str]]:
     listing = api.client().document_collections.list_documents_in_collection
     batches = (documents[start : start + _PAGE] for start in range(0, len(documents), _PAGE))
     return {
@@ -141,7 +140,7 @@ def add(
     The service replaces the fields of a document that is in it: which are, is read now, since others add too.
     """
     put = api.client().document_collections.add_document_to_collection
-    present = fields_inside(collection_id, [document_id for document_id, _ in documents])
+    present = _fields_inside(collection_id, [document_id for document_id, _ in documents])
 
     def add_one(document_id: UUID) -> None:
         kept = present.get(document_id, {}) if again is Again.CHANGE else {}
@@ -231,12 +230,6 @@ def ask_for_values(collection: DocumentCollection) -> dict[str, str]:
     return {name: value for name, value in written.items() if value}
 
 
-def empty_values(collection: DocumentCollection) -> None:
-    """Clear the inputs of `ask_for_values`, before they are drawn."""
-    for number in range(len(collection.custom_metadata_schema.fields)):
-        st.session_state[_value_key(collection.document_collection_id, number)] = ""
-
-
 def _ask_for_value(field: SchemaFieldInfo, number: int, collection_id: UUID) -> str:
     name, value = st.columns([2, 3], vertical_alignment="center")
     kind = f"<small>{type_in_words(field.type).lower()}</small>"
@@ -288,7 +281,8 @@ def _begin_again(collection: DocumentCollection) -> None:
     st.session_state[_CHOSEN] = left = st.session_state.pop(_LEFT)
     if not left:
         st.session_state[_QUERY] = ""
-        empty_values(collection)
+        for number in range(len(collection.custom_metadata_schema.fields)):
+            st.session_state[_value_key(collection.document_collection_id, number)] = ""
 
 
 def _choose(where: UUID) -> tuple[list[str], dict[str, str], dict[str, dict[str, str]]]:
@@ -324,8 +318,7 @@ def _ask_about(collection: DocumentCollection, present: Mapping[str, Mapping[str
         show_text("They stay as they are.")
         return Again.LEAVE
     show_table(
-        [(name, _in_a_line(fields) or "None") for name, fields in present.items()],
-        heads=("Document", "Its fields now"),
+        [(name, _in_a_line(fields) or "None") for name, fields in present.items()], heads=("Document", "Its fields now")
     )
     return st.radio("What becomes of them", list(_AGAIN), key="add.again", format_func=lambda one: _AGAIN[one])
 
@@ -358,5 +351,4 @@ def _find_matches(query: str) -> dict[str, str]:
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def _inside(where: UUID, documents: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Return the fields of those of the documents that are in the collection, by id."""
-    return {str(one): fields for one, fields in fields_inside(where, [UUID(one) for one in documents]).items()}
+    return {str(one): fields for one, fields in _fields_inside(where, [UUID(one) for one in documents]).items()}

@@ -24,8 +24,8 @@ from app.formatting import ago, moment
 from app.ui.dialogs import confirm
 from app.ui.errors import problem_of, show_errors
 from app.ui.notices import show_empty, show_heading, show_link, show_problem, show_table, show_text, show_warning
-from app.ui.tables import PAGE_ROWS, Source, forget, show_pages, time_cell
-from carrel.wire.collections import DocumentCollection, DocumentInCollection, ListDocumentsInCollectionResponse
+from app.ui.tables import forget, listed, show_pages, time_cell
+from carrel.wire.collections import DocumentCollection, DocumentInCollection
 from carrel.wire.rebuilds import IndexRebuild, IndexRebuildFailure, IndexRebuildStatus
 from flows.operations.formatting import count_text
 
@@ -98,23 +98,19 @@ def _watch(where: UUID) -> None:
     st.progress(min(done / whole, 1.0) if whole else 0.0, text=f"{done:,} of {count_text(whole, 'document')}")
     show_text(_rebuild_in_words(rebuild))
     if failures:
-        _show_failures(rebuild, failures)
+        show_problem(
+            f"{count_text(rebuild.failed_count or 0, 'document')} failed.",
+            "They are tried again by themselves. Mend or remove them, or let the new index go without them.",
+        )
+        rows = [(one.document_name, one.error, f"{one.attempts:,}") for one in failures]
+        show_table(rows, heads=("Document", "Why", "Tries in a row"))
+        if (more := (rebuild.failed_count or 0) - len(rows)) > 0:
+            show_text(f"… and {count_text(more, 'document')} more.")
 
 
 def _failures(where: UUID) -> Sequence[IndexRebuildFailure]:
     rebuilds = api.client().document_collections.index_rebuilds
     return next(rebuilds.list_index_rebuild_failures(where, page_size=MOST_FAILURES).pages()).failures
-
-
-def _show_failures(rebuild: IndexRebuild, failures: Sequence[IndexRebuildFailure]) -> None:
-    show_problem(
-        f"{count_text(rebuild.failed_count or 0, 'document')} failed.",
-        "They are tried again by themselves. Mend or remove them, or let the new index go without them.",
-    )
-    rows = [(one.document_name, one.error, f"{one.attempts:,}") for one in failures]
-    show_table(rows, heads=("Document", "Why", "Tries in a row"))
-    if (more := (rebuild.failed_count or 0) - len(rows)) > 0:
-        show_text(f"… and {count_text(more, 'document')} more.")
 
 
 def _offer_an_end(where: UUID, rebuild: IndexRebuild) -> None:
@@ -177,16 +173,10 @@ def show_documents(collection: DocumentCollection, *, edits: bool) -> None:
     """Show the documents of a collection, with buttons for the chosen one."""
     where = collection.document_collection_id
 
-    def fetch(token: str | None) -> ListDocumentsInCollectionResponse:
-        listed = api.client().document_collections.list_documents_in_collection(
-            where, page_size=PAGE_ROWS, page_token=token
-        )
-        return next(listed.pages())
-
     hint = "Add some under Add documents." if edits else "An editor of it may not have added any yet."
     chosen = show_pages(
         INSIDE,
-        Source(fetch, lambda page: page.documents, where),
+        listed(lambda at: api.client().document_collections.list_documents_in_collection(where, **at), about=where),
         row=_row,
         empty=partial(show_empty, "There is no document in it that you may read.", hint),
     )
@@ -232,17 +222,13 @@ def _show_chosen(where: UUID, document: DocumentInCollection, *, edits: bool) ->
                     "Remove this document from the collection?",
                     f"{document.document_name} can't be found here any more. It stays in the catalog.",
                     doing="Remove",
-                    action=partial(_remove, where, document.document_id),
+                    action=lambda: api.client().document_collections.remove_document_from_collection(
+                        document_id=document.document_id, document_collection_id=where
+                    ),
+                    then=partial(forget, INSIDE, unchoose=True),
                 )
         if again:
             _index_again(where, [one])
-
-
-def _remove(where: UUID, document_id: UUID) -> None:
-    api.client().document_collections.remove_document_from_collection(
-        document_id=document_id, document_collection_id=where
-    )
-    forget(INSIDE, unchoose=True)
 
 
 def _index_again(where: UUID, documents: list[tuple[UUID, str]]) -> None:

@@ -190,11 +190,5 @@ def _draw(page: _Page, name: str, *, boxes: Sequence[Box]) -> None:
 
 
 def _style(box: Box) -> str:
-    """Return where a box stands over its page, in percent."""
-    edges = {
-        "left": box.left,
-        "top": box.top,
-        "width": box.right - box.left,
-        "height": box.bottom - box.top,
-    }
+    edges = {"left": box.left, "top": box.top, "width": box.right - box.left, "height": box.bottom - box.top}
     return "; ".join(f"{name}: {100 * part:.2f}%" for name, part in edges.items())

@@ -57,7 +57,6 @@ def _cells_of(line: str) -> dict[str, str]:
 
 
 def _choose(lines: Sequence[str], marked: Sequence[str] | None) -> frozenset[int]:
-    """Return the numbers of the rows to mark, from 0."""
     if marked is None:
         return frozenset()
     counts = [sum(bool(words_like(line, [word])) for word in marked) for line in lines]

@@ -15,7 +15,7 @@ from app.documents.rows import rows_html
 from app.formatting import ago, moment, size
 from app.labels import GRANTED, PRINCIPALS
 from app.loading.staging import plain_name
-from app.ui.errors import Problem, error_boundary, problem_of, show_errors
+from app.ui.errors import error_boundary, keep_problem, problem_of, show_errors, show_kept_problem
 from app.ui.filters import choice_filter
 from app.ui.notices import (
     help_address_of_code,
@@ -30,10 +30,10 @@ from app.ui.notices import (
     show_warning,
 )
 from app.ui.passages import PassageLocation, find_quote, mark_html, open_html, place_html, words_in
-from app.ui.tables import PAGE_ROWS, Source, show_each, show_pages, show_text_pages
-from carrel.wire.admin import AdminGrantsListResponse, GrantInfo
-from carrel.wire.catalog import DocumentIndexing, GetDocumentResponse, IndexingStatus, ListLeftOutFilesResponse
-from carrel.wire.collections import DocumentChunk, GetDocumentChunksResponse
+from app.ui.tables import ItemsPage, Source, listed, rows_of, show_each, show_pages, show_text_pages
+from carrel.wire.admin import GrantInfo
+from carrel.wire.catalog import DocumentIndexing, GetDocumentResponse, IndexingStatus
+from carrel.wire.collections import DocumentChunk
 from carrel.wire.common import UserPrincipal
 from carrel.wire.formats import NotReadKind
 from flows.operations.formatting import capitalize, count_text
@@ -148,21 +148,18 @@ def show_container(document: GetDocumentResponse) -> None:
 
 
 def _show_left_out(document: GetDocumentResponse) -> None:
-    """List the files that were left out of an archive or mail itself, for those who may read it."""
     st.subheader("Left out", anchor=False)
-
-    def fetch(token: str | None) -> ListLeftOutFilesResponse:
-        listed = api.client().catalog.list_left_out_files(document.document_id, page_size=PAGE_ROWS, page_token=token)
-        return next(listed.pages())
-
+    left_out = listed(
+        lambda at: api.client().catalog.list_left_out_files(document.document_id, **at), about=document.document_id
+    )
     try:
-        fetch(None)
+        left_out.fetch(None)
     except carrel.NotFoundError:
         show_text("Those who may read it see which files these are.")
         return
     show_text_pages(
         "document.left_out",
-        Source(fetch, lambda page: page.files, document.document_id),
+        left_out,
         heads=("File", "Reason", "Help"),
         row=lambda file: (
             file.path or f"file {file.number:,}",
@@ -199,9 +196,7 @@ def may_update(document: GetDocumentResponse) -> bool:
 
 def show_places(document: GetDocumentResponse) -> None:
     """Show the indexes of a document with its state in each; refreshes itself while that changes."""
-    problem: Problem | None = st.session_state.pop(_PROBLEM, None)
-    if problem is not None:
-        problem.show()
+    show_kept_problem(_PROBLEM)
     if _is_indexing(document):
         _watch(document.document_id)
     else:
@@ -270,16 +265,13 @@ def _offer_reindexing(document_id: UUID, collection_id: UUID | None, *, key: str
 
 
 def _reindex(document_id: UUID, collection_id: UUID | None) -> None:
-    try:
+    with keep_problem(_PROBLEM):
         if collection_id is None:
             api.client().catalog.reindex_document(document_id)
         else:
             api.client().document_collections.reindex_document_in_collection(
                 document_id=document_id, document_collection_id=collection_id
             )
-    except carrel.CarrelError as error:
-        st.session_state[_PROBLEM] = problem_of(error)
-    else:
         st.toast("It is being re-indexed.")
 
 
@@ -337,8 +329,8 @@ def show_chunks(document: GetDocumentResponse) -> None:
         of = f"The passage is of version {wanted.version:,}, and this text of version {shown:,}: it may stand elsewhere"
         show_note(f"{of}, or not at all. Files of older versions are under Versions.")
 
-    def fetch(token: str | None) -> GetDocumentChunksResponse:
-        listed = api.client().document_collections.get_document_chunks(
+    def fetch(token: str | None) -> ItemsPage[DocumentChunk]:
+        found = api.client().document_collections.get_document_chunks(
             document.document_id,
             document_collection_id=where or None,
             # What comes before the passage helps to understand it.
@@ -347,14 +339,14 @@ def show_chunks(document: GetDocumentResponse) -> None:
             page_token=token,
         )
         try:
-            return next(listed.pages())
+            return rows_of(next(found.pages()))
         except carrel.NotFoundError:  # an admin sees that there is a document, and not what is in it
-            return GetDocumentChunksResponse(document_version=0, chunks=[])
+            return ItemsPage([])
 
     may_be = "It isn't indexed yet, or you may see that there is a document but not read it."
     show_each(
         "chunks",
-        Source(fetch, lambda page: page.chunks, (document.document_id, where, document.document_version, marked)),
+        Source(fetch, (document.document_id, where, document.document_version, marked)),
         each=partial(_show_chunk, document, where, wanted if marked is not None else None, is_same=is_same),
         empty=lambda: show_empty("There is no text to show.", may_be),
     )
@@ -386,27 +378,18 @@ def show_readers(document: GetDocumentResponse) -> None:
     if not api.me().is_admin:
         show_text("Who else may read it, an admin of your organization can tell you.")
         return
-
-    def fetch(token: str | None) -> AdminGrantsListResponse:
-        listed = api.client().admin.grants.list(document.resource, page_size=PAGE_ROWS, page_token=token)
-        return next(listed.pages())
-
-    page = show_errors(lambda: fetch(None))
-    if page.organization_wide:
+    grants = api.client().admin.grants.list
+    if show_errors(lambda: next(grants(document.resource, page_size=1).pages())).organization_wide:
         show_text("Everybody in the organization may read it.")
     show_pages(
         "grants",
-        Source(fetch, lambda found: found.grants, document.document_id),
-        row=_grant,
+        listed(lambda at: api.client().admin.grants.list(document.resource, **at), about=document.document_id),
+        row=lambda grant: {
+            "Name": grant.principal.name,
+            "Type": PRINCIPALS[grant.principal.type].capitalize(),
+            "Role": GRANTED[grant.role],
+        },
         empty=lambda: show_text("Nobody else was given it by name."),
     )
     resource = f"{document.resource.resource_type}:{document.resource.resource_id}"
     show_link("Effective access: who can read it, and why", "who_can_read", resource=resource)
-
-
-def _grant(grant: GrantInfo) -> dict[str, str]:
-    return {
-        "Name": grant.principal.name,
-        "Type": PRINCIPALS[grant.principal.type].capitalize(),
-        "Role": GRANTED[grant.role],
-    }

@@ -65,11 +65,6 @@ class Outcome:
         return "Loaded. It can be found in a moment." if self.waits else "Loaded, and can be found."
 
 
-def identifier_of(name: str) -> str:
-    """Return the external id of a person's own file; a file of the same name becomes the next version."""
-    return f"{api.me().email}/{PurePosixPath(name.replace(chr(92), '/')).name}"[:1024]
-
-
 def load(
     files: Iterable[ChosenFile], *, everybody: bool, collection_id: UUID | None, read_pictures: bool | None = None
 ) -> Iterator[tuple[str, Outcome]]:
@@ -91,7 +86,8 @@ def _load_file(file: ChosenFile, *, everybody: bool, collection_id: UUID | None,
     try:
         loaded = api.client().catalog.upload_file(
             BytesIO(file.getvalue()),
-            document_external_id=identifier_of(name),
+            # A file of the same name becomes the next version.
+            document_external_id=f"{api.me().email}/{PurePosixPath(name.replace(chr(92), '/')).name}"[:1024],
             document_name=name,
             file_name=name,
             internal_public=everybody,
@@ -175,7 +171,6 @@ def _choose() -> list[ChosenFile]:
 
 
 def _choose_collection() -> UUID | None:
-    """Show a choice of the collections that the person may change, if there are any; return the chosen one."""
     try:
         names = {one.document_collection_id: one.collection_name for one in api.editable_collections()}
     except carrel.CarrelError:  # the list below says what is wrong

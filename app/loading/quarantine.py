@@ -5,21 +5,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import streamlit as st
 
-import carrel
 from app import api
 from app.formatting import ago, moment, one_line
 from app.loading.runs import is_of_dropped_files, runs_to_change, source_in_words, why_in_words
 from app.ui.dialogs import confirm
-from app.ui.errors import FAILURES, Problem, problem_of, show_errors
+from app.ui.errors import Problem, keep_problem, show_errors
 from app.ui.filters import choice_filter, text_filter
-from app.ui.notices import help_cell, leave, show_empty, show_heading, show_link, show_table, show_text, show_warning
-from app.ui.tables import PAGE_ROWS, choose_rows, forget, time_cell
-from app.ui.tables import Source as Rows
-from carrel.wire.sources import ListSourceItemsResponse, Source, SourceItem
+from app.ui.notices import help_cell, show_empty, show_heading, show_link, show_table, show_text, show_warning
+from app.ui.tables import choose_rows, forget, listed, time_cell
+from carrel.wire.sources import Source, SourceItem
 from flows.operations.formatting import count_text
 
 ADDRESS = "source"
@@ -61,22 +59,17 @@ def choose_source(found: Sequence[Source]) -> Source | None:
 
 def label_sources(found: Sequence[Source]) -> dict[str, str]:
     """Return a unique label of each source by its id; who reports it is named where several report the same."""
-    names = collection_names() if any(one.document_collection_id for one in found) else {}
+    names = show_errors(api.collection_names) if any(one.document_collection_id for one in found) else {}
     labels = {str(one.source_id): _label(one, names) for one in found}
     labels = _disambiguate(labels, found, lambda one: f"reported by {one.reported_by.email}")
     return _disambiguate(labels, found, lambda one: one.ledger)
 
 
-def collection_names() -> dict[UUID, str]:
-    """Return the names of the collections by their ids."""
-    return {one.document_collection_id: one.collection_name for one in show_errors(api.collections)}
-
-
-def purpose_in_words(source: Source, names: Mapping[UUID, str]) -> str:
+def purpose_in_words(source: Source, names: Mapping[str, str]) -> str:
     """Return what is done with the documents of a source; `names` are those of collections."""
     if source.document_collection_id is None:
         return "uploaded"
-    return f"added to {one_line(names.get(source.document_collection_id, 'a collection'))}"
+    return f"added to {one_line(names.get(str(source.document_collection_id), 'a collection'))}"
 
 
 def _find_asked(known: Mapping[str, Source]) -> str:
@@ -95,7 +88,7 @@ def _narrow(labels: dict[str, str]) -> dict[str, str]:
     return {key: label for key, label in labels.items() if part in label.lower()}
 
 
-def _label(source: Source, names: Mapping[UUID, str]) -> str:
+def _label(source: Source, names: Mapping[str, str]) -> str:
     at = f", {moment(source.reported_at)}" if is_of_dropped_files(source.source) else ""
     return f"{one_line(source_in_words(source.source))}{at} · {purpose_in_words(source, names)}"
 
@@ -103,7 +96,6 @@ def _label(source: Source, names: Mapping[UUID, str]) -> str:
 def _disambiguate(
     labels: Mapping[str, str], found: Sequence[Source], detail: Callable[[Source], str]
 ) -> dict[str, str]:
-    """Return the labels, with the detail added to those that read alike."""
     counts = Counter(labels.values())
     known = {str(one.source_id): one for one in found}
     return {
@@ -150,8 +142,7 @@ def show_quarantine() -> None:
     found = show_errors(read_sources)
     if not found:
         show_empty(
-            "Nothing has failed.",
-            "What a run can't load is listed here at its end, each document with its reason.",
+            "Nothing has failed.", "What a run can't load is listed here at its end, each document with its reason."
         )
         show_link("Load documents", "ingestion")
         return
@@ -174,7 +165,7 @@ def show_quarantine() -> None:
 def _show_source(source: Source) -> None:
     show_heading(
         one_line(source_in_words(source.source)),
-        purpose_in_words(source, collection_names()),
+        purpose_in_words(source, show_errors(api.collection_names)),
         f"{count_text(source.item_count, 'document')} failed",
         f"{source.ignored_count:,} ignored" if source.ignored_count else "",
         f"reported {ago(source.reported_at)} by {one_line(source.reported_by.name)}",
@@ -213,10 +204,8 @@ def _retry(source: Source, names: Sequence[str] = (), *, key: str | None = None)
 
 def _retry_chosen(source: Source, names: Sequence[str], key: str) -> None:
     """Retry items; in a callback, in which a second click has the same key, and so starts no second run."""
-    try:
+    with keep_problem(_OUTCOME):
         _retry(source, names, key=key)
-    except FAILURES as error:
-        st.session_state[_OUTCOME] = problem_of(error)
 
 
 def _ask_for_removal(source: Source) -> None:
@@ -225,26 +214,20 @@ def _ask_for_removal(source: Source) -> None:
         "The list of what could not be loaded of it is gone. Documents that were loaded stay. This is for what is "
         "never loaded again: after the next run of it, it is here again.",
         doing="Remove it",
-        action=partial(_remove, source),
+        action=lambda: api.client().sources.remove_source(source.source_id),
+        then=read_sources.clear,
+        leaving=(ADDRESS,),
     )
 
 
-def _remove(source: Source) -> None:
-    api.client().sources.remove_source(source.source_id)
-    read_sources.clear()
-    leave(ADDRESS)
-
-
 def _show_items(source: Source, shown: str) -> None:
-    def fetch(token: str | None) -> ListSourceItemsResponse:
-        listed = api.client().sources.list_source_items(
-            source.source_id, ignored=_IGNORED[shown], page_size=PAGE_ROWS, page_token=token
-        )
-        return next(listed.pages())
 
     chosen = choose_rows(
         LIST,
-        Rows(fetch, lambda page: page.items, about=(source.source_id, shown)),
+        listed(
+            lambda at: api.client().sources.list_source_items(source.source_id, ignored=_IGNORED[shown], **at),
+            about=(source.source_id, shown),
+        ),
         row=_row,
         empty=lambda: show_empty(*_NOTHING[shown]),
         columns={"Reason": st.column_config.TextColumn(width="large")},
@@ -316,13 +299,10 @@ def _offer_changes(source: Source, chosen: Sequence[SourceItem]) -> None:
 def _change(source: Source, items: Sequence[SourceItem], *, undo: bool) -> None:
     """Ignore items or restore them; in a callback, in which a second click does the same once more."""
     names = list(dict.fromkeys(item.name for item in items))  # one document can be at two places
-    try:
+    with keep_problem(_OUTCOME):
         sources = api.client().sources
         change = sources.restore_source_items if undo else sources.ignore_source_items
         unknown = change(source.source_id, names).unknown_names
-    except carrel.CarrelError as error:
-        st.session_state[_OUTCOME] = problem_of(error)
-    else:
         st.session_state[_OUTCOME] = _Outcome(len(names) - len(unknown), undo, unknown)
         forget(LIST, unchoose=True)
     read_sources.clear()

@@ -1,7 +1,6 @@
 """The list of runs, and the page of a run: its status, counts, plan and failures, and starting it again."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
@@ -40,7 +39,7 @@ from app.loading.starting import UPLOAD
 from app.lookup import is_id
 from app.settings import settings
 from app.ui.dialogs import confirm
-from app.ui.errors import Problem, problem_of, show_errors
+from app.ui.errors import keep_problem, problem_of, show_errors, show_kept_problem
 from app.ui.notices import (
     HelpLink,
     help_cell,
@@ -54,9 +53,9 @@ from app.ui.notices import (
     show_text,
     show_warning,
 )
-from app.ui.tables import Source, forget, show_pages, show_text_pages, source_of, time_cell
+from app.ui.tables import ItemsPage, Source, forget, show_pages, show_text_pages, source_of, time_cell
 from flows.operations.formatting import capitalize, count_text, rate_text
-from flows.runs import FLOWS, RunsError, RunsPage, RunStatus, UnknownError
+from flows.runs import FLOWS, RunsError, RunStatus, UnknownError
 
 ENDS = {"FAILED": "It failed.", "CRASHED": "The process that ran it ended before it was done."}
 _UPLOADED = (("Created", "created"), ("Updated", "updated"), ("Unchanged", "unchanged"), ("Waiting", "waiting"))
@@ -79,19 +78,37 @@ _PLANNED = (
 )
 
 
-def show_run(run: RunStatus, *, left_waiting: bool = False) -> None:
-    """Show a run below its heading; `left_waiting` is True if no process takes it up."""
+def _show_run(run: RunStatus, *, left_waiting: bool = False) -> None:
     _show_state(run, left_waiting=left_waiting)
     if run.only_plans:
-        show_planned(run)
+        _show_planned(run)
     else:
-        show_numbers(run)
+        _show_numbers(run)
     if run.counts.held_back:
         show_warning(run.counts.held_back)
     if run.failures:
-        show_failures(run)
+        st.subheader("Would fail" if run.only_plans else "Failed")
+        show_text_pages(
+            "run.failures",
+            source_of(run.failures, about=(run.flow_run_id, len(run.failures))),
+            heads=("Document", "Reason", "Help"),
+            row=_failure,
+        )
+        if run.finished and not run.only_plans and run.source:
+            known = next((one for one in show_errors(read_sources) if one.source == run.source), None)
+            if known is not None:
+                label = "Ignore what failed" if is_of_dropped_files(run.source) else "Retry or ignore what failed"
+                show_link(label, "ingestion", part="quarantine", source=str(known.source_id))
+        if (more := count_not_loaded(run) - len(run.failures)) > 0:
+            st.caption(f"… and {more:,} more{_REST.get(run.flow, ', listed under Failed')}.")
     if run.changes:
-        show_changes(run)
+        st.subheader("Who may read what has changed")
+        show_text_pages(
+            "run.changes",
+            source_of(run.changes, about=run.flow_run_id),
+            heads=[name.capitalize() for name in _CHANGES],
+            row=lambda row: [str(row.get(name, "")) for name in _CHANGES],
+        )
     if run.plan:
         with st.expander("The plan in numbers"):
             show_plan(run.plan)
@@ -109,32 +126,26 @@ def _show_state(run: RunStatus, *, left_waiting: bool) -> None:
         show_text("This is the plan. Nothing was sent or deleted.")
     else:
         done = 100.0 if run.finished else min(max(run.progress, 0.0), 100.0)
-        st.progress(done / 100, text=phase_in_words(run))
+        st.progress(done / 100, text=_phase_in_words(run))
         if run.waiting_for and not run.finished:
             show_text(f"{capitalize(run.waiting_for)}.")
     if run.state == "COMPLETED" and run.flow in {"agent-evaluation", "permission-snapshot"}:
         show_text(run.message)
 
 
-def show_head(run: RunStatus) -> None:
-    """Show the heading of a run: its kind, its source, and its start."""
+def _show_head(run: RunStatus) -> None:
     begun = "not begun yet" if run.started_at is None else f"begun {ago(run.started_at)} ({moment(run.started_at)})"
     took, owner = duration_in_words(seconds_of(run)), run.options.get("upload_as_user_email")
     show_heading(
         one_line(title_of(run)),
         f"started by {starter_in_words(run)}",
         begun,
-        f"took {took}" if run.finished and took and not _says_how_long(run) else "",
+        f"took {took}" if run.finished and took and not (run.state == "COMPLETED" and not run.only_plans) else "",
         f"documents belong to {owner}" if owner and owner != run.person else "",
     )
 
 
-def _says_how_long(run: RunStatus) -> bool:
-    return run.state == "COMPLETED" and not run.only_plans
-
-
-def show_numbers(run: RunStatus) -> None:
-    """Show a run's counts, as far as there are any."""
+def _show_numbers(run: RunStatus) -> None:
     figures = run.figures
     if not figures.get("documents") and not count_not_loaded(run):
         return
@@ -146,8 +157,7 @@ def show_numbers(run: RunStatus) -> None:
         column.metric(label, f"{number:,}")
 
 
-def show_planned(run: RunStatus) -> None:
-    """Show the plan of a run."""
+def _show_planned(run: RunStatus) -> None:
     if not run.planned:
         return
     for column, (label, names) in zip(st.columns(len(_PLANNED)), _PLANNED, strict=True):
@@ -159,8 +169,7 @@ def show_planned(run: RunStatus) -> None:
         show_text(f"{count_text(ignored, 'item stays', 'items stay')} out, ignored by somebody.")
 
 
-def phase_in_words(run: RunStatus) -> str:
-    """Return a line about the phase of a run that hasn't failed."""
+def _phase_in_words(run: RunStatus) -> str:
     if run.state in {"SCHEDULED", "PENDING"}:
         return "Waiting to begin …"
     if run.state == "CANCELLING":
@@ -196,24 +205,6 @@ def _partly_read(number: int) -> str:
     return f" {count_text(number, 'document')} {was} read only in part: each document's page says what was left out."
 
 
-def show_failures(run: RunStatus) -> None:
-    """List the documents that were not loaded, each with its reason."""
-    st.subheader("Would fail" if run.only_plans else "Failed")
-    show_text_pages(
-        "run.failures",
-        source_of(run.failures, about=(run.flow_run_id, len(run.failures))),
-        heads=("Document", "Reason", "Help"),
-        row=_failure,
-    )
-    if run.finished and not run.only_plans and run.source:
-        known = next((one for one in show_errors(read_sources) if one.source == run.source), None)
-        if known is not None:
-            label = "Ignore what failed" if is_of_dropped_files(run.source) else "Retry or ignore what failed"
-            show_link(label, "ingestion", part="quarantine", source=str(known.source_id))
-    if (more := count_not_loaded(run) - len(run.failures)) > 0:
-        st.caption(f"… and {more:,} more{_REST.get(run.flow, ', listed under Failed')}.")
-
-
 def _failure(row: Mapping[str, str]) -> Sequence[str | HelpLink]:
     document = document_of(row)
     return document, why_in_words(row.get("reason") or ""), help_cell(row.get("code") or "", about=document)
@@ -223,17 +214,6 @@ def document_of(row: Mapping[str, str]) -> str:
     """Return the document of a failure, with its place if that differs."""
     document, place = row.get("document") or "", row.get("place") or ""
     return f"{document} ({place})" if document and place not in {"", document} else document or place
-
-
-def show_changes(run: RunStatus) -> None:
-    """List the access changes that a snapshot found."""
-    st.subheader("Who may read what has changed")
-    show_text_pages(
-        "run.changes",
-        source_of(run.changes, about=run.flow_run_id),
-        heads=[name.capitalize() for name in _CHANGES],
-        row=lambda row: [str(row.get(name, "")) for name in _CHANGES],
-    )
 
 
 def show_plan(plan: str) -> None:
@@ -256,24 +236,13 @@ _LEAST_RATE = 0.05
 LIST = "runs"
 
 
-@dataclass(frozen=True, slots=True)
-class _Page:
-    page: RunsPage
-    number: int
-
-    @property
-    def next_page_token(self) -> str | None:
-        """The number of the next page, if there is one."""
-        return str(self.number + 1) if (self.number + 1) * ROWS < self.page.total else None
-
-
 def show_runs() -> None:
     """Show the list, and open the run that is chosen in it."""
     if st.button("Refresh", icon=":material/refresh:", key="runs.again"):
         forget(LIST)
     show_pages(
         LIST,
-        Source(_fetch, lambda found: found.page.runs),
+        Source(_fetch),
         row=_row,
         empty=lambda: show_empty(
             "Nothing has run yet.", "Uploads, additions to collections, syncs and the like are here once they begin."
@@ -288,9 +257,10 @@ def show_runs() -> None:
     )
 
 
-def _fetch(token: str | None) -> _Page:
+def _fetch(token: str | None) -> ItemsPage[RunStatus]:
     number = int(token or 0)
-    return _Page(runs().page(number=number, size=ROWS), number)
+    found = runs().page(number=number, size=ROWS)
+    return ItemsPage(found.runs, str(number + 1) if (number + 1) * ROWS < found.total else None)
 
 
 def _row(run: RunStatus) -> dict[str, Any]:
@@ -328,7 +298,15 @@ def show_run_page(name: str) -> None:
     if run.finished:
         _show_ended(run)
     else:
-        _offer_stop(run)
+        # Outside of the part that refreshes itself, which would draw over the question.
+        stops = run.state == "CANCELLING"
+        if st.button("Stop …", key=f"stop.{run.flow_run_id}", icon=":material/stop_circle:", disabled=stops):
+            confirm(
+                "Stop this run?",
+                "What it has sent stays. Started again, it continues from there.",
+                doing="Stop it",
+                action=lambda: runs_to_change().cancel(run.flow_run_id),
+            )
         watch(run.flow_run_id)
 
 
@@ -360,26 +338,14 @@ def watch(run: UUID) -> None:
         return
     if status.finished:
         st.rerun()
-    show_head(status)
-    show_run(status, left_waiting=left_waiting)
-
-
-def _offer_stop(run: RunStatus) -> None:
-    """Show a button that stops a run; outside of the refreshed part, which would draw over the question."""
-    stops = run.state == "CANCELLING"
-    if st.button("Stop …", key=f"stop.{run.flow_run_id}", icon=":material/stop_circle:", disabled=stops):
-        confirm(
-            "Stop this run?",
-            "What it has sent stays. Started again, it continues from there.",
-            doing="Stop it",
-            action=lambda: runs_to_change().cancel(run.flow_run_id),
-        )
+    _show_head(status)
+    _show_run(status, left_waiting=left_waiting)
 
 
 def _show_ended(run: RunStatus) -> None:
     staging.sweep(settings().uploads_dir, lambda one: one == run.flow_run_id and is_done(one))
-    show_head(run)
-    _show_problem()
+    _show_head(run)
+    show_kept_problem(_PROBLEM, "It did not start.")
     again = partial(start_again, key=uuid4().hex)  # a second click, before this is drawn anew, starts no second run
     if run.only_plans and run.state == "COMPLETED":
         with st.container(horizontal=True):
@@ -392,12 +358,7 @@ def _show_ended(run: RunStatus) -> None:
         with st.container(horizontal=True):
             _offer("Plan again" if run.only_plans else "Run again", run, again)
             _offer_schedule(run)
-    show_run(run)
-    _show_results(run)
-
-
-def _show_results(run: RunStatus) -> None:
-    """Show links to what an upload has loaded."""
+    _show_run(run)
     if run.flow != UPLOAD or run.only_plans or run.state != "COMPLETED":
         return
     with st.container(horizontal=True):
@@ -408,7 +369,6 @@ def _show_results(run: RunStatus) -> None:
 
 
 def _offer(label: str, run: RunStatus, start: Callable[[RunStatus], UUID], *, kind: str = "secondary") -> None:
-    """Show a button that starts another run and opens its page, once for two clicks."""
     st.button(
         label,
         key=f"{label}.{run.flow_run_id}",
@@ -419,7 +379,6 @@ def _offer(label: str, run: RunStatus, start: Callable[[RunStatus], UUID], *, ki
 
 
 def _offer_schedule(run: RunStatus) -> None:
-    """Show a button that opens the form of a schedule, filled as the run was started."""
     if not is_of_dropped_files(run.source):
         st.button(
             "Run this every …",
@@ -431,15 +390,5 @@ def _offer_schedule(run: RunStatus) -> None:
 
 
 def _start_from(run: RunStatus, start: Callable[[RunStatus], UUID]) -> None:
-    try:
+    with keep_problem(_PROBLEM, StartError):
         st.query_params["run"] = str(start(run))
-    except RunsError as error:
-        st.session_state[_PROBLEM] = problem_of(error)
-    except StartError as error:
-        st.session_state[_PROBLEM] = Problem(str(error))
-
-
-def _show_problem() -> None:
-    problem: Problem | None = st.session_state.pop(_PROBLEM, None)
-    if problem is not None:
-        show_problem("It did not start.", problem.message, *problem.notes)

@@ -75,8 +75,7 @@ def source_in_words(source: str) -> str:
     if is_of_dropped_files(source):
         return title_of_folder(Path(source)) or "Files dropped in the workbench"
     if is_id(source):
-        known = (one.collection_name for one in api.collections() if str(one.document_collection_id) == source)
-        return next(known, "") or _sync_name(source) or source
+        return api.collection_names().get(source) or _sync_name(source) or source
     return "The whole catalog" if source == "catalog:" else source
 
 
@@ -197,7 +196,6 @@ def _for_admins(who: Callable[[], api.Me]) -> Runs:
 
 @st.cache_resource(show_spinner=False, on_release=Runs.close)
 def _runs() -> Runs:
-    """Return the part that all sessions can share."""
     return Runs(settings().prefect_api_url)
 
 

@@ -38,7 +38,13 @@ def offer_sample() -> None:
             _ask_for_loading()
         if st.button("Remove the sample …", key="sample.remove", icon=":material/delete:"):
             _ask_for_removal()
-    _show_outcome()
+    gone, of = st.session_state.pop(_OUTCOME, ([], 0))
+    if not of:
+        return
+    if len(gone) < of:
+        show_warning(f"Interrupted: {of - len(gone):,} of {of:,} were not removed.", "Remove the sample once more.")
+    show_text(f"Removed: {count_items(gone)}.")
+    show_table([(item.kind.capitalize(), item.name) for item in gone if item.kind != "document"])
 
 
 def _ask_for_loading() -> None:
@@ -100,16 +106,6 @@ def _remove() -> None:
 
 def _keep(gone: list[SampleItem], outcomes: Iterable[SampleItem]) -> None:
     gone.extend(outcomes)
-
-
-def _show_outcome() -> None:
-    gone, of = st.session_state.pop(_OUTCOME, ([], 0))
-    if not of:
-        return
-    if len(gone) < of:
-        show_warning(f"Interrupted: {of - len(gone):,} of {of:,} were not removed.", "Remove the sample once more.")
-    show_text(f"Removed: {count_items(gone)}.")
-    show_table([(item.kind.capitalize(), item.name) for item in gone if item.kind != "document"])
 
 
 def _more(sentences: Sequence[str]) -> str:

@@ -1,25 +1,403 @@
-"""Schedules: what runs by itself, and when; made, changed, paused, resumed, run now and deleted."""
+"""Schedules: their form, with times in words; and making, changing, pausing, resuming, running and deleting them."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
-from functools import partial
-from uuid import uuid4
+from datetime import datetime, time
+from functools import cache, partial
+from itertools import cycle, islice
+from typing import TypeVar
+from uuid import UUID, uuid4
+from zoneinfo import available_timezones
 
 import streamlit as st
+from pydantic import BaseModel, ValidationError
 
 from app import api
-from app.formatting import ago, moment, one_line
-from app.loading.runs import KINDS, runs, runs_to_change, source_in_words, state_in_words, times_in_words
-from app.loading.schedule_form import offer_change, offer_new, say_saved
-from app.loading.starting import begin_anew
+from app.formatting import ago, moment, one_line, shorten
+from app.loading.quarantine import MOST, label_sources, read_sources
+from app.loading.runs import (
+    KINDS,
+    is_of_dropped_files,
+    runs,
+    runs_to_change,
+    source_in_words,
+    state_in_words,
+    times_in_words,
+)
+from app.loading.starting import (
+    THEIRS,
+    UPLOAD,
+    Job,
+    Missing,
+    addition_job,
+    batch,
+    begin_anew,
+    begin_job,
+    choose_options,
+    choose_place,
+    field,
+    fill_addition,
+    fill_indexing,
+    fill_upload,
+    indexing_job,
+    show_refusal,
+    upload_job,
+    was_pressed,
+)
+from app.quality.sets import all_sets
+from app.syncs.labels import sync_names
 from app.ui.dialogs import confirm
-from app.ui.errors import Problem, problem_of, show_errors
-from app.ui.notices import leave, offer_way_back, show_empty, show_heading, show_note, show_table
+from app.ui.errors import keep_problem, problem_of, show_errors, show_kept_problem
+from app.ui.notices import (
+    leave,
+    offer_way_back,
+    show_empty,
+    show_heading,
+    show_note,
+    show_problem,
+    show_table,
+    show_text,
+    show_warning,
+)
 from app.ui.tables import forget, show_pages, source_of
+from carrel.evaluation import SCORES_OF_REPLIES
+from flows.operations.evaluating import EvaluationOptions
+from flows.operations.options import CollectionOptions, ReindexOptions, UploadOptions
+from flows.prefect_api import UnknownError
 from flows.runs import RunsError, RunStatus
-from flows.schedule_changes import delete_schedule, pause_schedule, resume_schedule, run_schedule
+from flows.schedule_changes import (
+    LONGEST_NAME,
+    Draft,
+    add_schedule,
+    change_schedule,
+    delete_schedule,
+    pause_schedule,
+    resume_schedule,
+    run_schedule,
+)
 from flows.schedules import Schedule, Seen, list_schedules
 from flows.schedules import look_at as see
+from flows.times import InvalidTimesError, Times, check_times, next_times
+
+SHOWN = 5
+EVERY = {
+    "hour": "Every hour",
+    "day": "Every day",
+    "weekdays": "Monday to Friday",
+    "week": "Every week",
+    "month": "Every month",
+    "cron": "Cron expression",
+}
+DAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
+_FORMS: Mapping[str, str] = {
+    "hour": r"(?P<minute>\d+) \* \* \* \*",
+    "day": r"(?P<minute>\d+) (?P<hour>\d+) \* \* \*",
+    "weekdays": r"(?P<minute>\d+) (?P<hour>\d+) \* \* 1-5",
+    "week": r"(?P<minute>\d+) (?P<hour>\d+) \* \* (?P<weekday>[0-6])",
+    "month": r"(?P<minute>\d+) (?P<hour>\d+) (?P<day>\d+) \* \*",
+}
+_DEFAULT_AT = time(2, 0)
+
+
+def choose_times() -> Times | None:
+    """Show the fields, and the next times in words; return None while they say no times."""
+    every, second, zone_column = st.columns(3)
+    kind = every.selectbox("When", list(EVERY), key=field("every", "day"), format_func=lambda one: EVERY[one])
+    with second:
+        cron = _TIME_FIELDS[kind]()
+    timezone = zone_column.selectbox("Time zone", _zones(), key=field("zone", _zone_of_browser()))
+    times = Times(cron, timezone)
+    try:
+        check_times(times)
+    except InvalidTimesError as error:
+        show_problem(str(error))
+        return None
+    show_text(f"{times_in_words(times)}. The next {SHOWN} times:")
+    show_table([(f"{number}.", f"{at:%A, %d %B %Y, %H:%M}") for number, at in enumerate(next_times([times], SHOWN), 1)])
+    return times
+
+
+def _fill_times(times: Times) -> None:
+    for name, value in fields_of(times.cron).items():
+        field(name, value)
+    field("zone", times.timezone)
+
+
+def fields_of(cron: str) -> dict[str, object]:
+    """Return the fields that say a cron expression, which is one of them where no others can."""
+    for every, form in _FORMS.items():
+        if (found := re.fullmatch(form, " ".join(cron.split()))) is None:
+            continue
+        said = {name: int(number) for name, number in found.groupdict().items()}
+        if said["minute"] > 59 or said.get("hour", 0) > 23:
+            continue
+        at = {"at": time(said["hour"], said["minute"])} if "hour" in said else {"minute": said["minute"]}
+        days = {name: said[name] for name in ("weekday", "day") if name in said}
+        return {"every": every, **at, **days}
+    return {"every": "cron", "cron": cron}
+
+
+def _hourly() -> str:
+    minute = st.number_input("At minute", 0, 59, key=field("minute", 0))
+    return f"{minute} * * * *"
+
+
+def _weekly() -> str:
+    day = st.selectbox("On", list(range(len(DAYS))), key=field("weekday", 1), format_func=DAYS.__getitem__)
+    return f"{_at()} * * {day}"
+
+
+def _monthly() -> str:
+    day = st.number_input("On day", 1, 31, key=field("day", 1), help="Months without this day are skipped.")
+    return f"{_at()} {day} * *"
+
+
+def _by_cron() -> str:
+    return st.text_input(
+        "Minute, hour, day of month, month, day of week",
+        key=field("cron", "0 2 * * *"),
+        help="Such as */15 * * * * (every 15 minutes) or 0 6 1,15 * * (the 1st and 15th at 06:00).",
+    ).strip()
+
+
+def _at() -> str:
+    at = st.time_input("At", key=field("at", _DEFAULT_AT), step=300) or _DEFAULT_AT
+    return f"{at.minute} {at.hour}"
+
+
+@cache
+def _zones() -> list[str]:
+    return sorted(available_timezones())
+
+
+def _zone_of_browser() -> str:
+    zone = st.context.timezone or "UTC"
+    return zone if zone in _zones() else "UTC"
+
+
+_TIME_FIELDS: Mapping[str, Callable[[], str]] = {
+    "hour": _hourly,
+    "day": lambda: f"{_at()} * * *",
+    "weekdays": lambda: f"{_at()} * * 1-5",
+    "week": _weekly,
+    "month": _monthly,
+    "cron": _by_cron,
+}
+
+
+_READ, _JOB, _WHEN, _SAVED = "schedule.read", "schedule.job", "schedule.when", "schedule.saved"
+Options = TypeVar("Options", bound=BaseModel)
+
+
+def offer_new(*, saved: Callable[[], None]) -> None:
+    """Show the form of a new schedule, filled as the run in the address was started, if there is one.
+
+    `saved` is called when the schedule is kept.
+    """
+    show_heading("New schedule", "It runs by itself at the times you choose.")
+    key = f"{_JOB}.{batch()}"
+    if key not in st.session_state:
+        st.session_state[key] = show_errors(lambda: _job_of_run(st.query_params.get("from", "")))
+    job: Job | None = st.session_state[key]
+    if job is not None:
+        _fill(job)
+    if (chosen := st.session_state.pop(_WHEN, None)) is not None:  # before the plan was looked at
+        name, times = chosen
+        field("name", name)
+        if times is not None:
+            _fill_times(times)
+    field("owner", THEIRS)
+    flow = st.selectbox("What to do", list(_FIELDS), key=field("flow"), format_func=lambda flow: _LABELS[flow])
+    if kept := _offer(flow, job if job and job.flow == flow else None, read=None):
+        _open(kept, saved)
+
+
+def offer_change(schedule: Schedule, *, saved: Callable[[], None]) -> None:
+    """Show the form of a schedule that is kept already, as it was when its page was opened.
+
+    `saved` is called when the change is kept.
+    """
+    read: Schedule = st.session_state.setdefault(f"{_READ}.{batch()}", schedule)
+    st.subheader("Change", anchor=False)
+    job = Job(read.flow, read.parameters)
+    field("name", read.name)
+    _fill_times(read.times[0])
+    _fill(job)
+    if kept := _offer(read.flow, job, read=read):
+        _open(kept, saved)
+
+
+def _offer(flow: str, base: Job | None, *, read: Schedule | None) -> str:
+    """Show the fields and buttons; return the key of the schedule that was kept, if one was."""
+    job = _FIELDS[flow](base)
+    if job is None:
+        return ""
+    times = choose_times()
+    suggested = "" if isinstance(job, Missing) else _name_of(job)
+    name = st.text_input("Name", key=field("name"), max_chars=LONGEST_NAME, placeholder=suggested).strip() or suggested
+    with st.container(horizontal=True):
+        save = st.button("Save schedule", type="primary", key="schedule.save")
+        plans = flow == UPLOAD and read is None
+        plan = plans and st.button("Show the plan first", key="schedule.plan", help="In a run that sends nothing")
+        st.button("Cancel", key="schedule.cancel", on_click=_leave, args=(read,))
+    if plan and was_pressed(plan):
+        st.session_state[_WHEN] = name, times
+        begin_job(job.as_plan() if isinstance(job, Job) else job, key="schedule-plan")
+    show_refusal()
+    return _save(read, job, name, times) if save else ""
+
+
+def _save(read: Schedule | None, job: Job | Missing, name: str, times: Times | None) -> str:
+    """Keep the schedule and return its key, or show under the buttons why it can't be kept."""
+    if isinstance(job, Missing) or times is None:
+        missing = job if isinstance(job, Missing) else Missing("The times are wrong.", "Correct them first.")
+        show_problem("Nothing was saved.", missing.message, missing.hint)
+        return ""
+    draft = Draft(name, job.flow, job.parameters, times)
+    try:
+        if read is None:
+            return str(add_schedule(runs_to_change(), draft, person=api.me().email, key=batch()))
+        change_schedule(runs_to_change(), read, draft, person=api.me().email)
+    except RunsError as error:
+        problem = problem_of(error)
+        show_problem("Nothing was saved.", problem.message, *problem.notes)
+        return ""
+    return read.key
+
+
+def _open(kept: str, saved: Callable[[], None]) -> None:
+    """Open the page of a schedule that was kept, which then says so (`say_saved`)."""
+    saved()
+    st.session_state[_SAVED] = True
+    begin_anew()
+    leave("from")
+    st.query_params["schedule"] = kept
+    st.rerun()
+
+
+def _leave(read: Schedule | None) -> None:
+    begin_anew()
+    leave("from", *([] if read else ["schedule"]))
+
+
+def _name_of(job: Job) -> str:
+    source = source_in_words(str(job.parameters.get("loaded_from") or job.parameters.get("source") or ""))
+    kind = KINDS[job.flow]
+    return shorten(one_line(f"{kind}: {source}" if source else kind), LONGEST_NAME - 2)
+
+
+def _job_of_run(name: str) -> Job | None:
+    """Return what a run was started with, without what is for that run alone; None where it can't be had."""
+    if not name:
+        return None
+    try:
+        run = runs().run_status(UUID(name))
+    except (ValueError, UnknownError):
+        show_warning("The run in the address is gone.", "Choose here what the schedule does.")
+        return None
+    if is_of_dropped_files(run.source) or run.flow not in _FIELDS:
+        show_warning("This run can't be repeated by a schedule.", "Its files were dropped here, and are gone.")
+        return None
+    return Job(run.flow, {name: value for name, value in run.parameters.items() if name not in {"dry_run", "names"}})
+
+
+def _fill(job: Job) -> None:
+    """Fill the fields with a job; options of another version are chosen again."""
+    field("flow", job.flow)
+    source = str(job.parameters.get("source") or "")
+    try:
+        if job.flow == UPLOAD:
+            fill_upload(UploadOptions.model_validate(job.options), source)
+        elif job.flow == "collection-add":
+            fill_addition(CollectionOptions.model_validate(job.options), source)
+        elif job.flow == "reindex":
+            fill_indexing(ReindexOptions.model_validate(job.options), source)
+        else:
+            field("source", source)
+    except ValidationError:
+        show_warning("Its options aren't known to this version.", "Choose them again.")
+
+
+def _sync_fields(base: Job | None) -> Job | Missing | None:
+    names = show_errors(sync_names)
+    if not names:
+        show_empty("There is no sync yet.", "Make one on the page Syncs.")
+        return None
+    chosen = _choose("Sync", names)
+    return Job("docstore-sync", {**(base.parameters if base else {}), "source": chosen})
+
+
+def _retry_fields(base: Job | None) -> Job | Missing | None:
+    del base
+    sources = {one.ledger: one for one in show_errors(read_sources) if not is_of_dropped_files(one.source)}
+    if not sources:
+        show_empty("Nothing was loaded from a folder or URL yet.", "A schedule retries what failed of one.")
+        return None
+    labels = label_sources(list(islice(sources.values(), MOST)))
+    chosen = sources[
+        _choose("Source", {one.ledger: labels[str(one.source_id)] for one in islice(sources.values(), MOST)})
+    ]
+    return Job("quarantine-retry", {"source": chosen.ledger, "loaded_from": chosen.source})
+
+
+def _snapshot_fields(base: Job | None) -> Job | Missing:
+    del base
+    show_text("Writes down who may read what, and compares that with the last snapshot.")
+    return Job("permission-snapshot", {})
+
+
+def _evaluation_fields(base: Job | None) -> Job | Missing | None:
+    # By its name, which alerts then say; each is unique.
+    names = {one.name: one_line(one.name) for one in show_errors(all_sets) if one.agent_id}
+    if not names:
+        show_empty("No agent has an evaluation set yet.", "Make one on the page Agents, in the part Evaluation sets.")
+        return None
+    chosen = _choose("Evaluation set", names)
+    show_text("What each score must reach, otherwise the run fails, and alerts tell people. 0 asks nothing of it.")
+    kept = _known(EvaluationOptions, base) or EvaluationOptions()
+    floors: dict[str, float] = {}
+    for column, name in zip(cycle(st.columns(3)), SCORES_OF_REPLIES, strict=False):
+        key = field(f"floor.{name}", kept.at_least.get(name, 0.0))
+        label = name.replace("_", " ").capitalize()
+        floors[name] = column.number_input(label, min_value=0.0, max_value=1.0, step=0.05, key=key)
+    options = {"at_least": {name: floor for name, floor in floors.items() if floor}}
+    return Job("agent-evaluation", {"source": chosen, "options": options})
+
+
+def _choose(label: str, names: Mapping[str, str]) -> str:
+    key = field("source")
+    if st.session_state.get(key) not in names:
+        st.session_state.pop(key, None)
+    return st.selectbox(label, list(names), key=key, format_func=lambda one: names[one])
+
+
+def _known(model: type[Options], base: Job | None) -> Options | None:
+    """Return the options of a job, of which the fields say only some."""
+    try:
+        return model.model_validate(base.options) if base else None
+    except ValidationError:
+        return None
+
+
+_LABELS: Mapping[str, str] = {
+    UPLOAD: "Load documents",
+    "collection-add": "Add to a collection",
+    "docstore-sync": "Run a sync",
+    "reindex": "Re-index",
+    "quarantine-retry": "Retry what failed",
+    "permission-snapshot": "Take a snapshot of permissions",
+    "agent-evaluation": "Ask an agent its evaluation set",
+}
+_FIELDS: Mapping[str, Callable[[Job | None], Job | Missing | None]] = {
+    UPLOAD: lambda base: upload_job(choose_place(), choose_options(dropped=False, base=_known(UploadOptions, base))),
+    "collection-add": lambda base: addition_job(_known(CollectionOptions, base)),
+    "docstore-sync": _sync_fields,
+    "reindex": lambda base: indexing_job(_known(ReindexOptions, base)),
+    "quarantine-retry": _retry_fields,
+    "permission-snapshot": _snapshot_fields,
+    "agent-evaluation": _evaluation_fields,
+}
+
 
 LIST, ADDRESS, NEW = "schedules", "schedule", "new"
 _PROBLEM = "schedules.problem"
@@ -28,7 +406,8 @@ _WITH_SEEN = tuple[Schedule, Seen]
 
 def show_schedules() -> None:
     """Show the schedules, the one in the address, or the form of a new one."""
-    say_saved()
+    if st.session_state.pop(_SAVED, False):
+        st.toast("The schedule is saved.", icon=":material/check:")
     asked = st.query_params.get(ADDRESS, "")
     if not asked:
         _show_list()
@@ -66,12 +445,12 @@ def _show_list() -> None:
             "choose. Make one with New schedule.",
         ),
         columns={"Source": st.column_config.TextColumn(width="medium")},
-        go=_open,
+        go=_open_chosen,
         hint="Choose a row to run it now, to pause it, or to change it.",
     )
 
 
-def _open(chosen: _WITH_SEEN) -> None:
+def _open_chosen(chosen: _WITH_SEEN) -> None:
     st.query_params[ADDRESS] = chosen[0].key
     begin_anew()  # the form of when it was last looked at
     st.rerun()
@@ -129,7 +508,7 @@ def _show_one(schedule: Schedule, seen: Seen) -> None:
         f"made by {one_line(label.made_by)}" if label and label.made_by else "",
         f"last changed by {one_line(label.changed_by)}" if label and label.changed_by else "",
     )
-    _show_problem()
+    show_kept_problem(_PROBLEM)
     last = f"{state_in_words(seen.last)}, {ago(_last_at(seen.last))}" if seen.last else "It has not run yet"
     show_table(
         [
@@ -155,7 +534,7 @@ def _offer_actions(schedule: Schedule, seen: Seen) -> None:
     start = partial(run_schedule, key=uuid4().hex)  # a second click, before this is drawn anew, starts no second run
     st.button("Run now", key="schedule.start", type="primary", on_click=_run_now, args=(start, schedule))
     if schedule.paused:
-        st.button("Resume", key="schedule.resume", on_click=_resume, args=(schedule,))
+        st.button("Resume", key="schedule.resume", on_click=_change, args=(resume_schedule, schedule))
     else:
         st.button(
             "Pause",
@@ -163,8 +542,8 @@ def _offer_actions(schedule: Schedule, seen: Seen) -> None:
             disabled=not schedule.times,
             help="It starts nothing until it is resumed here, also when what carries out the runs is restarted. A run "
             "in progress isn't stopped.",
-            on_click=_pause,
-            args=(schedule,),
+            on_click=_change,
+            args=(pause_schedule, schedule),
         )
     if schedule.schedule_id and st.button("Delete …", key="schedule.delete"):
         confirm(
@@ -179,18 +558,11 @@ def _offer_actions(schedule: Schedule, seen: Seen) -> None:
         st.rerun()
 
 
-def _pause(schedule: Schedule) -> None:
-    _try(lambda: _change(pause_schedule, schedule))
-
-
-def _resume(schedule: Schedule) -> None:
-    _try(lambda: _change(resume_schedule, schedule))
-
-
 def _change(work: Callable[..., None], schedule: Schedule) -> None:
-    work(runs_to_change(), schedule, person=api.me().email)
-    _forget()
-    begin_anew()
+    with keep_problem(_PROBLEM):
+        work(runs_to_change(), schedule, person=api.me().email)
+        _forget()
+        begin_anew()
 
 
 def _delete(schedule: Schedule) -> None:
@@ -200,23 +572,7 @@ def _delete(schedule: Schedule) -> None:
 
 
 def _run_now(start: Callable[..., object], schedule: Schedule) -> None:
-    def work() -> None:
+    with keep_problem(_PROBLEM):
         run = start(runs_to_change(), schedule, person=api.me().email)
         _forget()
         st.query_params.from_dict({"run": str(run)})
-
-    _try(work)
-
-
-def _try(work: Callable[[], None]) -> None:
-    """Do what a button's callback does, and keep its error for the page."""
-    try:
-        work()
-    except RunsError as error:
-        st.session_state[_PROBLEM] = problem_of(error)
-
-
-def _show_problem() -> None:
-    problem: Problem | None = st.session_state.pop(_PROBLEM, None)
-    if problem is not None:
-        problem.show()

@@ -15,7 +15,7 @@ from app.labels import GROUP, PERSON
 from app.loading import staging
 from app.loading.runs import runs_to_change, start_dropped
 from app.lookup import Principal
-from app.ui.errors import Problem, error_boundary, problem_of, show_errors
+from app.ui.errors import Problem, keep_problem, show_errors, show_kept_problem
 from app.ui.notices import show_empty, show_note, show_problem, show_text, show_warning
 from app.ui.passages import label
 from app.ui.pickers import drop_choice, get_named_principal, pick_principals
@@ -23,7 +23,6 @@ from carrel.wire.collections import DocumentCollection
 from carrel.wire.formats import in_words
 from carrel.wire.sources import holds_credential
 from flows.operations.options import CATALOG, CollectionOptions, ReindexOptions, UploadOptions
-from flows.runs import RunsError
 
 READERS = "start.readers"
 """The key of the field for who may read what is loaded."""
@@ -83,7 +82,6 @@ def field(name: str, value: object = None) -> str:
 
 
 def _batch_key() -> str:
-    """Forms at other addresses have fields of their own."""
     return ".".join(["start.batch", *(st.query_params.get(name, "") for name in ("schedule", "from"))])
 
 
@@ -131,8 +129,7 @@ def choose_options(*, dropped: bool, base: UploadOptions | None = None, to: str 
     What they don't say is as `base` has it, whose owner is offered too. The collection is at first that of the id `to`.
     """
     known = base or UploadOptions()
-    with error_boundary():
-        collections = {"": "No"} | {str(at.document_collection_id): at.collection_name for at in api.collections()}
+    collections = {"": "No"} | show_errors(api.collection_names)
     if (kept := _collection_key(known.collection, collections)) not in collections:
         collections[kept] = "A collection that is gone"
     left, right = st.columns(2)
@@ -200,18 +197,13 @@ def choose_more(base: UploadOptions) -> UploadOptions:
         hidden = st.toggle("Also files and folders whose names begin with a dot", key=field("hidden"))
         again = st.toggle("Send again what was refused before and is still the same", key=field("refused"))
     return base.model_copy(
-        update={
-            "delete_missing": delete,
-            "delete_limit_percent": limit,
-            "hidden": hidden,
-            "retry_refused": again,
-        }
+        update={"delete_missing": delete, "delete_limit_percent": limit, "hidden": hidden, "retry_refused": again}
     )
 
 
 def fill_upload(options: UploadOptions, place: str) -> None:
     """Fill the fields with an upload that was described before."""
-    collections = {str(one.document_collection_id): one.collection_name for one in show_errors(api.collections)}
+    collections = show_errors(api.collection_names)
     readers = CHOSEN if options.allowed_users or options.allowed_groups else NOBODY
     owner = options.upload_as_user_email
     filled: dict[str, object] = {
@@ -272,14 +264,8 @@ def was_pressed(*buttons: bool) -> bool:
 
 def begin(start: Callable[[], UUID]) -> None:
     """Start a run and open its page; show a refusal under the button."""
-    try:
-        run = start()
-    except RunsError as error:
-        st.session_state[_PROBLEM] = problem_of(error)
-    except staging.StagingError as error:
-        st.session_state[_PROBLEM] = Problem(str(error))
-    else:
-        open_run(run)
+    with keep_problem(_PROBLEM, staging.StagingError):
+        open_run(start())
 
 
 def begin_job(job: Job | Missing, *, key: str) -> None:
@@ -292,9 +278,7 @@ def begin_job(job: Job | Missing, *, key: str) -> None:
 
 def show_refusal() -> None:
     """Show why the last start was none."""
-    problem: Problem | None = st.session_state.pop(_PROBLEM, None)
-    if problem is not None:
-        show_problem("Nothing was started.", problem.message, *problem.notes)
+    show_kept_problem(_PROBLEM, "Nothing was started.")
 
 
 def offer_upload() -> None:
@@ -305,7 +289,15 @@ def offer_upload() -> None:
         plan = st.button("Show the plan", type="primary", key="start.plan")
         at_once = st.button("Start the upload", key="start.upload", help="Without looking at the plan first")
     if was_pressed(plan, at_once):
-        _press(chosen, options, only_plan=plan)
+        # What is missing is said now: a disabled button would need a second press after a field.
+        key = "start-plan" if plan else "start-run"
+        if chosen is None or not chosen.files:
+            job = upload_job(chosen.place if chosen else "", options)
+            begin_job(job.as_plan() if plan and isinstance(job, Job) else job, key=key)
+        elif options is None:
+            begin_job(NOBODY_CHOSEN, key=key)
+        else:
+            begin(lambda: start_dropped(chosen.files, options, only_plan=plan, key=f"{key}-{batch()}"))
     show_refusal()
     st.caption(
         f"{in_words()}. The plan tells what would be created, "
@@ -341,18 +333,6 @@ def names_are_good(files: list[UploadedFile]) -> bool:
             "Some names can't be kept as they are.", *(f"{name[:200]} becomes {plain}" for name, plain in renamed)
         )
     return True
-
-
-def _press(chosen: Chosen | None, options: UploadOptions | None, *, only_plan: bool) -> None:
-    """Start the upload, or show what is missing (a disabled button would need a second press after a field)."""
-    key = "start-plan" if only_plan else "start-run"
-    if chosen is None or not chosen.files:
-        job = upload_job(chosen.place if chosen else "", options)
-        begin_job(job.as_plan() if only_plan and isinstance(job, Job) else job, key=key)
-    elif options is None:
-        begin_job(NOBODY_CHOSEN, key=key)
-    else:
-        begin(lambda: start_dropped(chosen.files, options, only_plan=only_plan, key=f"{key}-{batch()}"))
 
 
 STALE, EVERYTHING, MODEL = "What has changed since", "Everything", "Everything, with another model"

@@ -10,7 +10,7 @@ from app import api
 from app.formatting import one_line
 from app.labels import GROUP, kind_of
 from app.lookup import Principal, by_id
-from app.ui.dialogs import NotYetError, close_dialog, confirm, is_open, offer_submit, open_dialog
+from app.ui.dialogs import NotYetError, confirm, dialog, offer_submit, open_dialog
 from app.ui.errors import show_errors
 from app.ui.notices import show_note, show_table, show_text, show_warning
 from app.ui.pickers import drop_choice, get_principals, pick_principals
@@ -126,19 +126,16 @@ def open_joining(person: Principal) -> None:
     open_dialog(JOIN, person.key)
 
 
-@st.dialog("Add members", width="large", on_dismiss=close_dialog)
+@dialog("Add members", ADD, width="large")
 def show_adding(group: Group) -> None:
     """Show the dialog that adds members to a group."""
-    if not is_open(ADD):
-        st.rerun()
     show_text(f"They read what is granted to {one_line(group.name)}, and to the groups around it.")
     added = pick_principals(NEW_MEMBERS, label="People, groups and service accounts")
     show_gains([(principal_of(group), one) for one in added])
-    offer_submit(ADD, "Add", action=partial(add_chosen, group), disabled=not added)
+    offer_submit(ADD, "Add", action=partial(_add_chosen, group), disabled=not added)
 
 
-def add_chosen(group: Group) -> None:
-    """Add the chosen members to a group."""
+def _add_chosen(group: Group) -> None:
     added = get_principals(NEW_MEMBERS)
     if not added:
         raise NotYetError("Choose who is to be added.")
@@ -146,19 +143,16 @@ def add_chosen(group: Group) -> None:
     clear_caches()
 
 
-@st.dialog("Add to groups", width="large", on_dismiss=close_dialog)
+@dialog("Add to groups", JOIN, width="large")
 def show_joining(person: Principal) -> None:
     """Show the dialog that puts somebody into groups."""
-    if not is_open(JOIN):
-        st.rerun()
     show_text(f"{one_line(person.name)} reads what is granted to the groups, and to those around them.")
     groups = pick_principals(NEW_GROUPS, label="Groups", kinds=(GROUP,))
     show_gains([(group, person) for group in groups])
-    offer_submit(JOIN, "Add", action=partial(join_chosen, person), disabled=not groups)
+    offer_submit(JOIN, "Add", action=partial(_join_chosen, person), disabled=not groups)
 
 
-def join_chosen(person: Principal) -> None:
-    """Put somebody into the chosen groups."""
+def _join_chosen(person: Principal) -> None:
     groups = get_principals(NEW_GROUPS)
     if not groups:
         raise NotYetError("Choose the groups.")
@@ -187,14 +181,9 @@ def ask_removing(group_id: str, group_name: str, member: Principal) -> None:
         "Remove from the group?",
         f"{one_line(member.name)} leaves {one_line(group_name)}. {losses_in_words(losses)}",
         doing="Remove",
-        action=partial(remove, group_id, member),
+        action=lambda: api.client().admin.groups.remove_members(group_id, [member.reference]),
+        then=clear_caches,
     )
-
-
-def remove(group_id: str, member: Principal) -> None:
-    """Remove a member from a group."""
-    api.client().admin.groups.remove_members(group_id, [member.reference])
-    clear_caches()
 
 
 def show_losses(losses: AdminGroupsPreviewLossesResponse) -> None:

@@ -26,54 +26,32 @@ from app.people.directory import (
     readable_by,
     show_joining,
 )
-from app.ui.dialogs import NotYetError, Secret, close_dialog, confirm, hold_secret, is_open, offer_submit, open_dialog
+from app.ui.dialogs import (
+    NotYetError,
+    Secret,
+    confirm,
+    dialog,
+    hold_secret,
+    is_open,
+    offer_submit,
+    open_dialog,
+    text_in,
+)
 from app.ui.errors import show_errors
 from app.ui.notices import offer_way_back, show_empty, show_heading, show_link, show_table, show_text, show_warning
 from app.ui.passages import label
 from app.ui.pickers import drop_choice, get_principals, pick_principals
-from app.ui.tables import PAGE_ROWS, Source, show_pages
+from app.ui.tables import listed, show_pages
 from carrel.wire.access import ResourceCount
 from carrel.wire.admin import ListedUser
-from carrel.wire.api_keys import AdminApiKeysListResponse, ApiKey, CredentialStatus
+from carrel.wire.api_keys import ApiKey, CredentialStatus
 from carrel.wire.owners import AdminUsersPlanOffboardingResponse
 from carrel.wire.people import GroupMembership
-from carrel.wire.sessions import AdminSessionsListResponse, PersonSession, SessionKind
+from carrel.wire.sessions import PersonSession, SessionKind
 from flows.operations.formatting import count_text
 
 _MOST_TOKENS = 10
 OFFBOARD, NEW_OWNER, _DONE = "offboard", "offboard.owner", "offboard.done"
-
-
-def show_sessions(person: ListedUser) -> None:
-    """Show where a person is signed in; one session can be ended, or all of them."""
-
-    def fetch(token: str | None) -> AdminSessionsListResponse:
-        listed = api.client().admin.sessions.list(person.email, page_size=PAGE_ROWS, page_token=token)
-        return next(listed.pages())
-
-    st.subheader("Sessions", anchor=False)
-    chosen = show_pages(
-        SESSIONS,
-        Source(fetch, lambda page: page.sessions, about=person.email),
-        row=_row_of_session,
-        empty=lambda: show_empty("They are signed in nowhere."),
-        hint="Choose a session to end it.",
-    )
-    if chosen is not None and st.button("End this session", key="session.end"):
-        _ask_ending(person, chosen)
-    if st.button("End all sessions", key="sessions.end", icon=":material/logout:"):
-        _ask_ending(person)
-
-
-def _row_of_session(session: PersonSession) -> dict[str, str]:
-    return {
-        "Signed in with": one_line(session.application_name or "A browser"),
-        "Device": one_line(session.device or ""),
-        "Address": session.address or "",
-        "Since": ago(session.created_at),
-        "Last used": ago(session.last_used_at) if session.last_used_at else "",
-        "Expires": moment(session.expires_at),
-    }
 
 
 def _ask_ending(person: ListedUser, session: PersonSession | None = None) -> None:
@@ -93,24 +71,13 @@ def _end_sessions(person: ListedUser, sessions: Sequence[PersonSession] | None) 
     clear_caches()
 
 
-def show_owned(who: Principal) -> None:
-    """Say what a person owns."""
-    owned = show_errors(partial(owned_by, who))
-    st.subheader("What they own", anchor=False)
-    show_text(f"{counts_in_words(owned) or 'Nothing'}." + (" Offboarding gives it another owner." if owned else ""))
-
-
-def open_offboarding(person: ListedUser) -> None:
-    """Open the dialog that offboards a person, with nobody chosen as the new owner."""
+def _open_offboarding(person: ListedUser) -> None:
     drop_choice(NEW_OWNER)
     open_dialog(OFFBOARD, str(person.id))
 
 
-@st.dialog("Offboard", width="large", on_dismiss=close_dialog)
-def show_offboarding(person: ListedUser) -> None:
-    """Show what would end at once and what they own, ask who gets that, and offboard them."""
-    if not is_open(OFFBOARD):
-        st.rerun()
+@dialog("Offboard", OFFBOARD, width="large")
+def _show_offboarding(person: ListedUser) -> None:
     plan = show_errors(partial(offboarding_of, person.email))
     show_table(_ends(plan), heads=("What ends at once", "Now"), named=True)
     show_text(f"They own {counts_in_words(plan.owned) or 'nothing'}.")
@@ -180,13 +147,6 @@ def _offboard(person: ListedUser, *, owned: bool) -> None:
     st.session_state[_DONE] = (str(person.id), f"All access of {one_line(person.name)} has ended.{moved}")
 
 
-def show_offboarded(person: ListedUser) -> None:
-    """Say once what an offboarding has done."""
-    done: tuple[str, str] | None = st.session_state.pop(_DONE, None)
-    if done is not None and done[0] == str(person.id):
-        show_text(done[1])
-
-
 def _total(counts: Sequence[ResourceCount]) -> int:
     return sum(one.count for one in counts)
 
@@ -210,9 +170,29 @@ def show_person(person_id: str) -> None:
     counts = show_errors(partial(readable_by, who))
     show_text(f"{counts_in_words(counts) or 'Nothing'}, by groups, grants and what they own.")
     show_link("What can they read?", "what_can_they_read", who=who.key)
-    show_owned(who)
+    owned = show_errors(partial(owned_by, who))
+    st.subheader("What they own", anchor=False)
+    show_text(f"{counts_in_words(owned) or 'Nothing'}." + (" Offboarding gives it another owner." if owned else ""))
     _show_keys(person)
-    show_sessions(person)
+    st.subheader("Sessions", anchor=False)
+    chosen = show_pages(
+        SESSIONS,
+        listed(lambda at: api.client().admin.sessions.list(person.email, **at), about=person.email),
+        row=lambda session: {
+            "Signed in with": one_line(session.application_name or "A browser"),
+            "Device": one_line(session.device or ""),
+            "Address": session.address or "",
+            "Since": ago(session.created_at),
+            "Last used": ago(session.last_used_at) if session.last_used_at else "",
+            "Expires": moment(session.expires_at),
+        },
+        empty=lambda: show_empty("They are signed in nowhere."),
+        hint="Choose a session to end it.",
+    )
+    if chosen is not None and st.button("End this session", key="session.end"):
+        _ask_ending(person, chosen)
+    if st.button("End all sessions", key="sessions.end", icon=":material/logout:"):
+        _ask_ending(person)
 
 
 def _offer_changes(person: ListedUser) -> None:
@@ -223,8 +203,8 @@ def _offer_changes(person: ListedUser) -> None:
             type="primary",
             icon=":material/mail:",
             disabled=not person.active,
-            on_click=_open_invitation,
-            args=(person,),
+            on_click=open_dialog,
+            args=("invite", str(person.id)),
         )
         st.button("Change", key="change", icon=":material/edit:", on_click=open_dialog, args=(CHANGE, str(person.id)))
         if person.active and st.button("Deactivate", key="deactivate", icon=":material/block:"):
@@ -240,25 +220,25 @@ def _offer_changes(person: ListedUser) -> None:
             st.rerun()
         if person.email != api.me().email:
             st.button(
-                "Offboard …", key="offboard", icon=":material/person_remove:", on_click=open_offboarding, args=(person,)
+                "Offboard …",
+                key="offboard",
+                icon=":material/person_remove:",
+                on_click=_open_offboarding,
+                args=(person,),
             )
-    show_offboarded(person)
+    done: tuple[str, str] | None = st.session_state.pop(_DONE, None)
+    if done is not None and done[0] == str(person.id):
+        show_text(done[1])
     if is_open(OFFBOARD, str(person.id)):
-        show_offboarding(person)
+        _show_offboarding(person)
     if is_open("invite", str(person.id)):
         _show_invitation(person)
     if is_open(CHANGE, str(person.id)):
         _show_change(person)
 
 
-def _open_invitation(person: ListedUser) -> None:
-    open_dialog("invite", str(person.id))
-
-
-@st.dialog("Link to set a password", on_dismiss=close_dialog)
+@dialog("Link to set a password", "invite")
 def _show_invitation(person: ListedUser) -> None:
-    if not is_open("invite"):
-        st.rerun()
     show_text(
         f"This makes a link at which {person.name} sets a password: once, within 7 days. Send it as you would send a "
         "password: anyone who has it can use it."
@@ -282,10 +262,8 @@ def _invite(person: ListedUser) -> None:
     clear_caches()
 
 
-@st.dialog("Change this person", on_dismiss=close_dialog)
+@dialog("Change this person", CHANGE)
 def _show_change(person: ListedUser) -> None:
-    if not is_open(CHANGE):
-        st.rerun()
     st.text_input("Name", value=person.name, key="person.name", max_chars=200)
     is_admin = st.checkbox("Admin", value=person.is_admin, key="person.admin")
     if is_admin and not person.is_admin:
@@ -294,9 +272,7 @@ def _show_change(person: ListedUser) -> None:
 
 
 def _change(person: ListedUser) -> None:
-    name = str(st.session_state["person.name"] or "").strip()
-    if not name:
-        raise NotYetError("Give the name that others see.")
+    name = text_in("person.name", missing="Give the name that others see.")
     is_admin = bool(st.session_state["person.admin"])
     # What was not touched is left out: somebody else may have changed it meanwhile.
     changed: dict[str, object] = {"name": name} if name != person.name else {}
@@ -324,18 +300,14 @@ def _show_account(person: ListedUser) -> None:
             f"{person.name} ({person.email}) signs in with the password alone then, or sets up another second factor "
             "first if your organization asks for one. Be sure that it is them who asks.",
             doing="Reset it",
-            action=partial(_reset_second_factor, person),
+            action=lambda: api.client().admin.users.reset_second_factor(person.email),
+            then=clear_caches,
         )
 
 
 def _second_factors(person: ListedUser) -> str:
     named = "; ".join(f"{one.description}, since {moment(one.created_at)}" for one in person.second_factors)
     return f"{named[0].upper()}{named[1:]}" if named else "None"
-
-
-def _reset_second_factor(person: ListedUser) -> None:
-    api.client().admin.users.reset_second_factor(person.email)
-    clear_caches()
 
 
 def _show_groups(who: Principal) -> None:
@@ -364,14 +336,11 @@ def _show_group(group: GroupMembership, who: Principal) -> None:
 
 
 def _show_keys(person: ListedUser) -> None:
-    def fetch(token: str | None) -> AdminApiKeysListResponse:
-        keys = api.client().admin.api_keys.list(owner_email=person.email, page_size=PAGE_ROWS, page_token=token)
-        return next(keys.pages())
 
     st.subheader("API keys", anchor=False)
     chosen = show_pages(
         KEYS,
-        Source(fetch, lambda page: page.api_keys, about=person.email),
+        listed(lambda at: api.client().admin.api_keys.list(owner_email=person.email, **at), about=person.email),
         row=_row_of_key,
         empty=lambda: show_empty("They have no API key."),
         hint="Choose a key to revoke it.",
@@ -382,7 +351,8 @@ def _show_keys(person: ListedUser) -> None:
             f"“{chosen.name}” (…{chosen.hint}) stops at once: the next request with it is refused. This can't be "
             "undone.",
             doing="Revoke it",
-            action=partial(_revoke, chosen),
+            action=lambda: api.client().admin.api_keys.revoke(chosen.api_key_id),
+            then=clear_caches,
         )
 
 
@@ -394,8 +364,3 @@ def _row_of_key(key: ApiKey) -> dict[str, str]:
         "Last used": ago(key.last_used_at),
         "Expires": end_noted(key),
     }
-
-
-def _revoke(key: ApiKey) -> None:
-    api.client().admin.api_keys.revoke(key.api_key_id)
-    clear_caches()

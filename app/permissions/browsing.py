@@ -15,9 +15,9 @@ from app.lookup import Principal, Resource, principal_from
 from app.ui.errors import show_errors
 from app.ui.filters import part_of, text_filter
 from app.ui.notices import look_at, show_empty
-from app.ui.tables import PAGE_ROWS, ItemsPage, Source, show_pages, time_cell
-from carrel import Carrel
-from carrel.wire.access import AdminAccessListResourcesResponse, ResourceOrder
+from app.ui.tables import ItemsPage, Source, listed, show_pages, time_cell
+from carrel import Carrel, Pager
+from carrel.wire.access import ResourceOrder
 from carrel.wire.common import ResourceType
 from carrel.wire.oversight import AuditEntry
 
@@ -99,15 +99,14 @@ def show_principals() -> None:
 
 
 def _list_changes(parameter: str, find: Callable[[], Sequence[Change]]) -> None:
-    def fetch(_: str | None) -> ItemsPage[Change]:
-        return ItemsPage(find())
-
     show_pages(
         f"changed.{parameter}",
-        Source(fetch, lambda page: page.items),
+        Source(lambda _: ItemsPage(find())),
         row=lambda change: {
             "Name": one_line(change.one.name),
-            "Type": kind_in_words(change.one).capitalize(),
+            "Type": (
+                change.one.kind if isinstance(change.one, Resource) else PRINCIPAL_KINDS[change.one.kind]
+            ).capitalize(),
             "Latest change": change.said,
             "When": time_cell(change.entry.at),
         },
@@ -117,11 +116,6 @@ def _list_changes(parameter: str, find: Callable[[], Sequence[Change]]) -> None:
     )
 
 
-def kind_in_words(one: Principal | Resource) -> str:
-    """Return what a principal or resource is: a person, a document."""
-    return one.kind if isinstance(one, Resource) else PRINCIPAL_KINDS[one.kind]
-
-
 def _list_resources(*, is_open: bool) -> None:
     query = text_filter("Find", "find", placeholder="A part of the name").replace("\0", "")
     filters: dict[str, Any] = {"query": query or None, "organization_wide": is_open}
@@ -129,12 +123,9 @@ def _list_resources(*, is_open: bool) -> None:
     # Of very many, only the order of their ids is cheap.
     order = ResourceOrder.NAME if _count(query, is_open=is_open) <= MOST_SORTED else ResourceOrder.ID
 
-    def fetch(token: str | None) -> AdminAccessListResourcesResponse:
-        return next(access.list_resources(**filters, order=order, page_size=PAGE_ROWS, page_token=token).pages())
-
     show_pages(
         "resources",
-        Source(fetch, lambda page: page.resources, about=(query, is_open, order)),
+        listed(lambda at: access.list_resources(**filters, order=order, **at), about=(query, is_open, order)),
         row=lambda one: {"Name": one_line(one.name or one.resource_id), "Type": TYPES[one.resource_type]},
         empty=lambda: show_empty("Nothing fits.", "Try fewer letters, or choose another list above."),
         go=lambda one: look_at("resource", Resource.of(one).key),
@@ -150,25 +141,18 @@ def _count(query: str, *, is_open: bool) -> int:
 def _list_principals(part: str) -> None:
     query = text_filter("Find", "find", placeholder="A part of the name").replace("\0", "")
     admin = api.client().admin
-    listed: Mapping[str, tuple[Any, str]] = {
-        "groups": (admin.groups, "Members"),
-        "people": (admin.users, "Address"),
-        "accounts": (admin.service_accounts, "Address"),
+    lists: Mapping[str, tuple[Callable[..., Pager[Any, Any]], str]] = {
+        "groups": (admin.groups.list, "Members"),
+        "people": (admin.users.list, "Address"),
+        "accounts": (admin.service_accounts.list, "Address"),
     }
-    source, column = listed[part]
-
-    def fetch(token: str | None) -> Any:
-        return next(source.list(query=query or None, page_size=PAGE_ROWS, page_token=token).pages())
-
-    def items(page: Any) -> Sequence[Principal]:
-        return [principal_from(one) for one in getattr(page, page.rows_in)]
-
+    find, column = lists[part]
     show_pages(
         f"principals.{part}",
-        Source(fetch, items, about=query),
-        row=lambda one: {"Name": one_line(one.name), column: one.note},
+        listed(lambda at: cast("Pager[Any, Any]", find(query=query or None, **at)), about=query),
+        row=lambda one: {"Name": one_line(principal_from(one).name), column: principal_from(one).note},
         empty=lambda: show_empty("Nobody fits.", "Try fewer letters, or choose another list above."),
-        go=lambda one: look_at("who", one.key),
+        go=lambda one: look_at("who", principal_from(one).key),
     )
 
 

@@ -1,17 +1,20 @@
-"""Grants on a resource, the dialog that changes them, and giving access to a person who lacks it."""
+"""Grants on a resource, the dialog that changes them, and why a principal may read the resource or not."""
 
+import html
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 
 import streamlit as st
 
 from app import api
 from app.formatting import one_line
-from app.labels import GRANTED, GROUP, PERSON, ROLE_MEANINGS
+from app.labels import GRANTED, GROUP, PERSON, ROLE_MEANINGS, ROLES
 from app.lookup import Principal, Resource, disambiguate
 from app.people.directory import clear_caches, counts_in_words, gains_of, person_at
-from app.ui.dialogs import NotYetError, close_dialog, confirm, is_open, offer_submit, open_dialog
+from app.ui.dialogs import NotYetError, confirm, dialog, is_open, offer_submit, open_dialog
 from app.ui.errors import show_errors
 from app.ui.notices import show_link, show_note, show_table, show_text, show_warning
 from app.ui.passages import label
@@ -20,7 +23,145 @@ from app.ui.tables import forget
 from carrel import Carrel
 from carrel.wire.admin import Grant
 from carrel.wire.common import GrantRole, ResourceType, Role
+from carrel.wire.permissions import AuthorizationStep, ExplainAuthorizationResponse, StepType
 from flows.operations.formatting import count_text
+
+Path = Sequence[AuthorizationStep]
+
+_LABEL_LENGTH = 34
+# Light boxes with dark writing stand out on a light page and on a dark one; lines are seen on both.
+_COLORS = {
+    StepType.USER: "#cfe8ec",
+    StepType.SERVICE_ACCOUNT: "#e4dcf5",
+    StepType.GROUP: "#fbe7c2",
+    StepType.ORGANIZATION: "#fbe7c2",
+    StepType.RESOURCE: "#d9ead3",
+}
+_KINDS = {
+    StepType.USER: "person",
+    StepType.SERVICE_ACCOUNT: "service account",
+    StepType.GROUP: "group",
+    StepType.ORGANIZATION: "everybody in the organization",
+}
+_GRAPH = (
+    'rankdir="LR"; bgcolor="transparent"; nodesep="0.25"; ranksep="0.45"; '
+    'node [shape="box", style="filled,rounded", color="#8a8f98", fontcolor="#1c1917", fontname="sans-serif", '
+    'fontsize="12", margin="0.15,0.08"]; '
+    'edge [color="#8a8f98", fontcolor="#8a8f98", fontname="sans-serif", fontsize="11", arrowsize="0.7"];'
+)
+
+
+Names = Mapping[tuple[str, str], str]
+"""What the stops of paths are called."""
+
+
+def names_in(paths: Iterable[Path]) -> Names:
+    """Return a name for each stop of the paths, with facts that distinguish equal names of a kind."""
+    stops = {_identity(step): step for path in paths for step in path if step.type is not StepType.GRANT}
+    names = {identity: one_line(step.name or step.email or step.id or "") for identity, step in stops.items()}
+    shared = Counter((identity[0], name) for identity, name in names.items())
+    return {
+        identity: name if shared[identity[0], name] == 1 else f"{name} ({_distinguishing_facts(stops[identity])})"
+        for identity, name in names.items()
+    }
+
+
+def draw_paths(paths: Iterable[Path], names: Names) -> str:
+    """Return the paths as one graph in DOT, with each shared stop once."""
+    nodes: dict[tuple[str, str], str] = {}
+    lines: dict[str, None] = {}
+    for path in paths:
+        stops = [step for step in path if step.type is not StepType.GRANT]
+        for step in stops:
+            _add_node(nodes, lines, step, names=names)
+        places = [nodes[_identity(step)] for step in stops]
+        for number, (start, end) in enumerate(pairwise(places)):
+            last = number == len(places) - 2
+            lines.setdefault(f"{start} -> {end}{_role_label(path) if last else ''};")
+    return f"digraph {{ {_GRAPH} {' '.join(lines)} }}"
+
+
+def in_words(path: Path, names: Names) -> str:
+    """Return a path as a sentence: Ada is in Crew, Crew is in Ship, Ship is viewer of Log."""
+    stops = [step for step in path if step.type in _KINDS]
+    called = [names[_identity(step)] for step in stops]
+    inside = [
+        f"{member} is one of everybody in {group}" if step.type is StepType.ORGANIZATION else f"{member} is in {group}"
+        for member, group, step in zip(called, called[1:], stops[1:], strict=False)
+    ]
+    who = "everybody there" if stops[-1].type is StepType.ORGANIZATION else called[-1]
+    held = f"{who} is {_role_of(path).lower()} of “{names[_identity(path[-1])]}”"
+    return f"{', '.join([*inside, held])}."
+
+
+def _role_of(path: Path) -> str:
+    return next((ROLES[step.role] for step in path if step.type is StepType.GRANT and step.role is not None), "")
+
+
+def _add_node(
+    nodes: dict[tuple[str, str], str], lines: dict[str, None], step: AuthorizationStep, *, names: Names
+) -> None:
+    identity = _identity(step)
+    if identity in nodes:
+        return
+    nodes[identity] = f"n{len(nodes)}"
+    name = names[identity]
+    label = "\\n".join(_quote(part) for part in (_cut(name), _KINDS.get(step.type, "")) if part)
+    lines[f'{nodes[identity]} [label="{label}", tooltip="{_quote(name)}", fillcolor="{_COLORS[step.type]}"];'] = None
+
+
+def _role_label(path: Path) -> str:
+    return f' [label=" {_quote(_role_of(path))} "]'
+
+
+def _identity(step: AuthorizationStep) -> tuple[str, str]:
+    return step.type.value, step.id or ""
+
+
+def _distinguishing_facts(step: AuthorizationStep) -> str:
+    return one_line(step.email or f"…{(step.id or '')[-6:]}")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LABEL_LENGTH else f"{text[: _LABEL_LENGTH - 1]}…"
+
+
+def _quote(text: str) -> str:
+    """Escape text for a quoted string of DOT, in which backslashes and entities have a meaning of their own."""
+    return text.replace("&", "&amp;").replace("\\", "&#92;").replace('"', "&quot;").replace("<", "&lt;")
+
+
+_IN_WORDS = 10
+
+
+def show_why(resource: Resource, principal: Principal) -> bool:
+    """Show why a principal may read a resource, or what it lacks; return whether it may."""
+    found = show_errors(lambda: explanation(resource, principal))
+    name, who = one_line(resource.name), one_line(principal.name)
+    if not found.authorized:
+        show_warning(f"{who} may not read “{name}”.", found.missing or "")
+        return False
+    show_text(f"{who} may read “{name}”" + (" in several ways:" if len(found.paths) > 1 else ":"))
+    names = names_in(found.paths)
+    words = [in_words(path, names) for path in found.paths]
+    st.graphviz_chart(draw_paths(found.paths, names), width="content", alt=" ".join(words[:_IN_WORDS]))
+    _show_words(words[:_IN_WORDS])
+    if len(words) > _IN_WORDS:
+        with st.expander(f"{len(words) - _IN_WORDS} more ways in words"):
+            _show_words(words[_IN_WORDS:])
+    if not found.complete:
+        show_warning("There are more ways than these: the shortest are shown.")
+    return True
+
+
+def explanation(resource: Resource, principal: Principal) -> ExplainAuthorizationResponse:
+    """Return the service's explanation of a principal's access to a resource."""
+    return api.client().permissions.explain_authorization(resource.reference, principal.reference)
+
+
+def _show_words(words: list[str]) -> None:
+    rows = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in words)
+    st.html(f'<ol class="carrel-ways">{rows}</ol>')
 
 
 class ConflictError(Exception):
@@ -60,8 +201,7 @@ def grants_on(client: Carrel, resource: Resource) -> Grants:
     return Grants(roles, everybody, who)
 
 
-def changes_in_words(before: Grants, after: Grants) -> list[str]:
-    """Return the differences between two sets of grants, a sentence each."""
+def _changes_in_words(before: Grants, after: Grants) -> list[str]:
     named = {**before.who, **after.who}
     said = [
         f"{one_line(named[key].name)} ({named[key].facts}) {_change(had, has)}"
@@ -99,23 +239,20 @@ OFFERED_GROUPS, SHOWN_HOLDERS = 5, 20
 
 def offer_change(resource: Resource, grants: Grants | None = None) -> None:
     """Offer the dialog that changes who has access to a resource, whose grants may have been read already."""
-    st.button("Manage access", key="grants.change", icon=":material/edit:", on_click=open_change, args=(resource,))
+    st.button("Manage access", key="grants.change", icon=":material/edit:", on_click=_open_change, args=(resource,))
     if is_open(CHANGE, resource.key):
         change(resource, grants or show_errors(partial(grants_on, api.client(), resource)))
 
 
-def open_change(resource: Resource) -> None:
-    """Open the dialog that changes grants, with no principal chosen."""
+def _open_change(resource: Resource) -> None:
     drop_choice(ADDED)
     st.session_state.pop(REMOVED, None)
     open_dialog(CHANGE, resource.key)
 
 
-@st.dialog("Manage access", width="large", on_dismiss=close_dialog)
+@dialog("Manage access", CHANGE, width="large")
 def change(resource: Resource, before: Grants, given: Sequence[Principal] = ()) -> None:
     """Show the dialog that changes grants, at first giving it to some, with the effect of the changes; save them."""
-    if not is_open(CHANGE):
-        st.rerun()
     show_text(resource.name)
     added = pick_principals(ADDED, label="Add people or groups", chosen=given)
     role = st.segmented_control(
@@ -130,8 +267,8 @@ def change(resource: Resource, before: Grants, given: Sequence[Principal] = ()) 
     removed = choose_removed(before)
     everybody = st.checkbox("Everybody in the organization may read it", value=before.everybody, key="everybody")
     after = before.with_changes(added=added, role=role, removed=removed, everybody=everybody)
-    said = changes_in_words(before, after)
-    show_changes(resource, said)
+    said = _changes_in_words(before, after)
+    _show_changes(resource, said)
     # What was said is what is done, whatever the fields hold by then.
     offer_submit(CHANGE, "Save", action=partial(save, resource, before, after), disabled=not said)
 
@@ -163,8 +300,7 @@ def _toggle(key: str) -> None:
     st.session_state[REMOVED] = [one for one in removed if one != key] if key in removed else [*removed, key]
 
 
-def show_changes(resource: Resource, said: Sequence[str]) -> None:
-    """Show what saving will change."""
+def _show_changes(resource: Resource, said: Sequence[str]) -> None:
     if not said:
         show_text("Nothing will change.")
         return
@@ -178,8 +314,8 @@ def save(resource: Resource, before: Grants, after: Grants) -> None:
     try:
         make_so(api.client(), resource, before=before, after=after)
     except ConflictError:
-        message = "Somebody else has changed this, so nothing was saved. Close this, look, and begin again."
-        raise NotYetError(message) from None
+        said = "Somebody else has changed this, so nothing was saved. Close this, look, and begin again."
+        raise NotYetError(said) from None
     forget(READERS)
 
 
@@ -196,10 +332,10 @@ def offer_access(resource: Resource, who: Principal) -> None:
     )
     show_text(groups_in_words(groups, who))
     with st.container(horizontal=True):
-        st.button("Give access", key="give", type="primary", on_click=open_change, args=(resource,))
+        st.button("Give access", key="give", type="primary", on_click=_open_change, args=(resource,))
         for group in groups[:OFFERED_GROUPS]:
             if st.button(f"Add to {label(one_line(group.name))}", key=f"join.{group.id}"):
-                ask_joining(group, who)
+                _ask_joining(group, who)
     if is_open(CHANGE, resource.key):
         change(resource, grants, given=[who])
 
@@ -216,8 +352,7 @@ def groups_in_words(groups: Sequence[Principal], who: Principal) -> str:
     return f"Groups with access: {named}{more}. {name} is in none of them."
 
 
-def ask_joining(group: Principal, who: Principal) -> None:
-    """Ask before somebody is put into a group, saying what they could read more."""
+def _ask_joining(group: Principal, who: Principal) -> None:
     more = counts_in_words(show_errors(partial(gains_of, group, who))) or "nothing"
     confirm(
         "Add to the group?",

@@ -15,13 +15,13 @@ from app import api
 from app.agents.definitions import INSTRUCTIONS_IGNORED, all_collections
 from app.auth.current import person_client
 from app.formatting import ago, moment, one_line
-from app.quality.sets import agent_names, forget_sets, go_to_case
+from app.quality.sets import forget_sets, go_to_case
 from app.search.queries import MODES
 from app.ui.dialogs import confirm
 from app.ui.errors import problem_of, show_errors
-from app.ui.exporting import Export, offer_export
 from app.ui.filters import choice_filter
 from app.ui.notices import show_empty, show_help, show_link, show_note, show_text, show_warning
+from app.ui.progress import offer_export
 from app.ui.tables import show_pages, source_of
 from carrel.drafts import lend_draft
 from carrel.evaluation import Measurer, RunKeeper, compare, find_changed_settings, is_whole
@@ -64,7 +64,6 @@ def show_changed_settings(before: EvaluationRun, after: EvaluationRun) -> None:
 
 
 def _describe(run: EvaluationRun, name: str) -> str:
-    """Return a setting of the agent that a run asked, as text."""
     if name == "model":
         return one_line(run.model or _UNKNOWN)
     if run.settings is None:
@@ -82,25 +81,22 @@ def _name_collections(ids: Sequence[UUID]) -> str:
 
 
 def _describe_retrieval(retrieval: AgentRetrieval) -> str:
-    """Name the options that are on, and those that are off by choice."""
     chosen = {words: getattr(retrieval, option) for option, words in _OPTIONS.items()}
     said = [words if on else f"never {words}" for words, on in chosen.items() if on is not None]
     return ", ".join(said) or "no option chosen"
 
 
-def way_of(run: EvaluationRun) -> str:
-    """Return how a run searched, or that it asked an agent, in words."""
+def _way_of(run: EvaluationRun) -> str:
     return "Agent" if run.mode is None else MODES[run.mode]
 
 
-def score_cell(value: float | None) -> str:
-    """Return a score as a cell of a table."""
+def _score_cell(value: float | None) -> str:
     return "" if value is None else f"{value:.3f}"
 
 
 def _name_of(run: EvaluationRun) -> str:
     note, agent = one_line(run.note or ""), one_line(run.agent_name or "")
-    return f"{agent or way_of(run)}, {moment(run.at)}{' · ' if note else ''}{note}"
+    return f"{agent or _way_of(run)}, {moment(run.at)}{' · ' if note else ''}{note}"
 
 
 def count_measured(run: EvaluationRun) -> str:
@@ -154,11 +150,10 @@ def show_results(one: EvaluationSet, runs: Sequence[EvaluationRun]) -> None:
         hint="Open a question to read the replies." if one.agent_id else "Open a question to see what it finds now.",
     )
     if found:
-        offer_export(Export("changes.csv", _CHANGE_HEADS, [[_line(each) for each in found]], about))
+        offer_export("changes.csv", _CHANGE_HEADS, [[_line(each) for each in found]], about=about)
 
 
 def _describe_missing(run: EvaluationRun) -> str:
-    """Say over how many questions the scores of a run are that some are missing of."""
     said = f"{_name_of(run)}: the scores are over {count_measured(run)} questions."
     failed = f" {run.failed_count:,} failed; they are listed last, each with its error." if run.failed_count else ""
     return said + failed + ("" if is_whole(run) else " The run is not at its end, or was stopped before.")
@@ -213,7 +208,7 @@ def value_of(result: KeptResult) -> str:
     if result.error is not None:
         return f"Failed: {one_line(result.error)}"
     if result.answered is None:
-        return score_cell(result.ndcg)
+        return _score_cell(result.ndcg)
     if result.refused is not None:
         return "Nothing answered, as is right" if result.refused else "Answered, though nothing should"
     shares = {
@@ -323,12 +318,12 @@ def _offer_run(one: EvaluationSet) -> None:
                 placeholder="Choose one",
             )
         else:
-            names = {str(agent_id): one_line(one.target_name or "An agent that is gone")} | agent_names()
+            names = {str(agent_id): one.target_name or "An agent that is gone"} | show_errors(api.agent_names)
             asked = left.selectbox(
                 "Ask",
                 list(names),
                 key="sets.agent",
-                format_func=lambda key: names[key],
+                format_func=lambda key: one_line(names[key]),
                 help="Another agent, such as a copy with other instructions, is compared with this one below. A draft "
                 "that nobody may use is deployed to you while it is asked, and to nobody afterwards.",
             )
@@ -408,7 +403,6 @@ def _lend(run: Running) -> AbstractContextManager[None]:
 
 
 def _offer_going_on(again: str) -> None:
-    """Show what can be done with a run that stopped."""
     run: Running = st.session_state[_RUN]
     with st.container(horizontal=True, gap="small"):
         st.button(again, key="sets.on", on_click=_set_stopped, args=(run, False))
@@ -432,7 +426,7 @@ def _draw_chart(runs: Sequence[EvaluationRun]) -> None:
     by_way: dict[str, list[EvaluationRun]] = {}
     for run in runs:
         if is_whole(run):
-            by_way.setdefault(way_of(run), []).append(run)
+            by_way.setdefault(_way_of(run), []).append(run)
     drawn = [run for some in by_way.values() if len(some) > 1 for run in some if main_score(run) is not None]
     if not drawn:
         return
@@ -440,7 +434,7 @@ def _draw_chart(runs: Sequence[EvaluationRun]) -> None:
     searches = drawn[0].mode is not None
     name = "nDCG" if searches else "Recall of citations"
     name = name if searches or drawn[0].recall is not None else "Share that is answered"
-    series = [way_of(run) if searches else one_line(run.agent_name or "An agent that is gone") for run in drawn]
+    series = [_way_of(run) if searches else one_line(run.agent_name or "An agent that is gone") for run in drawn]
     ways = sorted(set(series), key=list(_COLOURS).index if searches else None)
     st.subheader(f"{name} over time", anchor=False, help=_help_about(drawn[0]))
     st.bar_chart(  # pyright: ignore[reportUnknownMemberType] - pandas has no types for all it takes
@@ -453,7 +447,7 @@ def _draw_chart(runs: Sequence[EvaluationRun]) -> None:
         y=name,
         sort=False,
         stack=not searches,
-        color=("Match by" if searches else "Agent") if len(ways) > 1 else _COLOURS[way_of(drawn[0])],
+        color=("Match by" if searches else "Agent") if len(ways) > 1 else _COLOURS[_way_of(drawn[0])],
         height=320,
         alt=f"{name} of the runs that are kept, over time.",
     )
@@ -472,7 +466,6 @@ def _name_times(runs: Sequence[EvaluationRun], series: Sequence[str]) -> list[st
 
 
 def _help_about(run: EvaluationRun) -> str:
-    """Return what the score that runs are compared by means."""
     if run.mode is not None:
         return _MEANINGS[f"nDCG@{_CUTOFF}"]
     return _MEANINGS["Recall" if run.recall is not None else "Answered"]
@@ -502,14 +495,17 @@ def _list_runs(one: EvaluationSet, runs: Sequence[EvaluationRun]) -> None:
     if chosen is not None and st.button("Delete this run", key="sets.run.delete", icon=":material/delete:"):
         confirm(
             "Delete this run?",
-            f"{way_of(chosen)}, {moment(chosen.at)}: its scores can't be compared any more.",
+            f"{_way_of(chosen)}, {moment(chosen.at)}: its scores can't be compared any more.",
             doing="Delete it",
-            action=partial(_delete, chosen),
+            action=lambda: api.client().admin.evaluation_sets.delete_run(
+                chosen.evaluation_set_id, chosen.evaluation_run_id
+            ),
+            then=forget_sets,
         )
     if one.run_count > len(runs):
         show_text(f"These are the newest {len(runs)} of {one.run_count:,} runs.")
     about = (one.evaluation_set_id, runs[0].evaluation_run_id, len(runs))
-    offer_export(Export("runs.csv", _heads(searches), [[_cells(run, searches, exact=True) for run in runs]], about))
+    offer_export("runs.csv", _heads(searches), [[_cells(run, searches, exact=True) for run in runs]], about=about)
 
 
 def _heads(searches: bool) -> tuple[str, ...]:
@@ -526,14 +522,9 @@ def _cells(run: EvaluationRun, searches: bool, *, exact: bool = False) -> list[s
     model = f"{asked} · {run.model} · {run.instructions_digest}" if exact else asked
     return [
         moment(run.at) if exact else ago(run.at),
-        way_of(run) if searches else one_line(model),
-        *(score_cell(one) for one in scores),
+        _way_of(run) if searches else one_line(model),
+        *(_score_cell(one) for one in scores),
         str(run.case_count) if exact else count_measured(run),
         one_line(run.ran_by.name),
         one_line(run.note or ""),
     ]
-
-
-def _delete(run: EvaluationRun) -> None:
-    api.client().admin.evaluation_sets.delete_run(run.evaluation_set_id, run.evaluation_run_id)
-    forget_sets()

@@ -1,7 +1,7 @@
 """Searches that went badly: counts over time, lists, the worst queries, and repeating a search in every mode."""
 
 import html
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -15,7 +15,6 @@ from app.formatting import ago, moment, one_line, shorten
 from app.lookup import by_id
 from app.search.queries import CATALOG, LONGEST, MODES
 from app.ui.errors import problem_of, show_errors
-from app.ui.exporting import Export, offer_export
 from app.ui.notices import (
     address,
     look_at,
@@ -27,7 +26,9 @@ from app.ui.notices import (
     show_table,
     show_text,
 )
-from app.ui.tables import PAGE_ROWS, Source, show_pages, source_of, time_cell
+from app.ui.progress import offer_export
+from app.ui.tables import ALL_ROWS, PageAsked, listed, show_pages, source_of, time_cell
+from carrel import Pager
 from carrel.wire.common import ResourceIdentifier
 from carrel.wire.oversight import (
     AdminAuditLogQueryResponse,
@@ -44,8 +45,7 @@ UNSEEN = "A collection that you may not search"
 
 def places() -> dict[str, str]:
     """Return the names of the catalog and of the collections that the person may search, by their keys."""
-    named = {str(one.document_collection_id): one.collection_name for one in show_errors(api.collections)}
-    return {CATALOG: "The whole catalog", **named}
+    return {CATALOG: "The whole catalog", **show_errors(api.collection_names)}
 
 
 SHOWN = 5
@@ -70,26 +70,6 @@ SPANS: Mapping[str, Span] = {
 """What the address says, and what it means."""
 
 
-@dataclass(frozen=True)
-class Totals:
-    """All searches of a time together."""
-
-    searches: int
-    without_results: int
-    thumbs_up: int
-    thumbs_down: int
-
-    @classmethod
-    def of(cls, buckets: Sequence[SearchesInBucket]) -> "Totals":
-        """Return the sum of several periods."""
-        return cls(
-            sum(one.searches for one in buckets),
-            sum(one.without_results for one in buckets),
-            sum(one.thumbs_up for one in buckets),
-            sum(one.thumbs_down for one in buckets),
-        )
-
-
 def counts(span: Span, *, now: datetime | None = None) -> list[SearchesInBucket]:
     """Return the searches of a span that ends now, in buckets, the first of which may begin earlier."""
     until = now or datetime.now(UTC)
@@ -109,11 +89,6 @@ def share(part: int, whole: int) -> str:
         # What is rounded never says that there are none, or nothing else.
         percent = {"0%": "under 1%", "100%": "over 99%"}.get(percent, percent)
     return f"{part:,} ({percent})"
-
-
-def get_search(address: str) -> LoggedSearch | None:
-    """Return the search of this id from the log; None when there is none."""
-    return by_id(api.client().admin.search_log.query, address)
 
 
 def comments_on(search_id: UUID) -> AdminAuditLogQueryResponse:
@@ -173,6 +148,7 @@ def search_again(query: str, *, where: str, mode: SearchMode) -> list[Hit]:
 _THUMBS = {SearchFeedback.THUMBS_UP: "Thumbs up", SearchFeedback.THUMBS_DOWN: "Thumbs down"}
 _ERASED = "(erased)"
 _EXCERPT = 320
+Ask = Callable[[PageAsked], Pager[LoggedSearch, AdminSearchLogQueryResponse]]
 REPLIES = {"action": "agent.feedback"}
 """What the audit log is narrowed to for the thumbs that replies were given."""
 
@@ -181,7 +157,7 @@ def list_without_results() -> None:
     """List the searches without results; choosing one repeats it."""
     _show_list(
         "without",
-        partial(_fetch, without_results=True, feedback=None),
+        lambda at: api.client().admin.search_log.query(without_results=True, **at),
         empty=partial(show_empty, "Every search found something.", "Those that find nothing are listed here."),
         unsaid="Results",
     )
@@ -193,7 +169,7 @@ def list_thumbs_down() -> None:
     hint = "Searches that people give thumbs down are listed here, with what they said."
     _show_list(
         "down",
-        partial(_fetch, without_results=False, feedback=SearchFeedback.THUMBS_DOWN),
+        lambda at: api.client().admin.search_log.query(feedback=SearchFeedback.THUMBS_DOWN, **at),
         empty=partial(show_empty, "No search has been given thumbs down.", hint),
         unsaid="Thumbs",
     )
@@ -204,39 +180,27 @@ def show_link_to_replies() -> None:
     show_link("This is about searches. What people thought of replies in Chat: the audit log", "audit_log", **REPLIES)
 
 
-def _fetch(token: str | None, *, without_results: bool, feedback: SearchFeedback | None) -> AdminSearchLogQueryResponse:
-    listed = api.client().admin.search_log.query(
-        without_results=without_results, feedback=feedback, page_size=PAGE_ROWS, page_token=token
-    )
-    return next(listed.pages())
-
-
-def _show_list(key: str, fetch: "partial[AdminSearchLogQueryResponse]", *, empty: "partial[None]", unsaid: str) -> None:
+def _show_list(key: str, ask: Ask, *, empty: Callable[[], None], unsaid: str) -> None:
     """Show one of the lists, without the column `unsaid`, which would be equal in every row."""
     names = places()
     show_pages(
         f"searches.{key}",
-        Source(fetch, lambda page: page.searches, key),
+        listed(ask, about=key),
         row=lambda one: _row(one, names),
         empty=empty,
         columns={unsaid: None},
         go=lambda chosen: look_at("search", chosen.search_id),
         hint="Choose a row to see what was said, and to search again in every mode.",
     )
-    offer_export(Export(f"searches-{key}.csv", _HEADS, _lines(fetch, names), key))
+    offer_export(f"searches-{key}.csv", _HEADS, _lines(ask, names), about=key)
 
 
 _HEADS = ("Searched for", "Search in", "Match by", "Results", "Thumbs", "Who", "When")
 
 
-def _lines(fetch: "partial[AdminSearchLogQueryResponse]", names: dict[str, str]) -> Iterator[list[list[str]]]:
-    """Walk a list for its export, page by page."""
-    token: str | None = None
-    while True:
-        page = fetch(token)
+def _lines(ask: Ask, names: dict[str, str]) -> Iterator[list[list[str]]]:
+    for page in ask(ALL_ROWS).pages():
         yield [_line(one, names) for one in page.searches]
-        if (token := page.next_page_token) is None:
-            return
 
 
 def _line(search: LoggedSearch, names: dict[str, str]) -> list[str]:
@@ -260,7 +224,7 @@ def _row(search: LoggedSearch, names: dict[str, str]) -> dict[str, object]:
 def show_replay(search_id: str) -> None:
     """Show the search of this id: its feedback, and its results now in every mode."""
     offer_way_back("All of these searches", "search")
-    search = show_errors(lambda: get_search(search_id))
+    search = show_errors(lambda: by_id(api.client().admin.search_log.query, search_id))
     if search is None:
         show_empty("This search isn't in the log.", "Its address is wrong.")
         return
@@ -274,7 +238,11 @@ def show_replay(search_id: str) -> None:
         search.actor.name,
         f"{ago(search.at)} ({moment(search.at)})",
     )
-    _offer_actions(search, where)
+    with st.container(horizontal=True, gap="medium"):
+        if search.query is not None:
+            show_link("Judge its results", "quality", **_judge_address(search.query, where))
+        show_link("Add a missing document", "documents")
+        show_link("Who can read a document?", "who_can_read")
     _show_comments(search.search_id)
     st.subheader("What it finds now", anchor=False)
     if search.query is None:
@@ -283,15 +251,6 @@ def show_replay(search_id: str) -> None:
         show_empty("This collection isn't here.", "It was deleted, or you may not search it.")
     else:
         _search_again(search.query, where)
-
-
-def _offer_actions(search: LoggedSearch, where: str) -> None:
-    """Show links to what can be done about a search that went badly."""
-    with st.container(horizontal=True, gap="medium"):
-        if search.query is not None:
-            show_link("Judge its results", "quality", **judge_address(search.query, where))
-        show_link("Add a missing document", "documents")
-        show_link("Who can read a document?", "who_can_read")
 
 
 def _search_again(query: str, where: str) -> None:
@@ -338,14 +297,15 @@ def _show_found(query: str, where: str, mode: SearchMode) -> None:
     if not found:
         show_text("Nothing.")
     for number, hit in enumerate(found, 1):
-        _show_hit(number, hit)
+        show_hit(hit, before=f"{number}. ", after=_link_to_readers(hit))
 
 
-def _show_hit(number: int, hit: Hit) -> None:
+def show_hit(hit: Hit, *, before: str = "", after: str = "") -> None:
+    """Show a document that a search finds, with HTML before its name and after its id."""
     st.html(
-        f'<article class="carrel-result"><h3>{number}. {html.escape(hit.name)}</h3>'
+        f'<article class="carrel-result"><h3>{before}{html.escape(hit.name)}</h3>'
         f'<p class="carrel-passage">{html.escape(shorten(hit.text, _EXCERPT))}</p>'
-        f'<p class="carrel-facts">{html.escape(hit.external_id)}{_link_to_readers(hit)}</p></article>'
+        f'<p class="carrel-facts">{html.escape(hit.external_id)}{after}</p></article>'
     )
 
 
@@ -356,8 +316,7 @@ def _link_to_readers(hit: Hit) -> str:
     return f' · <a href="{where}" target="_self">Who can read it?</a>'
 
 
-def judge_address(question: str, where: str) -> dict[str, str]:
-    """Return the address parameters that open this part with a question."""
+def _judge_address(question: str, where: str) -> dict[str, str]:
     return {"part": "judge", "q": question, **({} if where == CATALOG else {"in": where})}
 
 
@@ -451,7 +410,7 @@ def list_worst() -> None:
     )
     if found:
         about = tuple(one.search.search_id for one in found)
-        offer_export(Export("worst-queries.csv", _WORST_HEADS, _pages(found, names), about))
+        offer_export("worst-queries.csv", _WORST_HEADS, _pages(found, names), about=about)
 
 
 def _row_of_query(one: BadQuery, names: dict[str, str]) -> dict[str, object]:

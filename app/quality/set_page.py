@@ -7,7 +7,7 @@ from uuid import UUID
 import streamlit as st
 
 from app import api
-from app.agents.logged_reply import show_logged_reply
+from app.agents.questions import show_logged_reply
 from app.formatting import moment, one_line, shorten
 from app.quality.runs import choose_runs, read_results, read_runs, show_runs, value_of
 from app.quality.sets import (
@@ -25,7 +25,7 @@ from app.quality.sets import (
 )
 from app.ui.dialogs import confirm
 from app.ui.errors import problem_of, show_errors
-from app.ui.notices import leave, offer_way_back, show_empty, show_heading, show_note, show_text, show_warning
+from app.ui.notices import offer_way_back, show_empty, show_heading, show_note, show_text, show_warning
 from carrel import CarrelError
 from carrel.evaluation import find_unsaid
 from carrel.wire.evaluation import MOST_STATEMENTS, EvaluationCase, EvaluationSet
@@ -34,8 +34,7 @@ from carrel.wire.question_log import LoggedQuestion
 from flows.operations.formatting import count_text
 
 
-def offer_expectations(one: EvaluationSet, case: EvaluationCase) -> None:
-    """Show the fields for a case's statements, whether nothing should answer, and a note, with a button that saves."""
+def _offer_expectations(one: EvaluationSet, case: EvaluationCase) -> None:
     key = f"case.{case.case_id}"
     with st.form("case.form", border=False):
         st.text_area(
@@ -98,7 +97,6 @@ def show_set(address: str) -> None:
 
 
 def _show_question(one: EvaluationSet, question: str) -> None:
-    """Show a question to an agent: its replies in two runs, and which documents they should cite."""
     offer_way_back("All questions of the set", CASE)
     case = show_errors(partial(find_case, one.evaluation_set_id, question))
     if case is None:
@@ -110,36 +108,27 @@ def _show_question(one: EvaluationSet, question: str) -> None:
             "Remove this question?",
             "It goes with its judgements and its results in all runs.",
             doing="Remove it",
-            action=partial(_remove, one, case),
+            action=lambda: api.client().admin.evaluation_sets.remove_judgements(one.evaluation_set_id, case.case_id),
+            then=forget_sets,
+            leaving=(CASE,),
         )
     runs = show_errors(partial(read_runs, one.evaluation_set_id))
     if runs:
-        _show_replies(one, case, runs)
+        shown = [run for run in choose_runs(runs) if run is not None]
+        results = [show_errors(partial(_find_result, one.evaluation_set_id, run, case)) for run in shown]
+        ids = [result.message_id for result in results if result is not None and result.message_id is not None]
+        logged = show_errors(partial(_read_logged, ids)) if ids else {}
+        for column, run, result in zip(st.columns(len(shown)), shown, results, strict=True):
+            with column:
+                _show_reply(case, run, result, logged)
     else:
         show_empty("The agent has not been asked yet.", "Run the set, then the reply is here.")
-    offer_expectations(one, case)
+    _offer_expectations(one, case)
     st.subheader("Documents that the reply should cite", anchor=False)
     if case.nothing_answers:
         show_text(f"None: “{NOTHING_ANSWERS}” is chosen above. Save without it to judge documents.")
     else:
         show_case(one, case.question)
-
-
-def _remove(one: EvaluationSet, case: EvaluationCase) -> None:
-    api.client().admin.evaluation_sets.remove_judgements(one.evaluation_set_id, case.case_id)
-    forget_sets()
-    leave(CASE)
-
-
-def _show_replies(one: EvaluationSet, case: EvaluationCase, runs: Sequence[EvaluationRun]) -> None:
-    """Show the replies of two runs side by side, as far as the admin may read them."""
-    shown = [run for run in choose_runs(runs) if run is not None]
-    results = [show_errors(partial(_find_result, one.evaluation_set_id, run, case)) for run in shown]
-    ids = [result.message_id for result in results if result is not None and result.message_id is not None]
-    logged = show_errors(partial(_read_logged, ids)) if ids else {}
-    for column, run, result in zip(st.columns(len(shown)), shown, results, strict=True):
-        with column:
-            _show_reply(case, run, result, logged)
 
 
 def _find_result(set_id: UUID, run: EvaluationRun, case: EvaluationCase) -> KeptResult | None:

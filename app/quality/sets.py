@@ -1,33 +1,25 @@
 """Evaluation sets: making, changing, importing and exporting them, and judging results with one click."""
 
-import html
 from collections.abc import Iterator, Mapping
 from functools import partial
 from uuid import UUID
 
 import streamlit as st
 
-import carrel
 from app import api
-from app.formatting import one_line, shorten
+from app.formatting import one_line
 from app.lookup import by_id
-from app.quality.searches import Hit, places, search_again
+from app.quality.searches import Hit, places, search_again, show_hit
 from app.search.queries import CATALOG, MODES
-from app.ui.dialogs import NotYetError, close_dialog, confirm, is_open, offer_submit, open_dialog
-from app.ui.errors import Problem, problem_of, show_errors
-from app.ui.exporting import Export, offer_export
+from app.ui.dialogs import confirm, dialog, is_open, offer_submit, open_dialog, text_in
+from app.ui.errors import Problem, keep_problem, problem_of, show_errors, show_kept_problem
 from app.ui.filters import choice_filter
-from app.ui.notices import leave, look_at, show_empty, show_link, show_note, show_text, show_warning
-from app.ui.tables import PAGE_ROWS, Source, forget, show_pages, time_cell
+from app.ui.notices import look_at, show_empty, show_link, show_note, show_text, show_warning
+from app.ui.progress import offer_export
+from app.ui.tables import forget, listed, show_pages, time_cell
 from carrel import CarrelError, evaluation
 from carrel.judgements import CASE_HEADS, HEADS, JudgementsError, case_rows, read_cases, rows_of
-from carrel.wire.agents import AgentDefinition
-from carrel.wire.evaluation import (
-    AdminEvaluationSetsListCasesResponse,
-    AdminEvaluationSetsListResponse,
-    EvaluationCase,
-    EvaluationSet,
-)
+from carrel.wire.evaluation import EvaluationCase, EvaluationSet
 from flows.operations.formatting import count_text
 
 SETS, CASES, SET, CASE = "sets", "sets.cases", "set", "q"
@@ -39,7 +31,6 @@ LONGEST_QUESTION = 8192
 NOTHING_ANSWERS = "Nothing should answer this"
 NOTHING_ANSWERS_HELP = "Then a reply without a source is right, and any other one is wrong."
 _AGENT = "agent:"
-_MOST_OFFERED = 200
 
 
 @st.cache_data(ttl=5, show_spinner=False, scope="session")
@@ -60,8 +51,7 @@ def forget_sets() -> None:
         forget(key)
 
 
-def target_of(one: EvaluationSet) -> str:
-    """Return where a set searches, or which agent it asks, as a key."""
+def _target_of(one: EvaluationSet) -> str:
     if one.agent_id is not None:
         return f"{_AGENT}{one.agent_id}"
     return str(one.document_collection_id or CATALOG)
@@ -78,16 +68,17 @@ def describe_target(one: EvaluationSet) -> str:
 
 def list_sets(agent_id: UUID | None = None) -> None:
     """List the evaluation sets, or those whose questions are asked to an agent; choosing one shows it."""
-
-    def fetch(token: str | None) -> AdminEvaluationSetsListResponse:
-        listed = api.client().admin.evaluation_sets.list(agent_id=agent_id, page_size=PAGE_ROWS, page_token=token)
-        return next(listed.pages())
-
     offer_new_set(CATALOG if agent_id is None else f"{_AGENT}{agent_id}")
     show_pages(
         SETS,
-        Source(fetch, lambda page: page.evaluation_sets, about=agent_id),
-        row=_row,
+        listed(lambda at: api.client().admin.evaluation_sets.list(agent_id=agent_id, **at), about=agent_id),
+        row=lambda one: {
+            "Name": one_line(one.name),
+            "Searches or asks": describe_target(one),
+            "Questions": one.case_count,
+            "Runs": one.run_count,
+            "Last run": time_cell(one.last_run_at),
+        },
         columns={"Searches or asks": None} if agent_id is not None else None,
         empty=lambda: show_empty(
             "There is no evaluation set yet.",
@@ -97,29 +88,17 @@ def list_sets(agent_id: UUID | None = None) -> None:
     )
 
 
-def _row(one: EvaluationSet) -> dict[str, object]:
-    return {
-        "Name": one_line(one.name),
-        "Searches or asks": describe_target(one),
-        "Questions": one.case_count,
-        "Runs": one.run_count,
-        "Last run": time_cell(one.last_run_at),
-    }
-
-
 def offer_new_set(where: str = CATALOG) -> None:
     """Show the button and the dialog that make a set, at first of the place that is named."""
     st.button("New set", key="sets.new.open", icon=":material/add:", on_click=open_dialog, args=(_NEW,))
-    if is_open(_NEW):
-        _show_new(where)
+    _show_new(where)
 
 
-@st.dialog("New evaluation set", on_dismiss=close_dialog)
+@dialog("New evaluation set", _NEW)
 def _show_new(where: str) -> None:
-    if not is_open(_NEW):
-        st.rerun()
-    agents = show_errors(_agents)
-    targets = places() | {f"{_AGENT}{one.agent_id}": f"Agent {one_line(one.name)}" for one in agents}
+    targets = places() | {
+        f"{_AGENT}{key}": f"Agent {one_line(name)}" for key, name in show_errors(api.agent_names).items()
+    }
     st.text_input("Name", key="sets.name", max_chars=200, placeholder="Questions of the help desk")
     keys = list(targets)
     st.selectbox(
@@ -133,38 +112,15 @@ def _show_new(where: str) -> None:
     offer_submit(_NEW, "Create", action=_create)
 
 
-@st.cache_data(ttl=30, show_spinner=False, scope="session")
-def _agents() -> list[AgentDefinition]:
-    return list(next(api.client().admin.agents.list(page_size=_MOST_OFFERED).pages()).agents)
-
-
-def forget_agent_names() -> None:
-    """Forget the names of the agents, because one was added."""
-    _agents.clear()
-
-
-def agent_names() -> dict[str, str]:
-    """Return the names of the organization's agents by id."""
-    return {str(one.agent_id): one_line(one.name) for one in show_errors(_agents)}
-
-
 def _create() -> None:
     target = str(st.session_state["sets.target"])
     agent = UUID(target.removeprefix(_AGENT)) if target.startswith(_AGENT) else None
     collection = None if agent is not None or target == CATALOG else UUID(target)
     made = api.client().admin.evaluation_sets.create(
-        _name_in("sets.name"), document_collection_id=collection, agent_id=agent
+        text_in("sets.name", missing="Give the set a name."), document_collection_id=collection, agent_id=agent
     )
     forget_sets()
     st.query_params[SET] = str(made.evaluation_set_id)
-
-
-def _name_in(key: str) -> str:
-    name = str(st.session_state[key] or "").strip()
-    if not name:
-        message = "Give the set a name."
-        raise NotYetError(message)
-    return name
 
 
 def offer_changes(one: EvaluationSet) -> None:
@@ -183,7 +139,9 @@ def offer_changes(one: EvaluationSet) -> None:
                 "Delete this set?",
                 f"“{one_line(one.name)}” goes with its {one.case_count:,} questions and {one.run_count:,} runs.",
                 doing="Delete it",
-                action=partial(_delete, one),
+                action=lambda: api.client().admin.evaluation_sets.delete(one.evaluation_set_id),
+                then=forget_sets,
+                leaving=(SET,),
             )
         with st.popover("Import", icon=":material/upload:"):
             _offer_import(one)
@@ -195,10 +153,8 @@ def offer_changes(one: EvaluationSet) -> None:
         show_note(f"{count:,} questions were imported.")
 
 
-@st.dialog("Add a question", on_dismiss=close_dialog)
+@dialog("Add a question", _ADD)
 def _ask_for_question(one: EvaluationSet) -> None:
-    if not is_open(_ADD):
-        st.rerun()
     st.text_area("Question", key="sets.question", max_chars=LONGEST_QUESTION, height=80)
     if one.agent_id is not None:
         st.text_area("What the reply should say", key="sets.note_of_question", max_chars=1000, height=80)
@@ -211,11 +167,8 @@ def _ask_for_question(one: EvaluationSet) -> None:
 
 def _add(one: EvaluationSet) -> None:
     """Add the dialog's question to a set, and open it; one that is there already stays as it is, and is opened."""
-    question = str(st.session_state["sets.question"] or "").strip()
-    if not question:
-        message = "Write the question first."
-        raise NotYetError(message)
-    note = str(st.session_state.get("sets.note_of_question") or "").strip()
+    question = text_in("sets.question", missing="Write the question first.")
+    note = text_in("sets.note_of_question")
     case: dict[str, object] = {"question": question, **({"note": note} if note else {})}
     if st.session_state.get("sets.nothing"):
         case["nothing_answers"] = True
@@ -229,23 +182,17 @@ def _open_rename(one: EvaluationSet) -> None:
     open_dialog(_RENAME, str(one.evaluation_set_id))
 
 
-@st.dialog("Rename", on_dismiss=close_dialog)
+@dialog("Rename", _RENAME)
 def _show_rename(one: EvaluationSet) -> None:
-    if not is_open(_RENAME):
-        st.rerun()
     st.text_input("Name", key="sets.new_name", max_chars=200)
     offer_submit(_RENAME, "Rename", action=partial(_rename, one))
 
 
 def _rename(one: EvaluationSet) -> None:
-    api.client().admin.evaluation_sets.update(one.evaluation_set_id, name=_name_in("sets.new_name"))
+    api.client().admin.evaluation_sets.update(
+        one.evaluation_set_id, name=text_in("sets.new_name", missing="Give the set a name.")
+    )
     forget_sets()
-
-
-def _delete(one: EvaluationSet) -> None:
-    api.client().admin.evaluation_sets.delete(one.evaluation_set_id)
-    forget_sets()
-    leave(SET)
 
 
 def _offer_import(one: EvaluationSet) -> None:
@@ -259,9 +206,7 @@ def _offer_import(one: EvaluationSet) -> None:
             show_warning("Choose a file first.")
         else:
             _import(one, file.getvalue())
-    problem: Problem | None = st.session_state.pop(_IMPORT_PROBLEM, None)
-    if problem is not None:
-        problem.show()
+    show_kept_problem(_IMPORT_PROBLEM)
 
 
 def _import(one: EvaluationSet, data: bytes) -> None:
@@ -288,17 +233,13 @@ def _import(one: EvaluationSet, data: bytes) -> None:
 
 def list_cases(one: EvaluationSet) -> None:
     """List the questions of a set; choosing one opens it for judging."""
-
-    def fetch(token: str | None) -> AdminEvaluationSetsListCasesResponse:
-        listed = api.client().admin.evaluation_sets.list_cases(
-            one.evaluation_set_id, page_size=PAGE_ROWS, page_token=token
-        )
-        return next(listed.pages())
-
     st.subheader("Questions", anchor=False)
     show_pages(
         CASES,
-        Source(fetch, lambda page: page.cases, about=one.evaluation_set_id),
+        listed(
+            lambda at: api.client().admin.evaluation_sets.list_cases(one.evaluation_set_id, **at),
+            about=one.evaluation_set_id,
+        ),
         row=_row_of_case if one.agent_id is None else _row_of_agent_case,
         empty=partial(_show_no_cases, one),
         go=lambda case: go_to_case(one, case.question),
@@ -307,11 +248,10 @@ def list_cases(one: EvaluationSet) -> None:
     if one.case_count:
         about = (one.evaluation_set_id, one.case_count)
         heads = HEADS if one.agent_id is None else CASE_HEADS
-        offer_export(Export("evaluation-set.csv", heads, _lines(one), about))
+        offer_export("evaluation-set.csv", heads, _lines(one), about=about)
 
 
 def _show_no_cases(one: EvaluationSet) -> None:
-    """Say what to do first in a set without questions."""
     if one.agent_id is None:
         show_empty("No question is judged yet.", "Judge results, or import a file.")
         return
@@ -377,13 +317,14 @@ def lead_to_case(one: EvaluationSet, question: str) -> None:
 GRADES: Mapping[int, str] = {2: "Relevant", 1: "Partly", 0: "Not relevant"}
 _PROBLEM = "judge.problem"
 _ASKED, _ASKED_BEFORE = "judge.q", "judge.q.before"
-_EXCERPT = 320
 _MOST_NAMED = 200
 
 
 def show_judging() -> None:
     """Show a field for a question and a set, and the question's results with a button for each grade."""
-    sets = _sets_to_choose()
+    # Of sets that ask an agent, only the set in the address: its judgements are of citations.
+    named = st.query_params.get("set")
+    sets = [one for one in show_errors(all_sets) if one.agent_id is None or str(one.evaluation_set_id) == named]
     if not sets:
         show_empty(
             "There is no evaluation set of searches yet.", "Make one: each click on a result is kept in it at once."
@@ -398,17 +339,11 @@ def show_judging() -> None:
         show_empty("Type a question to see what it finds.", "Then say of each result whether it answers the question.")
 
 
-def _sets_to_choose() -> list[EvaluationSet]:
-    """Return the sets of searches, and an agent's only if the address names it: its judgements are of citations."""
-    named = st.query_params.get("set")
-    return [one for one in show_errors(all_sets) if one.agent_id is None or str(one.evaluation_set_id) == named]
-
-
 def _choose_set(sets: list[EvaluationSet]) -> EvaluationSet:
     """Show the choice of a set; at first the newest one that searches where the address says."""
     where = st.query_params.get("in", CATALOG)
     by_id = {str(one.evaluation_set_id): one for one in reversed(sets)}
-    default = next((key for key, one in by_id.items() if target_of(one) == where), next(iter(by_id)))
+    default = next((key for key, one in by_id.items() if _target_of(one) == where), next(iter(by_id)))
     names = {key: f"{one_line(one.name)} · {describe_target(one)}" for key, one in by_id.items()}
     left, right = st.columns([4, 1], vertical_alignment="bottom")
     with left:
@@ -419,7 +354,6 @@ def _choose_set(sets: list[EvaluationSet]) -> EvaluationSet:
 
 
 def _ask_question() -> str:
-    """Show the field for a question, which the address has too, and return the question."""
     said = st.query_params.get("q", "").replace("\0", " ").strip()[:LONGEST_QUESTION]
     if st.session_state.get(_ASKED_BEFORE) != said:
         st.session_state[_ASKED] = st.session_state[_ASKED_BEFORE] = said
@@ -429,17 +363,15 @@ def _ask_question() -> str:
 
 
 def _tell_address() -> None:
-    st.query_params["q"] = str(st.session_state[_ASKED] or "").strip()
+    st.query_params["q"] = text_in(_ASKED)
 
 
 def show_case(one: EvaluationSet, question: str) -> None:
     """Show what a question finds, with a button for each grade, and the other documents that are judged for it."""
-    problem: Problem | None = st.session_state.pop(_PROBLEM, None)
-    if problem is not None:
-        problem.show()
+    show_kept_problem(_PROBLEM)
     case = show_errors(partial(find_case, one.evaluation_set_id, question))
     grades = case.grades if case is not None else {}
-    where = CATALOG if one.agent_id is not None else target_of(one)
+    where = CATALOG if one.agent_id is not None else _target_of(one)
     hits = _pool(question, where)
     show_note(
         "Results of all three ways to search, as you: what you may not read is not among them. "
@@ -448,7 +380,9 @@ def show_case(one: EvaluationSet, question: str) -> None:
     if not hits:
         show_empty("Nothing is found for this question.", "If a document answers it, name the document below.")
     for hit in hits:
-        _show_hit(one, question, hit, grades.get(hit.external_id))
+        with st.container(border=True):
+            show_hit(hit)
+            offer_grades(one, question, hit.external_id, grades.get(hit.external_id))
     _show_others(one, question, {name: grade for name, grade in grades.items() if name not in _names(hits)})
     if one.agent_id is None:
         show_link("Open the set, and measure it", "quality", part="sets", set=str(one.evaluation_set_id))
@@ -472,16 +406,6 @@ def _names(hits: list[Hit]) -> set[str]:
     return {hit.external_id for hit in hits}
 
 
-def _show_hit(one: EvaluationSet, question: str, hit: Hit, grade: int | None) -> None:
-    with st.container(border=True):
-        st.html(
-            f'<article class="carrel-result"><h3>{html.escape(hit.name)}</h3>'
-            f'<p class="carrel-passage">{html.escape(shorten(hit.text, _EXCERPT))}</p>'
-            f'<p class="carrel-facts">{html.escape(hit.external_id)}</p></article>'
-        )
-        offer_grades(one, question, hit.external_id, grade)
-
-
 def offer_grades(one: EvaluationSet, question: str, external_id: str, grade: int | None) -> None:
     """Show a button for each grade; the one that is kept is marked, and clicking it again takes it back."""
     with st.container(horizontal=True, gap="small"):
@@ -502,18 +426,15 @@ def _judge(one: EvaluationSet, question: str, external_id: str, grade: int, take
     """Keep a judgement, or remove it, in a callback, which a second click can't interrupt."""
     sets = api.client().admin.evaluation_sets
     judgement = {"document_external_id": external_id, "grade": grade}
-    try:
+    with keep_problem(_PROBLEM):
         if not take_back:
             sets.put_judgements(one.evaluation_set_id, [{"question": question, "judgements": [judgement]}])
         elif (case := find_case(one.evaluation_set_id, question)) is not None:
             sets.remove_judgements(one.evaluation_set_id, case.case_id, document_external_ids=[external_id])
-    except carrel.CarrelError as error:
-        st.session_state[_PROBLEM] = problem_of(error)
     forget_sets()
 
 
 def _show_others(one: EvaluationSet, question: str, others: Mapping[str, int]) -> None:
-    """Show the judged documents that are not among the results, and a field to judge another one."""
     if others:
         st.subheader("Judged, and not among these results", anchor=False)
     for external_id, grade in list(others.items())[:_MOST_NAMED]:
@@ -529,7 +450,7 @@ def _show_others(one: EvaluationSet, question: str, others: Mapping[str, int]) -
 
 
 def _judge_other(one: EvaluationSet, question: str) -> None:
-    name = str(st.session_state["judge.name"] or "").strip()
+    name = text_in("judge.name")
     if name:
         _judge(one, question, name, max(GRADES), False)
         st.session_state["judge.name"] = ""

@@ -1,7 +1,7 @@
 """The person's own searches: those of late, and those that they saved, each one click away."""
 
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from uuid import UUID
@@ -11,7 +11,7 @@ import streamlit as st
 from app.auth.current import person_client
 from app.formatting import ago, one_line, shorten
 from app.search.queries import CATALOG, LONGEST, MODES, SearchQuery, condition_of
-from app.ui.errors import FAILURES, Problem, problem_of, show_errors
+from app.ui.errors import keep_problem, show_errors, show_kept_problem
 from app.ui.notices import show_note
 from app.ui.passages import label
 from carrel import NotFoundError
@@ -29,8 +29,7 @@ _WITHOUT_READING = "Its own filters are kept with it; that filters and questions
 
 
 @st.cache_data(ttl=30, show_spinner=False, scope="session")
-def read_saved() -> Saved:
-    """Return the ids of the searches that the person saved, the newest first."""
+def _read_saved() -> Saved:
     return {query_of(one): one.saved_search_id for one in person_client().search.list_saved_searches().searches}
 
 
@@ -42,7 +41,7 @@ def query_of(one: RecentSearch | SavedSearch) -> SearchQuery:
 
 def show_own_searches(places: Mapping[str, str], go: Go) -> None:
     """Show the person's saved and recent searches; choosing one does it again."""
-    saved = [one for one in show_errors(read_saved) if _can_be_done(one, places)]
+    saved = [one for one in show_errors(_read_saved) if _can_be_done(one, places)]
     listed = show_errors(partial(person_client().search.list_recent_searches, max_searches=_MOST_RECENT)).searches
     recent = [(query, one) for one in listed if _can_be_done(query := query_of(one), places)]
     left, right = st.columns(2, gap="large")
@@ -91,7 +90,7 @@ def offer_saving(query: SearchQuery) -> None:
     """
     reads = query.draws_filters or query.extracts_questions
     query = replace(query, draws_filters=False, extracts_questions=False, reranks=None, drawn=())
-    is_saved = query in show_errors(read_saved)
+    is_saved = query in show_errors(_read_saved)
     st.button(
         "Saved" if is_saved else "Save this search",
         key="own.save",
@@ -101,33 +100,22 @@ def offer_saving(query: SearchQuery) -> None:
         on_click=_delete if is_saved else _save,
         args=(query,),
     )
-    problem: Problem | None = st.session_state.pop(_PROBLEM, None)
-    if problem is not None:
-        problem.show()
+    show_kept_problem(_PROBLEM)
 
 
 def _save(query: SearchQuery) -> None:
     """Save a search, in a callback, which a second click can't interrupt."""
     filters = [{"field": one.field, "operator": one.operator, "value": one.value} for one in query.only]
     collection = None if query.where == CATALOG else query.where
-    with _problem_kept():
+    with keep_problem(_PROBLEM):
         person_client().search.save_search(
             query.text, document_collection_id=collection, mode=query.mode, metadata_filters=filters
         )
+    _read_saved.clear()
 
 
 def _delete(query: SearchQuery) -> None:
     """Take a search out of the saved ones; it may be gone already, by a click in another window."""
-    with _problem_kept(), suppress(NotFoundError, KeyError):
-        saved_search_id = read_saved()[query]
-        person_client().search.delete_saved_search(saved_search_id)
-
-
-@contextmanager
-def _problem_kept() -> Generator[None]:
-    """Clear what was read of saved searches after a change, and keep its error, which the page shows at the button."""
-    try:
-        yield
-    except FAILURES as error:
-        st.session_state[_PROBLEM] = problem_of(error)
-    read_saved.clear()
+    with keep_problem(_PROBLEM), suppress(NotFoundError, KeyError):
+        person_client().search.delete_saved_search(_read_saved()[query])
+    _read_saved.clear()

@@ -89,16 +89,14 @@ def documents_of(found: Answer) -> Documents:
     return {document.document_id: document for document in listed}
 
 
-def icon_of(document: Document | None) -> tuple[str, str]:
-    """Return the icon of a document's format, and the format's name."""
+def _icon_of(document: Document | None) -> tuple[str, str]:
     if document is None:
         return "description", "Document"
     kind = next((each.kind for each in FORMATS if each.media_type == document.media_type), "")
     return _ICONS.get(kind, "description"), kind_of(document.media_type)
 
 
-def facts_of(document: Document | None) -> Iterator[str]:
-    """Yield a document's source, owner and date, as far as they are known."""
+def _facts_of(document: Document | None) -> Iterator[str]:
     if document is None:
         return
     if document.resource.resource_type is not ResourceType.UPLOADED_DOCUMENT:
@@ -151,7 +149,6 @@ def by_meaning_alone(found: Answer, question: SearchQuery) -> bool:
 
 
 def _passages(found: Answer, result: Result) -> list[tuple[str, Sequence[TextSpan]]]:
-    """Return a document's passages, each with its matches."""
     if isinstance(result, CatalogSearchResult):
         return [(result.snippet.text, result.snippet.matches)]
     terms = found.search_terms_used if isinstance(found, SearchDocumentCollectionResponse) else []
@@ -160,7 +157,6 @@ def _passages(found: Answer, result: Result) -> list[tuple[str, Sequence[TextSpa
 
 
 def _locations(result: Result, question: SearchQuery) -> list[PassageLocation]:
-    """Return where each of the passages of `_passages` stands."""
     if isinstance(result, CatalogSearchResult):
         found = [(result.snippet.place, result.snippet.chunk_index)]
     else:
@@ -192,7 +188,6 @@ def _in_the_middle(text: str, spans: Sequence[TextSpan]) -> tuple[str, Sequence[
 
 
 def _fold(passages: Sequence[str]) -> str:
-    """Return a document's passages: the best one, and the others folded."""
     if len(passages) < 2:
         return "".join(passages)
     best, *others = passages
@@ -200,8 +195,7 @@ def _fold(passages: Sequence[str]) -> str:
 
 
 def _heading(result: Result, where: PassageLocation, *, share: float, document: Document | None) -> str:
-    """Return the document's name, which leads to the passage, its place and the relevance."""
-    icon, kind = icon_of(document)
+    icon, kind = _icon_of(document)
     name = f'<a href="{html.escape(where.address)}" target="_self">{html.escape(result.document_name)}</a>'
     place = place_html(where.place)
     drawn = f'<span class="carrel-icon" aria-hidden="true" title="{html.escape(kind)}">{icon}</span>'
@@ -218,12 +212,11 @@ def _relevance(share: float) -> str:
 
 
 def _facts(result: Result, document: Document | None) -> str:
-    """Return the path as a link to the source, whose the document is, its date, and its metadata."""
     if isinstance(result, CatalogSearchResult):
         url, metadata = result.document_external_url, result.custom_metadata
     else:
         url, metadata = result.document_url, result.document_metadata
     path = link_html(shorten(url or result.document_external_id, _LONGEST_FACT), url)
     named = (f"{key}: {_YES_NO.get(value) or shorten(value, _LONGEST_FACT)}" for key, value in metadata.items())
-    facts: Iterable[str] = (*facts_of(document), *named)
+    facts: Iterable[str] = (*_facts_of(document), *named)
     return f'<p class="carrel-facts">{" · ".join([path, *map(html.escape, facts)])}</p>'

@@ -56,7 +56,7 @@ class Draft:
                 "source_system_updated": self.updated or None,
                 "source_url": self.url or None,
             },
-            "filter_expression": filter_of(self.filter),
+            "filter_expression": _filter_of(self.filter),
             "allowed_users_email_addresses": list(self.users) if self.users is not None else None,
             "allowed_group_ids": list(self.groups) if self.groups is not None else None,
             "internal_public": True if self.everybody else None,
@@ -65,8 +65,7 @@ class Draft:
         }
 
 
-def filter_of(text: str) -> dict[str, Any]:
-    """Parse a filter that somebody typed. Raises ValueError with a sentence."""
+def _filter_of(text: str) -> dict[str, Any]:
     if not text.strip():
         return {}
     try:
@@ -123,7 +122,12 @@ def _answer(filled: Draft | None, save: Callable[[Draft], object]) -> None:
     elif missing := filled.list_missing_fields():
         show_problem("Something is missing.", f"Fill in: {', '.join(missing)}.")
     else:
-        _save(filled, save)
+        try:
+            save(filled)
+        except carrel.CarrelError as error:
+            refusal_in_words(error).show()
+        except ValueError as error:
+            show_problem(str(error))
 
 
 def forget() -> None:
@@ -132,60 +136,45 @@ def forget() -> None:
     drop_choice(_READERS)
 
 
-def _save(draft: Draft, save: Callable[[Draft], object]) -> None:
-    try:
-        save(draft)
-    except carrel.CarrelError as error:
-        refusal_in_words(error).show()
-    except ValueError as error:
-        show_problem(str(error))
-
-
 def _with_fields(draft: Draft) -> Draft:
     left, right = st.columns(2)
     with left:
-        name = _text("syncName", draft.name, "Articles")
-        address = st.text_input(
-            LABELS["docstoreURI"],
-            type="password",
-            key=_ADDRESS,
-            # A password's field says nothing when Tab leads from it to its own button.
-            live="250ms",
-            autocomplete="off",
-            placeholder="mongodb://reader:password@mongo.example.com/shop",
-            help="MongoDB, or what speaks its protocol. It is kept encrypted and never shown again.",
-        )
-        source = _text("collectionName", draft.source, "articles")
-        wanted = st.text_area(
-            LABELS["filterExpression"],
-            draft.filter,
-            key="sync.filter",
-            placeholder='{"state": "published"}',
-            help="A query in JSON, as MongoDB has them; without one, all.",
+        draft = replace(
+            draft,
+            name=_text("syncName", draft.name, "Articles"),
+            address=st.text_input(
+                LABELS["docstoreURI"],
+                type="password",
+                key=_ADDRESS,
+                # A password's field says nothing when Tab leads from it to its own button.
+                live="250ms",
+                autocomplete="off",
+                placeholder="mongodb://reader:password@mongo.example.com/shop",
+                help="MongoDB, or what speaks its protocol. It is kept encrypted and never shown again.",
+            ).strip(),
+            source=_text("collectionName", draft.source, "articles"),
+            filter=st.text_area(
+                LABELS["filterExpression"],
+                draft.filter,
+                key="sync.filter",
+                placeholder='{"state": "published"}',
+                help="A query in JSON, as MongoDB has them; without one, all.",
+            ),
         )
     with right:
-        body = _text("body", draft.body, "content.text")
-        title = _text("sourceName", draft.title, "title")
-        updated = _text("sourceSystemUpdated", draft.updated, "updatedAt")
-        url = _text("sourceUrl", draft.url, "links.public")
+        draft = replace(
+            draft,
+            body=_text("body", draft.body, "content.text"),
+            title=_text("sourceName", draft.title, "title"),
+            updated=_text("sourceSystemUpdated", draft.updated, "updatedAt"),
+            url=_text("sourceUrl", draft.url, "links.public"),
+        )
         show_note("Fields in fields are joined by dots. Without a time of the last change, every run reads everything.")
     delete = st.toggle("Remove documents that are deleted in the database", draft.delete_missing, key="sync.delete")
     limit = st.number_input(
         "The most that may be removed at once, in percent", 0, 100, draft.limit, key="sync.limit", disabled=not delete
     )
-    return replace(
-        draft,
-        name=name,
-        address=address.strip(),
-        source=source,
-        body=body,
-        title=title,
-        updated=updated,
-        url=url,
-        filter=wanted,
-        delete_missing=delete,
-        limit=limit,
-    )
+    return replace(draft, delete_missing=delete, limit=limit)
 
 
 def _text(member: str, value: str, example: str) -> str:
@@ -204,8 +193,5 @@ def _with_readers(draft: Draft, known: list[Principal]) -> Draft | None:
     groups = [one.id for one in picked if one.kind == GROUP]
     some = readers == CHOSEN
     return replace(
-        draft,
-        users=users if some else None,
-        groups=groups if some else None,
-        everybody=readers == EVERYBODY,
+        draft, users=users if some else None, groups=groups if some else None, everybody=readers == EVERYBODY
     )

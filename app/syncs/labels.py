@@ -9,7 +9,6 @@ import carrel
 from app import api
 from app.formatting import one_line
 from app.ui.errors import Problem, problem_of, show_errors
-from carrel.wire.common import Role
 from carrel.wire.docstore import DocstoreSync, DocstoreSyncStatus
 
 MOST = 500
@@ -18,11 +17,7 @@ MOST = 500
 
 def targets() -> dict[str, str]:
     """Return the collections that the person may change: names by id."""
-    return {
-        str(one.document_collection_id): one.collection_name
-        for one in api.collections()
-        if one.role in {Role.OWNER, Role.EDITOR}
-    }
+    return {str(one.document_collection_id): one.collection_name for one in api.editable_collections()}
 
 
 def find_sync(name: str) -> DocstoreSync | None:
@@ -48,8 +43,7 @@ def is_running(sync: DocstoreSync) -> bool:
 
 def collection_name(identifier: str) -> str:
     """Return the name of a collection, if the person may see the collection."""
-    names = {str(one.document_collection_id): one.collection_name for one in show_errors(api.collections)}
-    return one_line(names.get(identifier, "a collection"))
+    return one_line(show_errors(api.collection_names).get(identifier, "a collection"))
 
 
 STATES: Mapping[DocstoreSyncStatus, str] = {

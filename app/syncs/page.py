@@ -34,8 +34,8 @@ from app.ui.notices import (
     show_warning,
 )
 from app.ui.pickers import get_named_principal
-from app.ui.tables import PAGE_ROWS, Source, forget, show_text_pages
-from carrel.wire.docstore import DocstoreFailure, DocstoreSync, DocstoreSyncStatus, ListDocstoreFailuresResponse
+from app.ui.tables import forget, listed, show_text_pages
+from carrel.wire.docstore import DocstoreFailure, DocstoreSync, DocstoreSyncStatus
 from flows.operations.formatting import count_text
 from flows.operations.waiting import waiting_text
 
@@ -61,20 +61,10 @@ def watch(name: str) -> None:
         return
     if sync is None or not is_running(sync):
         st.rerun()
-    show_state(sync)
+    _show_state(sync)
 
 
-def show_state(sync: DocstoreSync) -> None:
-    """Show the state of a sync's last run."""
-    _show_outcome(sync)
-    numbers = sync.counts.model_dump()
-    for column, (label, member) in zip(st.columns(len(_COUNTS)), _COUNTS, strict=True):
-        column.metric(label, f"{numbers[member]:,}")
-    if sync.warning is not None:
-        show_warning(notice_in_words_of_the_form(sync.warning.message), hint_for(sync.warning.code))
-
-
-def _show_outcome(sync: DocstoreSync) -> None:
+def _show_state(sync: DocstoreSync) -> None:
     if sync.last_error is not None and sync.status is DocstoreSyncStatus.FAILED:
         again = "What it has brought stays; the next run continues from there."
         message = notice_in_words_of_the_form(sync.last_error.message)
@@ -87,23 +77,26 @@ def _show_outcome(sync: DocstoreSync) -> None:
         show_text(f"A run {doing}. It is the service's: leave the page if you like.")
     else:
         show_text(f"The last run ended {ago(sync.finished_at)} ({moment(sync.finished_at)}).")
+    numbers = sync.counts.model_dump()
+    for column, (label, member) in zip(st.columns(len(_COUNTS)), _COUNTS, strict=True):
+        column.metric(label, f"{numbers[member]:,}")
+    if sync.warning is not None:
+        show_warning(notice_in_words_of_the_form(sync.warning.message), hint_for(sync.warning.code))
 
 
-def show_failures(sync: DocstoreSync) -> None:
-    """List the documents that the last run could not take, if any."""
+def _show_failures(sync: DocstoreSync) -> None:
     if not sync.counts.failed:
         return
     st.subheader("Not taken", anchor=False)
 
-    def fetch(token: str | None) -> ListDocstoreFailuresResponse:
-        listed = api.client().document_collections.docstore.list_docstore_failures(
-            sync.docstore_credential_id, page_size=PAGE_ROWS, page_token=token
-        )
-        return next(listed.pages())
-
     show_text_pages(
         "sync.failures",
-        Source(fetch, lambda page: page.failures, (sync.docstore_credential_id, sync.finished_at)),
+        listed(
+            lambda at: api.client().document_collections.docstore.list_docstore_failures(
+                sync.docstore_credential_id, **at
+            ),
+            about=(sync.docstore_credential_id, sync.finished_at),
+        ),
         heads=("Document in the database", "Reason", "Since"),
         row=_failure,
     )
@@ -136,14 +129,19 @@ def show_sync_page(name: str) -> None:
         f"created {ago(sync.created_at)}",
     )
     if "change" in st.query_params:
-        _show_change(sync)
+        show_text(
+            "Type the address again: it is never shown. Saving ends a run in progress, and begins one that reads "
+            "everything; who may read the documents becomes what you say here."
+        )
+        save: Callable[[Draft], None] = partial(_change, sync)
+        sync_form.ask(draft_of(sync.config), doing="Save, and start a run", known=readers_of(sync), save=save)
         return
     _offer_actions(sync)
     if is_running(sync):
         watch(name)
     else:
-        show_state(sync)
-    show_failures(sync)
+        _show_state(sync)
+    _show_failures(sync)
     _show_config(sync)
 
 
@@ -209,15 +207,6 @@ def readers_of(sync: DocstoreSync) -> list[Principal]:
     users = [(PERSON, one) for one in sync.config.allowed_users_email_addresses or ()]
     groups = [(GROUP, str(one)) for one in sync.config.allowed_group_ids or ()]
     return [get_named_principal(kind, one) for kind, one in users + groups]
-
-
-def _show_change(sync: DocstoreSync) -> None:
-    show_text(
-        "Type the address again: it is never shown. Saving ends a run in progress, and begins one that reads "
-        "everything; who may read the documents becomes what you say here."
-    )
-    save: Callable[[Draft], None] = partial(_change, sync)
-    sync_form.ask(draft_of(sync.config), doing="Save, and start a run", known=readers_of(sync), save=save)
 
 
 def _change(sync: DocstoreSync, draft: Draft) -> None:

@@ -2,16 +2,18 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import cast
+from functools import partial, wraps
+from typing import Literal, ParamSpec, cast
 
 import streamlit as st
 
 from app.formatting import one_line
 from app.ui.errors import FAILURES, Problem, problem_of
-from app.ui.notices import show_text, show_warning
+from app.ui.notices import leave, show_text, show_warning
+
+P = ParamSpec("P")
 
 _DONE, _PROBLEM = "confirm.done", "confirm.problem"
 _OPEN, _LED, _SECRET, _PAGE = "dialog.open", "dialog.led", "dialog.secret", "dialog.page"
@@ -22,13 +24,29 @@ MOST_REPEATS = 200
 _log = logging.getLogger(__name__)
 
 
-def confirm(title: str, consequence: str, *, doing: str, action: Callable[[], object], name: str | None = None) -> None:
+def confirm(
+    title: str,
+    consequence: str,
+    *,
+    doing: str,
+    action: Callable[[], object],
+    then: Callable[[], object] | None = None,
+    leaving: Sequence[str] = (),
+    name: str | None = None,
+) -> None:
     """Show a dialog that confirms `action`, then draw the page again; an error is shown in the dialog.
 
-    `consequence` says what will be lost. With `name` it must be typed: for what can't be undone and is large.
+    `consequence` says what will be lost. With `name` it must be typed: for what can't be undone and is large. After the
+    action, `then` is called, and the parameters `leaving` are removed from the address.
     """
     for kept in (_DONE, _PROBLEM):
         st.session_state.pop(kept, None)
+
+    def act() -> None:
+        action()
+        if then is not None:
+            then()
+        leave(*leaving)
 
     @st.dialog(title, on_dismiss=_forget_problem)
     def ask() -> None:
@@ -48,9 +66,9 @@ def confirm(title: str, consequence: str, *, doing: str, action: Callable[[], ob
             width="stretch",
             disabled=name is not None and one_line(typed or "") != one_line(name),
             on_click=_do,
-            args=(action,),
+            args=(act,),
         )
-        _show_problem(partial(_do, action))
+        _show_problem(partial(_do, act))
 
     ask()
 
@@ -120,8 +138,44 @@ class NotYetError(Exception):
     """Something in a dialog's fields is missing or wrong; its message says what to do."""
 
 
+def text_in(key: str, *, missing: str = "") -> str:
+    """Return the text in a field; raise NotYetError if there is none, and `missing` says what to do."""
+    text = str(st.session_state.get(key) or "").strip()
+    if missing and not text:
+        raise NotYetError(missing)
+    return text
+
+
+def dialog(
+    title: str, name: str, *, width: Literal["small", "medium", "large"] = "small"
+) -> Callable[[Callable[P, None]], Callable[P, None]]:
+    """Make a function draw a dialog's fields, and nothing unless the dialog is open (`open_dialog(name)`)."""
+
+    def wrap(draw: Callable[P, None]) -> Callable[P, None]:
+        @st.dialog(title, width=width, on_dismiss=close_dialog)
+        @wraps(draw)
+        def show(*args: P.args, **kwargs: P.kwargs) -> None:
+            if not is_open(name):
+                st.rerun()
+            draw(*args, **kwargs)
+
+        @wraps(draw)
+        def show_if_open(*args: P.args, **kwargs: P.kwargs) -> None:
+            if is_open(name):
+                show(*args, **kwargs)
+
+        return show_if_open
+
+    return wrap
+
+
+def offer_dialog(label: str, name: str, *, key: str = "new.open", icon: str = ":material/add:") -> None:
+    """Show the button in a page's title that opens a dialog."""
+    st.button(label, key=key, type="primary", icon=icon, on_click=open_dialog, args=(name,))
+
+
 def open_dialog(name: str, about: str = "") -> None:
-    """Open a dialog, which the page draws while `is_open(name)`; for the callback of a button.
+    """Open a dialog, which the page draws with a function of `dialog(…, name)`; for the callback of a button.
 
     `about` is what the dialog is about, if that is the page's subject: the dialog is closed for another subject.
     """
@@ -131,7 +185,7 @@ def open_dialog(name: str, about: str = "") -> None:
 
 
 def is_open(name: str, about: str | None = None) -> bool:
-    """Return whether a dialog is open, and about this subject if one is given. A dialog that finds it closed reruns."""
+    """Return whether a dialog is open, and about this subject if one is given."""
     opened, of = st.session_state.get(_OPEN, ("", ""))
     return opened == name and about in {None, of}
 

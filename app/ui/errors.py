@@ -63,6 +63,28 @@ def error_boundary() -> Generator[None]:
     st.stop()
 
 
+@contextmanager
+def keep_problem(key: str, *others: type[Exception]) -> Generator[None]:
+    """Keep an error in the session until `show_kept_problem` shows it; the messages of `others` are for people."""
+    try:
+        yield
+    except FAILURES as error:
+        st.session_state[key] = problem_of(error)
+    except others as error:
+        st.session_state[key] = Problem(str(error))
+
+
+def show_kept_problem(key: str, title: str = "") -> None:
+    """Show a kept error once, with a title above it if there is one."""
+    problem: Problem | None = st.session_state.pop(key, None)
+    if problem is None:
+        return
+    if title:
+        show_problem(title, problem.message, *problem.notes)
+    else:
+        problem.show()
+
+
 def show_errors(work: Callable[[], T]) -> T:
     """Return the result of `work`; on an error, show it and end the page's run."""
     with error_boundary():

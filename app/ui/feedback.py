@@ -94,7 +94,6 @@ def _send_comment(about: About) -> None:
 
 
 def _send(about: About, good: bool, *, comment: str | None) -> bool:
-    """Record feedback on the audit log; return whether that succeeded."""
     st.session_state.pop(about.key("problem"), None)
     try:
         about.send(good, comment)

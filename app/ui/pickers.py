@@ -54,12 +54,7 @@ def pick_resource(name: str, *, label: str, kinds: Sequence[str] = RESOURCES) ->
 
 
 def pick_principals(
-    key: str,
-    *,
-    label: str,
-    chosen: Iterable[Principal] = (),
-    kinds: Sequence[str] = EVERYBODY,
-    most: int | None = None,
+    key: str, *, label: str, chosen: Iterable[Principal] = (), kinds: Sequence[str] = EVERYBODY, most: int | None = None
 ) -> list[Principal]:
     """Show an input that finds several principals, at first `chosen`, at most the latest `most`; return them.
 
@@ -67,19 +62,19 @@ def pick_principals(
     can search. What was chosen is forgotten with `drop_choice(key)`, and when a run of the page doesn't draw this:
     nobody is left over for another thing.
     """
-    if _stored_keys(key) not in st.session_state:
+    if f"{key}.kept" not in st.session_state:
         st.session_state[key] = {one.key: one for one in chosen}
     kept: dict[str, Principal] = st.session_state[key]
     found = _search(key, label=label, find=partial(_principals, kinds=tuple(kinds)), none=NOBODY)
     match = _offer_matches(key, {one.key: one for one in found if one.key not in kept}, most=most)
     picked = _latest([*kept.values(), *([match] if match else [])], most)
     options = disambiguate(picked)
-    st.session_state[_stored_keys(key)] = list(options)
-    st.session_state[_shown_key(key)] = picked
+    st.session_state[f"{key}.kept"] = list(options)
+    st.session_state[f"{key}.shown"] = picked
     st.multiselect(
         "Chosen",
         list(options),
-        key=_stored_keys(key),
+        key=f"{key}.kept",
         format_func=lambda one: options[one][0] if one in options else one,
         placeholder="None yet: type a part of a name above",
         disabled=not options,
@@ -91,7 +86,7 @@ def pick_principals(
 
 def get_principals(key: str) -> list[Principal]:
     """Return whom `pick_principals` of this key shows as chosen, in a callback."""
-    return list(st.session_state.get(_shown_key(key), ()))
+    return list(st.session_state.get(f"{key}.shown", ()))
 
 
 def get_named_principal(kind: str, name: str) -> Principal:
@@ -101,7 +96,7 @@ def get_named_principal(kind: str, name: str) -> Principal:
 
 def drop_choice(key: str) -> None:
     """Forget the choice of `pick_principals` with this key, which then begins with its `chosen` again."""
-    for name in (key, _stored_keys(key), _shown_key(key), _typed_text(key), _match(key)):
+    for name in (key, f"{key}.kept", f"{key}.shown", f"{key}.typed", f"{key}.match"):
         st.session_state.pop(name, None)
 
 
@@ -113,7 +108,7 @@ def _offer_matches(key: str, found: Mapping[str, Principal], *, most: int | None
     if len(options) != 1:
         return None
     name, one = next(iter(options.values()))
-    is_meant = _only(options, typed=str(st.session_state[_typed_text(key)] or "")) is not None
+    is_meant = _only(options, typed=str(st.session_state[f"{key}.typed"] or "")) is not None
     if not (is_meant and most == 1):
         st.button(
             "Choose more" if is_meant else f"Choose {passages.label(name)}",
@@ -138,7 +133,7 @@ def _choose_match(
         "Matches",
         list(options),
         index=None,
-        key=_match(key),
+        key=f"{key}.match",
         format_func=lambda one: options[one][0] if one in options else one,
         placeholder=placeholder,
         filter_mode=None,
@@ -147,16 +142,16 @@ def _choose_match(
 
 
 def _add_match(key: str, found: Mapping[str, Principal], *, most: int | None) -> None:
-    one = found.get(st.session_state[_match(key)] or "")
+    one = found.get(st.session_state[f"{key}.match"] or "")
     if one is not None:
         _add(key, one, most=most)
-    st.session_state[_match(key)] = None
+    st.session_state[f"{key}.match"] = None
 
 
 def _add(key: str, one: Principal, *, most: int | None) -> None:
     kept: dict[str, Principal] = st.session_state[key]
     st.session_state[key] = {one.key: one for one in _latest([*kept.values(), one], most)}
-    st.session_state[_typed_text(key)] = ""
+    st.session_state[f"{key}.typed"] = ""
 
 
 def _latest(picked: list[Principal], most: int | None) -> list[Principal]:
@@ -165,10 +160,10 @@ def _latest(picked: list[Principal], most: int | None) -> list[Principal]:
 
 def _keep(key: str) -> None:
     """Keep those who weren't taken out; the only match is, by forgetting what was typed."""
-    left = cast("list[str]", st.session_state[_stored_keys(key)])
+    left = cast("list[str]", st.session_state[f"{key}.kept"])
     kept: dict[str, Principal] = st.session_state[key]
     if any(one.key not in {*kept, *left} for one in get_principals(key)):
-        st.session_state[_typed_text(key)] = ""
+        st.session_state[f"{key}.typed"] = ""
     st.session_state[key] = {one: who for one, who in kept.items() if one in left}
 
 
@@ -194,7 +189,7 @@ def _pick(
     def offer() -> None:
         """Show the input and the matches, so that a key press draws only them."""
         options = disambiguate(_search(name, label=label, find=find, none=none, compact=compact))
-        picked = _only(options, typed=str(st.session_state[_typed_text(name)] or "")) if options else None
+        picked = _only(options, typed=str(st.session_state[f"{name}.typed"] or "")) if options else None
         if options and picked is None:
             picked = _choose_match(name, options, placeholder="Choose one")
         if picked in options:
@@ -214,7 +209,7 @@ def _search(key: str, *, label: str, find: Callable[[str], list[One]], none: str
     """Offer typing, and return at most `MOST` that match."""
     query = st.text_input(
         label,
-        key=_typed_text(key),
+        key=f"{key}.typed",
         type="search",
         live="100ms",
         placeholder=label if compact else "A part of the name",
@@ -242,22 +237,6 @@ def _show_chosen(name: str, *, label: str, chosen: Principal | Resource) -> None
 def _clear(name: str) -> None:
     if name in st.query_params:
         del st.query_params[name]
-
-
-def _stored_keys(key: str) -> str:
-    return f"{key}.kept"
-
-
-def _shown_key(key: str) -> str:
-    return f"{key}.shown"
-
-
-def _match(key: str) -> str:
-    return f"{key}.match"
-
-
-def _typed_text(key: str) -> str:
-    return f"{key}.typed"
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")

@@ -4,28 +4,52 @@ import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from pathlib import Path
+from typing import Any, Generic, Literal, TypedDict, TypeVar, cast
 
 import streamlit as st
+from streamlit.components import v2
+from streamlit.components.v2.get_bidi_component_manager import get_bidi_component_manager
+from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentManifest
 from streamlit.delta_generator import DeltaGenerator
 
 from app.formatting import ago, moment
-from app.ui.components import draw_rows, rows_chosen
 from app.ui.errors import show_errors
 from app.ui.notices import HelpLink, show_count, show_table
+from carrel import Pager
+from carrel.wire.common import PagedResponse, ResponseModel
+
+# Modules in `assets`, for parts of pages that Streamlit doesn't have. Streamlit serves files of components that
+# installed packages declare. The workbench runs from its folder, so it declares its own when one is drawn. Scripts
+# within pages are refused by the Content-Security-Policy.
+_NAMES = ("rows", "page")
+_MANIFEST = ComponentManifest("carrel", "1", [ComponentConfig(name, asset_dir="assets") for name in _NAMES])
 
 
-class Paged(Protocol):
-    """A page of a list, and the token of the next one."""
-
-    @property
-    def next_page_token(self) -> str | None:
-        """The token of the next page, if there is one."""
-        ...
+def _rows_chosen(state: Any) -> list[int]:
+    held = cast("Mapping[str, Mapping[str, list[int]] | None]", state or {})
+    return list((held.get("selection") or {}).get("rows") or [])
 
 
-Page = TypeVar("Page", bound=Paged)
+def complete_page() -> None:
+    """Let keys lead to the page's first field and among results, and give roles to what Streamlit gives none."""
+    _draw_component("page", key="carrel.page")
+
+
+def _draw_component(name: str, **options: Any) -> Any:
+    manager, component = get_bidi_component_manager(), f"carrel.{name}"
+    if manager.get_component_asset_root(component) is None:
+        manager.register_from_manifest(_MANIFEST, Path(__file__).parent)
+    return v2.component(component, js=f"{name}.js", isolate_styles=False)(**options)
+
+
+def _ignore() -> None:
+    """Do nothing when rows are chosen: what draws them reads which ones."""
+
+
 Item = TypeVar("Item")
+Row = TypeVar("Row", bound=ResponseModel)
+Answer = TypeVar("Answer", bound=PagedResponse)
 
 PAGE_ROWS = 50
 _FRESH_SECONDS = 10.0
@@ -47,27 +71,53 @@ def time_cell(at: datetime | None, *, never: str = "never") -> Cell:
     return Cell(ago(at, never=never), moment(at))
 
 
-@dataclass(frozen=True, slots=True)
-class Source(Generic[Page, Item]):
-    """A list of the service's: `fetch` returns the page of a token (None: the first), `items` its rows.
+class PageAsked(TypedDict):
+    """The page that a list operation of the service is asked for."""
 
-    `about` is what the list depends on (filters, whose it is): a changed value begins at the first page again.
-    """
+    page_size: int
+    page_token: str | None
 
-    fetch: Callable[[str | None], Page]
-    items: Callable[[Page], Sequence[Item]]
-    about: Hashable = None
+
+ALL_ROWS: PageAsked = {"page_size": 1000, "page_token": None}
+"""The first page, as large as can be, for walking a whole list."""
 
 
 @dataclass(frozen=True, slots=True)
 class ItemsPage(Generic[Item]):
-    """A page of a list that doesn't come from the service."""
+    """A page of a list, and the token of the next one."""
 
     items: Sequence[Item]
     next_page_token: str | None = None
 
 
-def source_of(items: Sequence[Item], *, about: Hashable) -> Source[ItemsPage[Item], Item]:
+@dataclass(frozen=True, slots=True)
+class Source(Generic[Item]):
+    """A list in pages: `fetch` returns the page of a token (None: the first).
+
+    `about` is what the list depends on (filters, whose it is): a changed value begins at the first page again.
+    """
+
+    fetch: Callable[[str | None], ItemsPage[Item]]
+    about: Hashable = None
+
+
+def listed(
+    ask: Callable[[PageAsked], Pager[Row, Answer]], *, about: Hashable = None, size: int = PAGE_ROWS
+) -> Source[Row]:
+    """Return a list of the service's: `lambda at: client.admin.groups.list(**at)`."""
+
+    def fetch(token: str | None) -> ItemsPage[Row]:
+        return rows_of(next(ask({"page_size": size, "page_token": token}).pages()))
+
+    return Source(fetch, about)
+
+
+def rows_of(answer: PagedResponse) -> ItemsPage[Any]:
+    """Return the rows of the service's answer."""
+    return ItemsPage(getattr(answer, answer.rows_in), answer.next_page_token)
+
+
+def source_of(items: Sequence[Item], *, about: Hashable) -> Source[Item]:
     """Return a list in memory, page by page; `about` changes with its items."""
 
     def fetch(token: str | None) -> ItemsPage[Item]:
@@ -75,7 +125,7 @@ def source_of(items: Sequence[Item], *, about: Hashable) -> Source[ItemsPage[Ite
         end = start + PAGE_ROWS
         return ItemsPage(items[start:end], str(end) if end < len(items) else None)
 
-    return Source(fetch, lambda page: page.items, about)
+    return Source(fetch, about)
 
 
 @dataclass
@@ -88,7 +138,7 @@ class _Cursor:
 
     about: Hashable
     tokens: list[str | None] = field(default_factory=lambda: [None])
-    page: Any = None
+    page: ItemsPage[Any] | None = None
     fetched_at: float = 0.0
     chosen: list[int] = field(default_factory=list[int])
     changes: int = 0
@@ -104,7 +154,7 @@ def forget(key: str, *, unchoose: bool = False) -> None:
 
 def show_pages(
     key: str,
-    source: Source[Page, Item],
+    source: Source[Item],
     *,
     row: Callable[[Item], Mapping[str, Any]],
     empty: Callable[[], None],
@@ -122,47 +172,38 @@ def show_pages(
     under the rows what choosing one does. `count_at` is what show_title returned: how many rows there are stands there.
     """
     mode: Mode = "one" if go is None else "open"
-    chosen = _show(key, source, row=row, empty=empty, columns=columns, mode=mode, go=go, hint=hint, count_at=count_at)
+    chosen = choose_rows(
+        key, source, row=row, empty=empty, columns=columns, mode=mode, go=go, hint=hint, count_at=count_at
+    )
     return chosen[0] if chosen else None
 
 
 def choose_rows(
     key: str,
-    source: Source[Page, Item],
+    source: Source[Item],
     *,
     row: Callable[[Item], Mapping[str, Any]],
     empty: Callable[[], None],
     columns: Mapping[str, Any] | None = None,
-) -> list[Item]:
-    """Show the current page of a list as `show_pages` does; return all rows that were chosen."""
-    return _show(key, source, row=row, empty=empty, columns=columns, mode="many")
-
-
-def _show(
-    key: str,
-    source: Source[Page, Item],
-    *,
-    row: Callable[[Item], Mapping[str, Any]],
-    empty: Callable[[], None],
-    columns: Mapping[str, Any] | None,
-    mode: Mode,
+    mode: Mode = "many",
     go: Callable[[Item], object] | None = None,
     hint: str = "",
     count_at: DeltaGenerator | None = None,
 ) -> list[Item]:
+    """Show the current page of a list as `show_pages` does; return all rows that were chosen."""
     place = _place(key, source.about)
-    place.chosen = _selected_row(_table_key(key, place))
+    place.chosen = _rows_chosen(st.session_state.get(_table_key(key, place)))
     page = _page(place, source)
     if count_at is not None:
         before, more = PAGE_ROWS * (len(place.tokens) - 1), page.next_page_token is not None
-        show_count(count_at, before + len(source.items(page)), more=more)
-    if not source.items(page) and len(place.tokens) == 1:
+        show_count(count_at, before + len(page.items), more=more)
+    if not page.items and len(place.tokens) == 1:
         empty()
         return []
     _draw(key, place, source, row=row, columns=columns, mode=mode, go=go)
     if hint:
         st.caption(hint)
-    items = source.items(_page(place, source))
+    items = _page(place, source).items
     return [items[number] for number in place.chosen if number < len(items)]
 
 
@@ -170,7 +211,7 @@ def _show(
 def _draw(
     key: str,
     place: _Cursor,
-    source: Source[Page, Item],
+    source: Source[Item],
     *,
     row: Callable[[Item], Mapping[str, Any]],
     columns: Mapping[str, Any] | None,
@@ -179,22 +220,21 @@ def _draw(
 ) -> None:
     """Draw the rows. Changing the page draws only this part; choosing draws the whole page."""
     table = _table_key(key, place)
-    chosen = _selected_row(table)
+    chosen = _rows_chosen(st.session_state.get(table))
     if chosen != place.chosen:
         place.fetched_at = time.monotonic()  # they chose among what they saw: that is the page now
     page = _page(place, source)
-    items = source.items(page)
+    items = page.items
     if go is not None and chosen and chosen[0] < len(items):
         go(items[chosen[0]])
     if chosen != place.chosen:
         st.rerun()
     data = _data([row(item) for item in items], columns or {}) | {"mode": mode, "chosen": chosen}
-    place.chosen = draw_rows(table, data)
+    place.chosen = _rows_chosen(_draw_component("rows", key=table, data=dict(data), on_selection_change=_ignore))
     _offer_pages(key, place, count=len(items), more=page.next_page_token)
 
 
 def _data(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Return rows and their columns as app/ui/assets/rows.js draws them."""
     names = [name for name in (rows[0] if rows else ()) if columns.get(name, ...) is not None]
     configs: dict[str, Mapping[str, Any]] = {name: columns.get(name) or {} for name in names}
     wide = [name for name in names if configs[name].get("width") == "large"] or names[:1]
@@ -230,17 +270,11 @@ def _table_key(key: str, place: _Cursor) -> str:
     return f"{key}.rows.{hash((place.about, place.tokens[-1], place.changes))}"
 
 
-def _selected_row(table: str) -> list[int]:
-    return rows_chosen(st.session_state.get(table))
-
-
-def show_each(
-    key: str, source: Source[Page, Item], *, each: Callable[[Item], object], empty: Callable[[], None]
-) -> None:
+def show_each(key: str, source: Source[Item], *, each: Callable[[Item], object], empty: Callable[[], None]) -> None:
     """Show the current page of a list as `show_pages` does, but draw each item with `each`."""
     place = _place(key, source.about)
     page = _page(place, source)
-    items = source.items(page)
+    items = page.items
     if not items and len(place.tokens) == 1:
         empty()
         return
@@ -250,12 +284,12 @@ def show_each(
 
 
 def show_text_pages(
-    key: str, source: Source[Page, Item], *, heads: Sequence[str], row: Callable[[Item], Sequence[str | HelpLink]]
+    key: str, source: Source[Item], *, heads: Sequence[str], row: Callable[[Item], Sequence[str | HelpLink]]
 ) -> None:
     """Show the page of a list as a table of text that is read as a whole: long cells wrap, and none can be chosen."""
     place = _place(key, source.about)
     page = _page(place, source)
-    items = source.items(page)
+    items = page.items
     show_table((row(item) for item in items), heads=heads)
     _offer_pages(key, place, count=len(items), more=page.next_page_token)
 
@@ -272,7 +306,7 @@ def _place(key: str, about: Hashable) -> _Cursor:
     return place
 
 
-def _page(place: _Cursor, source: Source[Page, Item]) -> Page:
+def _page(place: _Cursor, source: Source[Item]) -> ItemsPage[Item]:
     """Return the page, fetched anew after a while, unless rows are chosen: their numbers would mean other rows then."""
     is_old = not place.chosen and time.monotonic() - place.fetched_at > _FRESH_SECONDS
     if place.page is None or is_old:
@@ -282,7 +316,6 @@ def _page(place: _Cursor, source: Source[Page, Item]) -> Page:
 
 
 def _offer_pages(key: str, place: _Cursor, *, count: int, more: str | None) -> None:
-    """Show buttons for the pages before and after this one, if there are any."""
     number = len(place.tokens)
     if number == 1 and more is None:
         return

@@ -1,7 +1,6 @@
 """The page of the organization's agents: their settings, who may use them, and trying them."""
 
 from functools import partial
-from uuid import UUID
 
 import streamlit as st
 
@@ -9,14 +8,14 @@ from app import api
 from app.agents.definitions import find_agent, show_definition, show_deployment, show_trial
 from app.agents.questions import show_questions
 from app.quality.set_page import show_set
-from app.quality.sets import SET, forget_agent_names, list_sets
-from app.ui.dialogs import NotYetError, close_dialog, confirm, is_open, offer_submit, open_dialog
+from app.quality.sets import SET, list_sets
+from app.ui.dialogs import confirm, dialog, offer_dialog, offer_submit, text_in
 from app.ui.errors import require_admin, show_errors
 from app.ui.filters import filter_line, part_of, text_filter
-from app.ui.notices import leave, look_at, offer_way_back, show_empty, show_heading, show_link, show_title
-from app.ui.tables import PAGE_ROWS, Source, forget, show_pages, time_cell
+from app.ui.notices import look_at, offer_way_back, show_empty, show_heading, show_link, show_title
+from app.ui.tables import forget, listed, show_pages, time_cell
 from carrel.drafts import copy_agent
-from carrel.wire.agents import AdminAgentsListResponse, AgentDefinition
+from carrel.wire.agents import AgentDefinition
 from flows.operations.formatting import count_text
 
 NEW = "new_agent"
@@ -29,26 +28,7 @@ COPYING = (
 PARTS = {"define": "Settings", "deploy": "Access", "try": "Test", "answers": "Evaluation sets"}
 
 
-def row(agent: AgentDefinition) -> dict[str, object]:
-    """Return the table row of an agent."""
-    return {
-        "Name": agent.name,
-        "Purpose": agent.description,
-        "Collections": len(agent.collection_ids),
-        "Model": agent.model or "The default",
-        "Programs": agent.api_access_enabled,
-        "Changed": time_cell(agent.updated_at),
-    }
-
-
-def fetch(name: str, token: str | None) -> AdminAgentsListResponse:
-    """Return the page of the list that a token stands for."""
-    listed = api.client().admin.agents.list(query=name or None, page_size=PAGE_ROWS, page_token=token)
-    return next(listed.pages())
-
-
-def show_no_agents(name: str) -> None:
-    """Show that the list is empty."""
+def _show_no_agents(name: str) -> None:
     if name:
         show_empty("No agent is called that.", "Try another part of its name.")
     else:
@@ -58,49 +38,21 @@ def show_no_agents(name: str) -> None:
         )
 
 
-def offer_new() -> None:
-    """Offer to make an agent."""
-    st.button("New agent", type="primary", icon=":material/add:", key="new", on_click=open_dialog, args=(NEW,))
-
-
-def show_list() -> None:
-    """Show the list, and open the agent that is chosen in it."""
-    if is_open(NEW):
-        ask_for_agent()
-    with filter_line("name"):
-        name = text_filter("Name", "name", placeholder="Part of a name")
-    show_pages(
-        "agents",
-        Source(partial(fetch, name), lambda page: page.agents, name),
-        row=row,
-        empty=partial(show_no_agents, name),
-        go=lambda chosen: look_at("agent", chosen.agent_id),
-        hint="Choose a row to change an agent, its access, or to test it.",
-    )
-
-
-@st.dialog("New agent", on_dismiss=close_dialog)
-def ask_for_agent() -> None:
-    """Ask for a new agent's name; the rest is set on its page, and nobody may use it before that."""
-    if not is_open(NEW):
-        st.rerun()
+@dialog("New agent", NEW)
+def _ask_for_agent() -> None:
     st.text_input("Name", key="new.name", max_chars=200)
     st.text_input("Purpose", key="new.description", max_chars=500)
-    offer_submit(NEW, "Create", action=make)
+    offer_submit(NEW, "Create", action=_make)
 
 
-def make() -> None:
-    """Create the agent from the dialog's fields, and open it."""
-    name, description = (str(st.session_state[f"new.{part}"] or "").strip() for part in ("name", "description"))
-    if not name:
-        raise NotYetError("An agent needs a name.")
-    made = api.client().admin.agents.create(name, description=description)
+def _make() -> None:
+    name = text_in("new.name", missing="An agent needs a name.")
+    made = api.client().admin.agents.create(name, description=text_in("new.description"))
     forget("agents")
     st.query_params["agent"] = str(made.agent_id)
 
 
-def show_agent(agent: AgentDefinition) -> None:
-    """Show one agent."""
+def _show_agent(agent: AgentDefinition) -> None:
     model = agent.model or "the service's default model"
     show_heading(agent.name, agent.description, count_text(len(agent.collection_ids), "collection"), model)
     show_link("What people ask it", "agents", show="questions", of=str(agent.agent_id))
@@ -108,8 +60,24 @@ def show_agent(agent: AgentDefinition) -> None:
     if part == "define":
         show_definition(agent)
         with st.container(horizontal=True, gap="small"):
-            offer_copy(agent)
-            offer_deletion(agent)
+            if st.button("Copy", key="copy", icon=":material/content_copy:", help=COPYING):
+                made = show_errors(partial(copy_agent, api.client(), agent.agent_id))
+                forget("agents")
+                api.agent_names.clear()
+                st.query_params.from_dict({"agent": str(made.agent_id)})
+                st.toast(
+                    "Copied. Nobody may use the copy before you give access; it can be compared in evaluation sets."
+                )
+                st.rerun()
+            if st.button("Delete …", key="delete", icon=":material/delete:"):
+                confirm(
+                    "Delete this agent?",
+                    f"Nobody can ask {agent.name} any more. People keep their conversations with it.",
+                    doing="Delete",
+                    action=lambda: api.client().admin.agents.delete(agent.agent_id),
+                    then=partial(forget, "agents"),
+                    leaving=ONE,
+                )
     elif part == "deploy":
         show_deployment(agent)
     elif part == "answers" and (one := st.query_params.get(SET)) is not None:
@@ -120,35 +88,6 @@ def show_agent(agent: AgentDefinition) -> None:
         show_trial(agent)
 
 
-def offer_copy(agent: AgentDefinition) -> None:
-    """Offer to copy an agent: a draft with the same settings, to change and to compare with it."""
-    if st.button("Copy", key="copy", icon=":material/content_copy:", help=COPYING):
-        made = show_errors(partial(copy_agent, api.client(), agent.agent_id))
-        forget("agents")
-        forget_agent_names()
-        st.query_params.from_dict({"agent": str(made.agent_id)})
-        st.toast("Copied. Nobody may use the copy before you give access; it can be compared in evaluation sets.")
-        st.rerun()
-
-
-def offer_deletion(agent: AgentDefinition) -> None:
-    """Offer to delete an agent."""
-    if st.button("Delete …", key="delete", icon=":material/delete:"):
-        confirm(
-            "Delete this agent?",
-            f"Nobody can ask {agent.name} any more. People keep their conversations with it.",
-            doing="Delete",
-            action=partial(delete, agent.agent_id),
-        )
-
-
-def delete(agent_id: UUID) -> None:
-    """Delete an agent, and go back to the list."""
-    api.client().admin.agents.delete(agent_id)
-    forget("agents")
-    leave(*ONE)
-
-
 def page() -> None:
     """Draw the list of agents, or the agent in the address; for admins."""
     require_admin()
@@ -156,20 +95,37 @@ def page() -> None:
     show_title(
         "Agents",
         "They answer people's questions from the documents of collections, and quote them.",
-        action=offer_new if address is None else None,
+        action=partial(offer_dialog, "New agent", NEW, key="new") if address is None else None,
     )
     if address is None:
         if part_of("show", SHOWN, default="agents", leaving=("question", "conversation")) == "questions":
             show_questions()
         else:
-            show_list()
+            _ask_for_agent()
+            with filter_line("name"):
+                name = text_filter("Name", "name", placeholder="Part of a name")
+            show_pages(
+                "agents",
+                listed(lambda at: api.client().admin.agents.list(query=name or None, **at), about=name),
+                row=lambda agent: {
+                    "Name": agent.name,
+                    "Purpose": agent.description,
+                    "Collections": len(agent.collection_ids),
+                    "Model": agent.model or "The default",
+                    "Programs": agent.api_access_enabled,
+                    "Changed": time_cell(agent.updated_at),
+                },
+                empty=partial(_show_no_agents, name),
+                go=lambda chosen: look_at("agent", chosen.agent_id),
+                hint="Choose a row to change an agent, its access, or to test it.",
+            )
         return
     offer_way_back("All agents", *ONE)
     agent = show_errors(lambda: find_agent(address))
     if agent is None:
         show_empty("This agent isn't here.", "It was deleted, or its address is wrong.")
     else:
-        show_agent(agent)
+        _show_agent(agent)
 
 
 page()

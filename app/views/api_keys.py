@@ -24,21 +24,12 @@ from app.formatting import one_line
 from app.labels import PERSON
 from app.lookup import Principal
 from app.settings import settings
-from app.ui.dialogs import (
-    NotYetError,
-    Secret,
-    close_dialog,
-    hold_secret,
-    is_open,
-    offer_submit,
-    open_dialog,
-    show_held_secret,
-)
+from app.ui.dialogs import Secret, dialog, hold_secret, offer_submit, open_dialog, show_held_secret, text_in
 from app.ui.errors import require_admin, show_errors
 from app.ui.notices import look_at, offer_way_back, show_empty, show_link, show_text, show_title, show_warning
 from app.ui.pickers import drop_choice, get_principals, pick_principals
-from app.ui.tables import PAGE_ROWS, Source, show_pages, time_cell
-from carrel.wire.api_keys import AdminApiKeysListResponse, ApiKey
+from app.ui.tables import listed, show_pages, time_cell
+from carrel.wire.api_keys import ApiKey
 from carrel.wire.scopes import Scope
 
 TITLE, PURPOSE = "API keys", "What programs call the service with as one person, with all that person may do."
@@ -46,42 +37,30 @@ NEW, OWNER, LIKE = "new_key", "key.owner", "key.like"
 FOR_OTHERS = "It may act for other people"
 
 
-def offer_new() -> None:
-    """Show the button that opens the dialog for a new key."""
+def _offer_new() -> None:
     st.button("New API key", key="new.open", type="primary", icon=":material/add:", on_click=open_new)
 
 
-def show_keys(count_at: DeltaGenerator) -> None:
-    """List the keys; choosing one shows it."""
-
-    def fetch(token: str | None) -> AdminApiKeysListResponse:
-        return next(api.client().admin.api_keys.list(page_size=PAGE_ROWS, page_token=token).pages())
-
+def _show_keys(count_at: DeltaGenerator) -> None:
     show_pages(
         KEYS,
-        Source(fetch, lambda page: page.api_keys),
-        row=key_row,
+        listed(lambda at: api.client().admin.api_keys.list(**at)),
+        row=lambda key: {
+            "Name": one_line(key.name),
+            "Acts as": key.owner_email,
+            "Ends in": f"…{key.hint}",
+            "For others": "yes" if key.may_act_for_users else "",
+            "Status": STATUSES[key.status],
+            "Last used": time_cell(key.last_used_at),
+            "Expires": end_noted(key),
+        },
         empty=lambda: show_empty("There is no API key yet.", "Create one for a program that acts as one person."),
         go=lambda chosen: look_at("key", chosen.api_key_id),
         count_at=count_at,
     )
 
 
-def key_row(key: ApiKey) -> dict[str, object]:
-    """Return a key as a row."""
-    return {
-        "Name": one_line(key.name),
-        "Acts as": key.owner_email,
-        "Ends in": f"…{key.hint}",
-        "For others": "yes" if key.may_act_for_users else "",
-        "Status": STATUSES[key.status],
-        "Last used": time_cell(key.last_used_at),
-        "Expires": end_noted(key),
-    }
-
-
-def show_key(key_id: str) -> None:
-    """Show a key with exact times, and the button that revokes it."""
+def _show_key(key_id: str) -> None:
     offer_way_back("All API keys", "key")
     key = show_errors(partial(key_of, key_id))
     if key is None:
@@ -90,11 +69,10 @@ def show_key(key_id: str) -> None:
     for_others = "Yes: as anybody in the organization" if key.may_act_for_users else "No"
     facts = [("Acts as", key.owner_email), (FOR_OTHERS, for_others)]
     st.button("New key like this one", key="new.successor", icon=":material/autorenew:", on_click=open_new, args=(key,))
-    show_credential(key, every=show_errors(all_keys), kind="key", facts=facts, revoke=partial(revoke, key))
+    show_credential(key, every=show_errors(all_keys), kind="key", facts=facts, revoke=partial(_revoke, key))
 
 
-def revoke(key: ApiKey) -> None:
-    """Stop a key."""
+def _revoke(key: ApiKey) -> None:
     api.client().admin.api_keys.revoke(key.api_key_id)
     clear_keys()
 
@@ -109,11 +87,8 @@ def open_new(like: ApiKey | None = None) -> None:
     open_dialog(NEW)
 
 
-@st.dialog("New API key", width="large", on_dismiss=close_dialog)
-def show_new() -> None:
-    """Show the dialog for a new key: its owner, what it may do, and its expiry."""
-    if not is_open(NEW):
-        st.rerun()
+@dialog("New API key", NEW, width="large")
+def _show_new() -> None:
     show_text(
         "Anyone who has the key may do all that its owner may. For a program that is nobody's in particular, make a "
         "service account: its tokens may do less."
@@ -131,14 +106,11 @@ def show_new() -> None:
             "That is for servers that know who asks them. The audit log names both.",
         )
     ask_expiry("key", default="365")
-    offer_submit(NEW, "Create", action=create)
+    offer_submit(NEW, "Create", action=_create)
 
 
-def create() -> None:
-    """Create a key as the dialog's fields say, and have its value shown."""
-    name = str(st.session_state["key.name"] or "").strip()
-    if not name:
-        raise NotYetError("Give the key a name, by which it is known when it is to be revoked.")
+def _create() -> None:
+    name = text_in("key.name", missing="Give the key a name, by which it is known when it is to be revoked.")
     owner = next((one.id for one in get_principals(OWNER)), None)
     made = api.client().admin.api_keys.create(
         name,
@@ -161,14 +133,13 @@ def page() -> None:
     """Draw the list of API keys, or the key in the address; for admins."""
     require_admin()
     one = "key" in st.query_params
-    count = show_title(TITLE, PURPOSE, action=None if one else offer_new)
+    count = show_title(TITLE, PURPOSE, action=None if one else _offer_new)
     show_held_secret()
     if one:
-        show_key(str(st.query_params["key"]))
-    if is_open(NEW):
-        show_new()
+        _show_key(str(st.query_params["key"]))
+    _show_new()
     if not one:
-        show_keys(count)
+        _show_keys(count)
 
 
 page()

@@ -14,7 +14,6 @@ from app.formatting import moment, one_line
 from app.labels import PERSON, SERVICE_ACCOUNT
 from app.lookup import Principal, by_id, is_id
 from app.ui.errors import require_admin, show_errors
-from app.ui.exporting import Export, offer_export
 from app.ui.filters import choice_filter, filter_line, text_filter
 from app.ui.notices import (
     leave,
@@ -28,8 +27,9 @@ from app.ui.notices import (
     show_warning,
 )
 from app.ui.pickers import pick_principal
-from app.ui.progress import find_rows
-from app.ui.tables import PAGE_ROWS, Cell, Source, show_pages, time_cell
+from app.ui.progress import find_rows, offer_export
+from app.ui.tables import ALL_ROWS, PAGE_ROWS, Cell, ItemsPage, PageAsked, Source, show_pages, time_cell
+from carrel import Pager
 from carrel.wire.fields import format_instant
 from carrel.wire.oversight import MOST_LOOKED_THROUGH, AdminAuditLogQueryResponse, AuditEntry
 
@@ -71,10 +71,9 @@ class Filters:
         """What the list depends on."""
         return (self.actor, self.action, self.name, self.target, self.contained, self.container, self.since, self.until)
 
-    def pages(self, *, size: int, token: str | None = None) -> Iterator[AdminAuditLogQueryResponse]:
-        """Walk the log from a page on."""
-        log = api.client().admin.audit_log
-        return log.query(
+    def ask(self, at: PageAsked) -> Pager[AuditEntry, AdminAuditLogQueryResponse]:
+        """Return the log from a page on."""
+        return api.client().admin.audit_log.query(
             actor=self.actor,
             action=self.action,
             target_id=self.target,
@@ -83,9 +82,8 @@ class Filters:
             container_id=self.container,
             from_=self.since,
             to=self.until,
-            page_size=size,
-            page_token=token,
-        ).pages()
+            **at,
+        )
 
 
 def names() -> Names:
@@ -93,19 +91,17 @@ def names() -> Names:
     return cast("Names", st.session_state.setdefault("log.names", Names()))
 
 
-def names_for(entries: Sequence[AuditEntry]) -> dict[str, str]:
-    """Return the names of everything in these entries."""
+def _names_for(entries: Sequence[AuditEntry]) -> dict[str, str]:
     return show_errors(lambda: names().of(api.client(), ids_in(entries)))
 
 
-def ask_filters() -> Filters:
-    """Show the filters, which are kept in the address, and return them."""
+def _ask_filters() -> Filters:
     named = str(st.query_params.get("files", ""))
     one = {named: "Of one archive or mail"} if is_id(named) else {}
     with filter_line("action", "who", "target", "files", "from", "to"):
         name = text_filter("Name", "name", placeholder="Part of a name")
         action = choice_filter("Event", "action", {"": "All", **actions()})
-        days = (ask_day("From", "from"), ask_day("To", "to"))
+        days = (_ask_day("From", "from"), _ask_day("To", "to"))
         who = pick_principal("who", label="By or for whom", kinds=(PERSON, SERVICE_ACCOUNT), compact=True)
         target = text_filter("Id", "target", placeholder="The exact id of a resource")
         files = choice_filter("Files in archives", "files", {"": "Summed up", "each": "Each by itself", **one})
@@ -113,12 +109,11 @@ def ask_filters() -> Filters:
     return Filters(who, action=action, name=name, target=target, files=files, days=days)
 
 
-def ask_day(label: str, name: str) -> date | None:
-    """Show an input for a day, which is kept in the address; return None for any."""
+def _ask_day(label: str, name: str) -> date | None:
     key = f"log.{name}"
     st.session_state[key] = day_of(str(st.query_params.get(name, "")))
     return st.date_input(
-        label, value=None, key=key, min_value=FIRST_DAY, max_value=LAST_DAY, on_change=keep_day, args=(name, key)
+        label, value=None, key=key, min_value=FIRST_DAY, max_value=LAST_DAY, on_change=_keep_day, args=(name, key)
     )
 
 
@@ -131,79 +126,64 @@ def day_of(text: str) -> date | None:
     return day if FIRST_DAY <= day <= LAST_DAY else None
 
 
-def keep_day(name: str, key: str) -> None:
-    """Put a day into the address."""
+def _keep_day(name: str, key: str) -> None:
     if (day := cast("date | None", st.session_state[key])) is None:
         st.query_params.pop(name, None)
     else:
         st.query_params[name] = day.isoformat()
 
 
-def show_entries(filters: Filters) -> None:
-    """List the entries; choosing one shows it."""
-    known: dict[str, str] = {}
-
-    def entries_of(page: AdminAuditLogQueryResponse) -> Sequence[AuditEntry]:
-        known.update(names_for(page.entries))
-        return page.entries
+def _show_entries(filters: Filters) -> None:
+    def fetch(token: str | None) -> ItemsPage[tuple[AuditEntry, dict[str, str]]]:
+        pages = filters.ask({"page_size": PAGE_ROWS, "page_token": token}).pages()
+        page = find_rows(pages, rows=lambda page: page.entries, most=MOST_LOOKED_THROUGH, of="entries")
+        known = _names_for(page.entries)
+        return ItemsPage([(entry, known) for entry in page.entries], page.next_page_token)
 
     show_pages(
         "log",
-        Source(
-            lambda token: find_rows(
-                filters.pages(size=PAGE_ROWS, token=token),
-                rows=lambda page: page.entries,
-                most=MOST_LOOKED_THROUGH,
-                of="entries",
-            ),
-            entries_of,
-            about=filters.about,
-        ),
-        row=lambda entry: row_of(entry, known),
+        Source(fetch, about=filters.about),
+        row=lambda pair: _row_of(*pair),
         columns={"Resource": st.column_config.TextColumn(width="small")},
         empty=lambda: show_empty("Nothing like this was done.", "Take filters away, or choose other days."),
-        go=lambda chosen: look_at("entry", chosen.audit_log_id),
+        go=lambda pair: look_at("entry", pair[0].audit_log_id),
     )
 
 
-def row_of(entry: AuditEntry, known: dict[str, str]) -> dict[str, object]:
-    """Return an entry as a row."""
+def _row_of(entry: AuditEntry, known: dict[str, str]) -> dict[str, object]:
     target, actor = entry.target, entry.actor
     return {
         "Event": one_line(sentence(entry, known)),
         "Resource": one_line((target.name or known.get(target.id, "")) if target else ""),
-        "Who": Cell(one_line(entry.who), address_of(actor)) if actor else one_line(entry.who),
+        "Who": Cell(one_line(entry.who), _address_of(actor)) if actor else one_line(entry.who),
         "Device": " · ".join(filter(None, (entry.device, entry.address))),
         "When": time_cell(entry.at),
     }
 
 
 @st.cache_data(ttl=60, show_spinner=False, scope="session")
-def entry_at(entry_id: str) -> AuditEntry | None:
-    """Return an entry by its id; None for none."""
+def _entry_at(entry_id: str) -> AuditEntry | None:
     return by_id(api.client().admin.audit_log.query, entry_id)
 
 
-def show_one(entry_id: str) -> None:
-    """Show an entry in place of the list."""
+def _show_one(entry_id: str) -> None:
     offer_way_back("All entries", "entry")
-    entry = show_errors(lambda: entry_at(entry_id))
+    entry = show_errors(lambda: _entry_at(entry_id))
     if entry is None:
         show_warning("There is no such entry.")
     else:
-        show_entry(entry)
+        _show_entry(entry)
 
 
-def show_entry(entry: AuditEntry) -> None:
-    """Show an entry exactly."""
-    show_heading(sentence(entry, names_for([entry])), moment(entry.at))
+def _show_entry(entry: AuditEntry) -> None:
+    show_heading(sentence(entry, _names_for([entry])), moment(entry.at))
     if entry.text:
         show_text(f"They said: {entry.text}")
     target = entry.target
     facts = [
         ("At", format_instant(entry.at)),
-        ("Who", f"{entry.who} ({address_of(entry.actor)})" if entry.actor else one_line(entry.who)),
-        ("For", f"{entry.acting_for.name} ({address_of(entry.acting_for)})" if entry.acting_for else ""),
+        ("Who", f"{entry.who} ({_address_of(entry.actor)})" if entry.actor else one_line(entry.who)),
+        ("For", f"{entry.acting_for.name} ({_address_of(entry.acting_for)})" if entry.acting_for else ""),
         ("Action", entry.action),
         ("Resource", f"{target.type or ''} {target.id}".strip() if target else ""),
         ("Name then", (target.name or "") if target else ""),
@@ -218,37 +198,33 @@ def show_entry(entry: AuditEntry) -> None:
     if entry.details:
         st.code(json.dumps(entry.details, indent=2, ensure_ascii=False, sort_keys=True), language="json")
     if target is not None:
-        st.button("All that was done to this", key="log.same", on_click=narrow_to, args=("target", target.id))
+        st.button("All that was done to this", key="log.same", on_click=_narrow_to, args=("target", target.id))
         if entry.action == UNPACKED:
-            st.button("All that was done to its files", key="log.files", on_click=narrow_to, args=("files", target.id))
+            st.button("All that was done to its files", key="log.files", on_click=_narrow_to, args=("files", target.id))
 
 
-def narrow_to(name: str, thing: str) -> None:
-    """Narrow the log to a thing (`target`), or to the files in it."""
+def _narrow_to(name: str, thing: str) -> None:
     leave("entry", "who", "action", "name", "target", "files", "from", "to")
     st.query_params[name] = thing
 
 
-def address_of(principal: Any) -> str:
-    """Return a principal's address, or a group's id."""
+def _address_of(principal: Any) -> str:
     return getattr(principal, "email", "") or principal.id
 
 
-def rows_of(filters: Filters) -> Iterator[Sequence[Sequence[str]]]:
-    """Walk the entries for an export."""
-    for page in filters.pages(size=1000):
-        known = names_for(page.entries)
-        yield [export_row(entry, known) for entry in page.entries]
+def _rows_of(filters: Filters) -> Iterator[Sequence[Sequence[str]]]:
+    for page in filters.ask(ALL_ROWS).pages():
+        known = _names_for(page.entries)
+        yield [_export_row(entry, known) for entry in page.entries]
 
 
-def export_row(entry: AuditEntry, names: dict[str, str]) -> tuple[str, ...]:
-    """Return an entry as a row of the export."""
+def _export_row(entry: AuditEntry, names: dict[str, str]) -> tuple[str, ...]:
     target = entry.target
     return (
         format_instant(entry.at),
         sentence(entry, names),
-        address_of(entry.actor) if entry.actor else "",
-        address_of(entry.acting_for) if entry.acting_for else "",
+        _address_of(entry.actor) if entry.actor else "",
+        _address_of(entry.acting_for) if entry.acting_for else "",
         entry.action,
         (target.type or "") if target else "",
         target.id if target else "",
@@ -268,14 +244,14 @@ def page() -> None:
     require_admin()
     show_title("Audit log", "Who did what, newest first. Nothing here can be changed or deleted.")
     if "entry" in st.query_params:
-        show_one(str(st.query_params["entry"]))
+        _show_one(str(st.query_params["entry"]))
         return
-    filters = ask_filters()
+    filters = _ask_filters()
     if filters.since is not None and filters.until is not None and filters.since >= filters.until:
         show_warning("The first day is after the last: choose them the other way round.")
         return
-    show_entries(filters)
-    offer_export(Export("audit-log.csv", HEADS, rows_of(filters), about=filters.about, most=MOST_EXPORTED))
+    _show_entries(filters)
+    offer_export("audit-log.csv", HEADS, _rows_of(filters), about=filters.about, most=MOST_EXPORTED)
 
 
 page()

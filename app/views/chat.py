@@ -37,22 +37,19 @@ FOLLOWING, SENT, UNSENT = "chat.following", "chat.sent", "chat.unsent"
 MORE, AGENT, WORDS, LISTED = "chat.more", "chat.agent", "chat.words", "chat.listed"
 
 
-def go(place: ChatLocation) -> None:
-    """Put a location of Chat into the page's address."""
+def _go(place: ChatLocation) -> None:
     for name in (SENT, MORE):
         st.session_state.pop(name, None)
     st.query_params.from_dict(place.address())
 
 
-def toggle_list(is_open: bool) -> None:
-    """Show or fold the list of conversations on a phone."""
+def _toggle_list(is_open: bool) -> None:
     st.session_state[LISTED] = not is_open
 
 
-def go_to(conversation: Conversation) -> None:
-    """Open a conversation; on a phone the list folds."""
+def _go_to(conversation: Conversation) -> None:
     st.session_state[LISTED] = False
-    go(ChatLocation(str(conversation.agent_id), str(conversation.conversation_id)))
+    _go(ChatLocation(str(conversation.agent_id), str(conversation.conversation_id)))
 
 
 def refresh_conversation() -> None:
@@ -61,8 +58,7 @@ def refresh_conversation() -> None:
     forget_conversations()
 
 
-def submit(place: ChatLocation) -> None:
-    """Send the text in the input."""
+def _submit(place: ChatLocation) -> None:
     send_once(place, str(st.session_state[WORDS] or "").strip())
 
 
@@ -100,8 +96,7 @@ def unsent_at(place: ChatLocation) -> tuple[Outgoing, Problem] | None:
     return kept if kept is not None and kept[0].place == place else None
 
 
-def show_unsent(place: ChatLocation) -> None:
-    """Show the message that didn't reach the service, with buttons to send or drop it."""
+def _show_unsent(place: ChatLocation) -> None:
     kept = unsent_at(place)
     if kept is None:
         return
@@ -114,8 +109,7 @@ def show_unsent(place: ChatLocation) -> None:
         st.button("Discard", key="chat.discard", on_click=lambda: st.session_state.pop(UNSENT, None))
 
 
-def show_transcript(transcript: Transcript, place: ChatLocation, *, can_continue: bool) -> None:
-    """Show the messages of a conversation, and the unfinished reply."""
+def _show_transcript(transcript: Transcript, place: ChatLocation, *, can_continue: bool) -> None:
     hidden = max(len(transcript.messages) - int(st.session_state.get(MORE, SHOWN)), 0)
     if hidden:
         more = len(transcript.messages) - hidden + SHOWN
@@ -125,12 +119,11 @@ def show_transcript(transcript: Transcript, place: ChatLocation, *, can_continue
         if message is running:
             show_growing(message, get_reply_reader(message), ended=refresh_conversation)
         else:
-            show_exchange(transcript.conversation.agent_id, message, ask_again=resend(place) if can_continue else None)
+            show_exchange(transcript.conversation.agent_id, message, ask_again=_resend(place) if can_continue else None)
     forget_sent(transcript)
 
 
-def resend(place: ChatLocation) -> Callable[[str], None]:
-    """Return what sends a message's text once more."""
+def _resend(place: ChatLocation) -> Callable[[str], None]:
     return lambda text: send_once(place, text)
 
 
@@ -153,8 +146,7 @@ def forget_sent(transcript: Transcript) -> None:
         st.session_state.pop(SENT)
 
 
-def choose_agent(agents: Mapping[str, Agent], place: ChatLocation) -> Agent:
-    """Show a choice of the agent, which is kept in the address, and return it."""
+def _choose_agent(agents: Mapping[str, Agent], place: ChatLocation) -> Agent:
     if place.agent and place.agent not in agents:
         show_warning("The agent that the address names isn't there for you.", "Choose another one.")
     chosen = place.agent if place.agent in agents else next(iter(agents))
@@ -166,7 +158,7 @@ def choose_agent(agents: Mapping[str, Agent], place: ChatLocation) -> Agent:
             list(agents),
             key=AGENT,
             format_func=lambda key: agents[key].name,
-            on_change=lambda: go(ChatLocation(st.session_state[AGENT])),
+            on_change=lambda: _go(ChatLocation(st.session_state[AGENT])),
         )
     else:
         show_heading(agents[chosen].name)
@@ -177,12 +169,19 @@ def choose_agent(agents: Mapping[str, Agent], place: ChatLocation) -> Agent:
 def begin(agents: Mapping[str, Agent], place: ChatLocation) -> ChatLocation | None:
     """Show a new conversation; return the location to send messages from, None without agents."""
     if not agents:
-        show_no_agents()
+        if show_errors(api.me).is_admin:
+            show_empty(
+                "No agent is deployed to you yet.",
+                "An agent answers from the documents of some collections. Define one, and deploy it.",
+            )
+            show_link("To the agents", "agents")
+        else:
+            show_empty("No agent is deployed to you yet.", "An agent answers from documents. Ask an admin for one.")
         return None
-    agent = choose_agent(agents, place)
+    agent = _choose_agent(agents, place)
     here = ChatLocation(str(agent.agent_id))
     offer_examples(here)
-    show_unsent(here)
+    _show_unsent(here)
     return here
 
 
@@ -200,18 +199,6 @@ def offer_examples(here: ChatLocation) -> None:
             st.button(label(question), key=f"chat.example-{number}", on_click=send_once, args=(here, question))
 
 
-def show_no_agents() -> None:
-    """Show that no agent is deployed to the person, and what to do."""
-    if show_errors(api.me).is_admin:
-        show_empty(
-            "No agent is deployed to you yet.",
-            "An agent answers from the documents of some collections. Define one, and deploy it.",
-        )
-        show_link("To the agents", "agents")
-    else:
-        show_empty("No agent is deployed to you yet.", "An agent answers from documents. Ask an admin for one.")
-
-
 def show_conversation(agents: Mapping[str, Agent], place: ChatLocation) -> ChatLocation | None:
     """Show a conversation; return the location to send messages from, None if it can't be continued."""
     transcript = show_errors(lambda: read(place.conversation))
@@ -224,8 +211,8 @@ def show_conversation(agents: Mapping[str, Agent], place: ChatLocation) -> ChatL
     agent_id = str(transcript.conversation.agent_id)
     here = ChatLocation(agent_id, place.conversation)
     show_heading(transcript.conversation.agent_name, agents[agent_id].description if agent_id in agents else "")
-    show_transcript(transcript, here, can_continue=agent_id in agents)
-    show_unsent(here)
+    _show_transcript(transcript, here, can_continue=agent_id in agents)
+    _show_unsent(here)
     if agent_id not in agents:
         show_warning("This agent isn't deployed to you any more: you can read on here, and ask another one.")
         return None
@@ -241,16 +228,16 @@ def page() -> None:
     with side, st.container(key="chat-side"):
         new = ChatLocation(place.agent if place.agent in agents else "")
         with st.container(horizontal=True):
-            st.button("New conversation", icon=":material/add:", width="stretch", on_click=go, args=(new,))
+            st.button("New conversation", icon=":material/add:", width="stretch", on_click=_go, args=(new,))
             # For a phone, which has no room beside the messages; elsewhere the style hides it.
             is_open = bool(st.session_state.get(LISTED))
-            st.button("Conversations", key="chat-list", icon=":material/list:", on_click=toggle_list, args=(is_open,))
+            st.button("Conversations", key="chat-list", icon=":material/list:", on_click=_toggle_list, args=(is_open,))
         with st.container(key=f"chat-listed-{'open' if is_open else 'folded'}"):
-            show_conversations(place.conversation, choose=go_to)
+            show_conversations(place.conversation, choose=_go_to)
     with main:
         here = show_conversation(agents, place) if place.conversation else begin(agents, place)
     if here is not None:
-        st.chat_input("Your message", key=WORDS, on_submit=submit, args=(here,))
+        st.chat_input("Your message", key=WORDS, on_submit=_submit, args=(here,))
 
 
 page()

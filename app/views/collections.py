@@ -16,7 +16,7 @@ from app.document_collections.contents import (
 from app.document_collections.sections import show_documents, show_index
 from app.formatting import ago, moment
 from app.labels import ROLES
-from app.ui.dialogs import NotYetError, close_dialog, confirm, is_open, offer_submit, open_dialog
+from app.ui.dialogs import NotYetError, confirm, dialog, offer_dialog, offer_submit, text_in
 from app.ui.errors import require_editor, show_errors
 from app.ui.filters import filter_line, part_of, text_filter
 from app.ui.notices import (
@@ -30,8 +30,8 @@ from app.ui.notices import (
     show_text,
     show_title,
 )
-from app.ui.tables import PAGE_ROWS, Source, forget, show_pages, time_cell
-from carrel.wire.collections import DocumentCollection, ListDocumentCollectionsResponse
+from app.ui.tables import forget, listed, show_pages, time_cell
+from carrel.wire.collections import DocumentCollection
 from carrel.wire.common import Role
 from flows.operations.formatting import count_text
 
@@ -43,27 +43,7 @@ PARTS = {"documents": "Documents", "add": "Add documents", "index": "Index", "ab
 READERS_PARTS = {"documents": "Documents", "about": "About"}
 
 
-def row(collection: DocumentCollection) -> dict[str, object]:
-    """Return the table row of a collection."""
-    return {
-        "Name": collection.collection_name,
-        "Documents": collection.document_count,
-        "Your role": ROLES[collection.role],
-        "Embedding model": collection.embeddings_model,
-        "Created": time_cell(collection.created_at),
-    }
-
-
-def fetch(name: str, token: str | None) -> ListDocumentCollectionsResponse:
-    """Return the page of the list that a token stands for."""
-    listed = api.client().document_collections.list_document_collections(
-        collection_name=name or None, page_size=PAGE_ROWS, page_token=token
-    )
-    return next(listed.pages())
-
-
-def show_no_collections(name: str) -> None:
-    """Show that the list is empty."""
+def _show_no_collections(name: str) -> None:
     if name:
         show_empty("No collection is called that.", "Try another part of its name.")
     else:
@@ -74,33 +54,32 @@ def show_no_collections(name: str) -> None:
         )
 
 
-def offer_new() -> None:
-    """Show the button that opens the dialog for a new collection."""
-    st.button("New collection", type="primary", icon=":material/add:", key="new", on_click=open_dialog, args=(NEW,))
-
-
-def show_list() -> None:
-    """Show the list, and open the collection that is chosen in it."""
-    count = show_title(TITLE, PURPOSE, action=offer_new)
-    if is_open(NEW):
-        ask_for_collection()
+def _show_list() -> None:
+    count = show_title(TITLE, PURPOSE, action=partial(offer_dialog, "New collection", NEW, key="new"))
+    _ask_for_collection()
     with filter_line():
         name = text_filter("Name", "name", placeholder="Part of a name")
     show_pages(
         "collections",
-        Source(partial(fetch, name), lambda page: page.document_collections, name),
-        row=row,
-        empty=partial(show_no_collections, name),
+        listed(
+            lambda at: api.client().document_collections.list_document_collections(collection_name=name or None, **at),
+            about=name,
+        ),
+        row=lambda collection: {
+            "Name": collection.collection_name,
+            "Documents": collection.document_count,
+            "Your role": ROLES[collection.role],
+            "Embedding model": collection.embeddings_model,
+            "Created": time_cell(collection.created_at),
+        },
+        empty=partial(_show_no_collections, name),
         go=lambda chosen: look_at("collection", chosen.document_collection_id),
         count_at=count,
     )
 
 
-@st.dialog("New collection", width="medium", on_dismiss=close_dialog)
-def ask_for_collection() -> None:
-    """Show the dialog for a new collection: its name, its fields, and its embedding model."""
-    if not is_open(NEW):
-        st.rerun()
+@dialog("New collection", NEW, width="medium")
+def _ask_for_collection() -> None:
     st.text_input("Name", key="new.name", max_chars=200)
     ask_for_fields(FIELDS)
     st.selectbox(
@@ -111,29 +90,24 @@ def ask_for_collection() -> None:
         accept_new_options=True,
         placeholder="The service's default; choose another, or write its name",
     )
-    offer_submit(NEW, "Create", action=make)
+    offer_submit(NEW, "Create", action=_make)
 
 
-def make() -> None:
-    """Create the collection from the dialog's fields, and open it."""
-    state = st.session_state
-    name = str(state["new.name"] or "").strip()
-    if not name:
-        raise NotYetError("A collection needs a name.")
+def _make() -> None:
+    name = text_in("new.name", missing="A collection needs a name.")
     try:
         fields = read_fields(FIELDS)
     except ValueError as error:
         raise NotYetError(str(error)) from error
     made = api.client().document_collections.create_document_collection(
-        name, embeddings_model=state["new.model"], custom_metadata_schema={"fields": fields}
+        name, embeddings_model=st.session_state["new.model"], custom_metadata_schema={"fields": fields}
     )
     api.collections.clear()
     forget("collections")
     st.query_params["collection"] = str(made.document_collection_id)
 
 
-def show_about(collection: DocumentCollection) -> None:
-    """Show a collection's facts, who may search it, and the button that deletes it."""
+def _show_about(collection: DocumentCollection) -> None:
     show_table(
         [
             ("Documents that you may read", f"{collection.document_count:,}"),
@@ -158,33 +132,16 @@ def show_about(collection: DocumentCollection) -> None:
             f"Its index and the fields' values are gone, and agents find nothing in it any more. Its documents, "
             f"{collection.document_count:,} of them yours to read, stay in the catalog.",
             doing="Delete",
-            action=partial(delete, collection),
+            action=partial(_delete, collection),
             name=collection.collection_name,
         )
 
 
-def delete(collection: DocumentCollection) -> None:
-    """Delete a collection, and go back to the list."""
+def _delete(collection: DocumentCollection) -> None:
     api.client().document_collections.delete_document_collection(collection.document_collection_id)
     api.collections.clear()
     forget("collections")
     leave(*ONE)
-
-
-def show_collection(collection: DocumentCollection) -> None:
-    """Show one collection."""
-    edits = api.may_edit(collection)
-    count = f"{count_text(collection.document_count, 'document')} that you may read"
-    show_heading(collection.collection_name, count, f"you are its {ROLES[collection.role].lower()}")
-    part = part_of("part", PARTS if edits or api.me().is_admin else READERS_PARTS, default="documents")
-    if part == "documents":
-        show_documents(collection, edits=edits)
-    elif part == "add":
-        offer_adding(collection)
-    elif part == "index":
-        show_index(collection)
-    else:
-        show_about(collection)
 
 
 def page() -> None:
@@ -192,7 +149,7 @@ def page() -> None:
     require_editor()
     address = st.query_params.get("collection")
     if address is None:
-        show_list()
+        _show_list()
         return
     show_title(TITLE, PURPOSE)
     offer_way_back("All collections", *ONE)
@@ -200,7 +157,18 @@ def page() -> None:
     if collection is None:
         show_empty("This collection isn't here.", "It was deleted, or you may not search it, or its address is wrong.")
     else:
-        show_collection(collection)
+        edits = api.may_edit(collection)
+        count = f"{count_text(collection.document_count, 'document')} that you may read"
+        show_heading(collection.collection_name, count, f"you are its {ROLES[collection.role].lower()}")
+        part = part_of("part", PARTS if edits or api.me().is_admin else READERS_PARTS, default="documents")
+        if part == "documents":
+            show_documents(collection, edits=edits)
+        elif part == "add":
+            offer_adding(collection)
+        elif part == "index":
+            show_index(collection)
+        else:
+            _show_about(collection)
 
 
 page()

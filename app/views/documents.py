@@ -28,7 +28,6 @@ from app.ui.errors import error_boundary, show_errors
 from app.ui.filters import choice_filter, filter_line, part_of, text_filter
 from app.ui.notices import (
     LinkedText,
-    leave,
     look_at,
     offer_way_back,
     show_empty,
@@ -37,8 +36,8 @@ from app.ui.notices import (
     show_title,
     show_warning,
 )
-from app.ui.tables import PAGE_ROWS, Source, forget, show_pages, time_cell
-from carrel.wire.catalog import Document, GetDocumentResponse, IndexingStatus, ListDocumentsResponse
+from app.ui.tables import forget, listed, show_pages, time_cell
+from carrel.wire.catalog import Document, GetDocumentResponse, IndexingStatus
 from flows.operations.formatting import count_text
 
 LIST, TITLE, PURPOSE = "documents", "Documents", "What has been loaded, how far it is indexed, and who may read it."
@@ -61,8 +60,7 @@ class Wanted(NamedTuple):
     files: str
 
 
-def choose(*, is_admin: bool, email: str) -> Wanted:
-    """Show the fields that narrow the list."""
+def _choose(*, is_admin: bool, email: str) -> Wanted:
     kinds = {"": "Any", **{key: words for key, (words, _) in KINDS.items()}}
     whose = {MINE: "Mine", ALL: "All" if is_admin else "All that I may read"}
     with filter_line("kind", "state", "of", "files", "owner"):
@@ -75,23 +73,7 @@ def choose(*, is_admin: bool, email: str) -> Wanted:
     return Wanted(name, kind, state, email if choice == MINE else owner, files)
 
 
-def fetch(wanted: Wanted, token: str | None) -> ListDocumentsResponse:
-    """Return the page of the list that a token stands for."""
-    listed = api.client().catalog.list_documents(
-        document_name=wanted.name or None,
-        media_types=KINDS[wanted.kind][1] if wanted.kind else None,
-        owner_email=wanted.owner or None,
-        indexing=IndexingStatus(wanted.state.upper()) if wanted.state else None,
-        # Who looks for something finds it in archives, too.
-        contained=None if wanted.files or wanted.name or wanted.kind or wanted.state else False,
-        page_size=PAGE_ROWS,
-        page_token=token,
-    )
-    return next(listed.pages())
-
-
-def row(document: Document) -> dict[str, object]:
-    """Return the table row of a document."""
+def _row(document: Document) -> dict[str, object]:
     files = f", {count_text(document.file_count, 'file')} within" if document.file_count else ""
     return {
         "Name": document.document_name,
@@ -102,8 +84,7 @@ def row(document: Document) -> dict[str, object]:
     }
 
 
-def show_no_documents(wanted: Wanted) -> None:
-    """Show that the list is empty."""
+def _show_no_documents(wanted: Wanted) -> None:
     mine = wanted.owner == api.me().email
     if wanted.name or wanted.kind or wanted.state or (wanted.owner and not mine):
         show_empty("No document is like that.", "Take something out of the fields above, or look at whose it may be.")
@@ -114,19 +95,28 @@ def show_no_documents(wanted: Wanted) -> None:
         show_empty("There are no documents here.", "Add some above. Those that you may read appear here.")
 
 
-def show_list() -> None:
-    """Show the list, and open the document that is chosen in it."""
+def _show_list() -> None:
     count = show_title(TITLE, PURPOSE, action=partial(offer_upload, LIST))
     me = show_errors(api.me)
-    wanted = choose(is_admin=me.is_admin, email=me.email)
+    wanted = _choose(is_admin=me.is_admin, email=me.email)
     if wanted.owner and "@" not in wanted.owner:
         show_warning("An owner is looked for by their whole address.", "Such as name@example.com.")
         return
     show_pages(
         LIST,
-        Source(partial(fetch, wanted), lambda page: page.documents, wanted),
-        row=row,
-        empty=partial(show_no_documents, wanted),
+        listed(
+            lambda at: api.client().catalog.list_documents(
+                document_name=wanted.name or None,
+                media_types=KINDS[wanted.kind][1] if wanted.kind else None,
+                owner_email=wanted.owner or None,
+                indexing=IndexingStatus(wanted.state.upper()) if wanted.state else None,
+                contained=None if wanted.files or wanted.name or wanted.kind or wanted.state else False,
+                **at,
+            ),
+            about=wanted,
+        ),
+        row=_row,
+        empty=partial(_show_no_documents, wanted),
         go=lambda chosen: look_at("document", chosen.document_id),
         count_at=count,
     )
@@ -142,8 +132,7 @@ def find(address: str) -> GetDocumentResponse | None:
             return None
 
 
-def show_document(document: GetDocumentResponse) -> None:
-    """Show one document."""
+def _show_document(document: GetDocumentResponse) -> None:
     show_heading(document.document_name, kind_of(document.media_type), f"changed {ago(document.updated_at)}")
     if not has_original(document) and st.query_params.get("part") == ORIGINAL:
         st.query_params["part"] = "text"  # it had pages when the address was made
@@ -156,7 +145,7 @@ def show_document(document: GetDocumentResponse) -> None:
         st.subheader("Where it can be found", anchor=False)
         show_places(document)
         if may_update(document):
-            offer_deletion(document)
+            _offer_deletion(document)
     elif part == ORIGINAL:
         show_original(document)
     elif part == "versions":
@@ -167,8 +156,7 @@ def show_document(document: GetDocumentResponse) -> None:
         show_readers(document)
 
 
-def offer_deletion(document: GetDocumentResponse) -> None:
-    """Show a button that deletes a document, with what is deleted with it."""
+def _offer_deletion(document: GetDocumentResponse) -> None:
     if not st.button("Delete …", key="delete", icon=":material/delete:"):
         return
     places = [name_of_place(place) for place in document.indexed_in if place.document_collection_id is not None]
@@ -179,38 +167,28 @@ def offer_deletion(document: GetDocumentResponse) -> None:
         f"{document.document_name}: {count_text(len(document.versions), 'version')}{files}.{leaves} Nobody finds it "
         "any more, and this can't be undone.",
         doing="Delete",
-        action=partial(delete, document.document_id),
+        action=lambda: api.client().catalog.delete_document(document.document_id),
+        then=partial(forget, LIST),
+        leaving=ONE,
     )
-
-
-def delete(document_id: UUID) -> None:
-    """Delete a document, and go back to the list."""
-    api.client().catalog.delete_document(document_id)
-    forget(LIST)
-    leave(*ONE)
-
-
-def show_way_back() -> None:
-    """Show a link to the search or conversation that led to the document, if one did."""
-    for name, words in (("search", "Back to the search"), ("chat", "Back to the conversation")):
-        if there := parse_qsl(st.query_params.get(name, "")):
-            link = LinkedText(words, f"{name}?{urlencode(there)}").body
-            st.html(f'<p class="carrel-text">{link}</p>', width="content")
 
 
 def page() -> None:
     """Draw the list of documents, or the document in the address."""
     address = st.query_params.get("document")
     if address is None:
-        show_list()
+        _show_list()
         return
     show_title(TITLE, PURPOSE)
     with st.container(horizontal=True, vertical_alignment="center"):
         offer_way_back("All documents", *ONE)
-        show_way_back()
+        for name, words in (("search", "Back to the search"), ("chat", "Back to the conversation")):
+            if there := parse_qsl(st.query_params.get(name, "")):
+                link = LinkedText(words, f"{name}?{urlencode(there)}").body
+                st.html(f'<p class="carrel-text">{link}</p>', width="content")
     document = find(address)
     if document is not None:
-        show_document(document)
+        _show_document(document)
 
 
 page()

@@ -25,11 +25,10 @@ from app.people.directory import (
     show_adding,
     show_losses,
 )
-from app.ui.dialogs import NotYetError, close_dialog, confirm, is_open, offer_submit, open_dialog
+from app.ui.dialogs import NotYetError, confirm, dialog, is_open, offer_dialog, offer_submit, open_dialog, text_in
 from app.ui.errors import require_admin, show_errors
 from app.ui.filters import filter_line, text_filter
 from app.ui.notices import (
-    leave,
     look_at,
     offer_way_back,
     show_empty,
@@ -40,8 +39,8 @@ from app.ui.notices import (
     show_title,
     show_warning,
 )
-from app.ui.tables import PAGE_ROWS, Source, show_pages
-from carrel.wire.admin import AdminGroupsListMembersResponse, AdminGroupsListResponse, Group, NamedPrincipal
+from app.ui.tables import listed, show_pages
+from carrel.wire.admin import Group, NamedPrincipal
 from flows.operations.formatting import count_text
 
 TITLE, PURPOSE = "Groups", "Who is in which group, and what that opens to them."
@@ -49,65 +48,22 @@ NEW, RENAME = "new_group", "rename_group"
 FROM_DIRECTORY, MADE_HERE = "Another directory", "Made here"
 
 
-def offer_new() -> None:
-    """Show the button that opens the dialog for a new group."""
-    st.button("Add group", key="new.open", type="primary", icon=":material/add:", on_click=open_dialog, args=(NEW,))
-
-
-def show_groups() -> None:
-    """List the groups; choosing one opens it."""
-    count = show_title(TITLE, PURPOSE, action=offer_new)
-    if is_open(NEW):
-        show_new()
-    with filter_line():
-        query = text_filter("Find", "q", placeholder="A part of the name").replace("\0", "")
-
-    def fetch(token: str | None) -> AdminGroupsListResponse:
-        return next(api.client().admin.groups.list(query=query or None, page_size=PAGE_ROWS, page_token=token).pages())
-
-    show_pages(
-        GROUPS,
-        Source(fetch, lambda page: page.groups, about=query),
-        row=row_of,
-        empty=partial(show_none, query),
-        go=lambda chosen: look_at("group", chosen.id),
-        columns={"Origin": {"help": "Groups from another directory are set again by its next import."}},
-        count_at=count,
-    )
-
-
-def row_of(group: Group) -> dict[str, object]:
-    """Return a group as a row."""
-    return {
-        "Name": one_line(group.name),
-        "Members": group.member_count,
-        "Origin": FROM_DIRECTORY if group.external_id else MADE_HERE,
-    }
-
-
-def show_none(query: str) -> None:
-    """Show that there is no group, and what one is for."""
+def _show_none(query: str) -> None:
     if query:
         show_empty("No group has this in its name.", "Try fewer letters.")
     else:
         show_empty("There is no group yet.", "Grant documents to a group, and people read them while they are in it.")
 
 
-@st.dialog("Add group", on_dismiss=close_dialog)
-def show_new() -> None:
-    """Show the dialog for a new group."""
-    if not is_open(NEW):
-        st.rerun()
+@dialog("Add group", NEW)
+def _show_new() -> None:
     show_text("A group opens what is granted to it to everybody who is in it.")
     st.text_input("Name", key="group.new_name", max_chars=200, placeholder="Harbour crew")
-    offer_submit(NEW, "Add", action=create)
+    offer_submit(NEW, "Add", action=_create)
 
 
-def create() -> None:
-    """Add the group, and open it."""
-    name = str(st.session_state["group.new_name"] or "").strip()
-    if not name:
-        raise NotYetError("Give the group a name.")
+def _create() -> None:
+    name = text_in("group.new_name", missing="Give the group a name.")
     groups = api.client().admin.groups
     if any(one.name == name for one in groups.list(query=name)):
         raise NotYetError("A group has this name already. Choose another one, or close this and find it.")
@@ -116,8 +72,7 @@ def create() -> None:
     st.query_params["group"] = str(made.id)
 
 
-def show_group(group_id: str) -> None:
-    """Show a group with its members, what it opens, and what its end would change."""
+def _show_group(group_id: str) -> None:
     offer_way_back("All groups", "group")
     group = show_errors(partial(group_of, group_id))
     if group is None:
@@ -129,10 +84,12 @@ def show_group(group_id: str) -> None:
             f"An import brought it from another directory, where its id is {one_line(group.external_id)}. What is "
             "changed here holds until an import names it again: that sets its name and its members."
         )
-    offer_changes(group)
+    _offer_changes(group)
     st.subheader("Members", anchor=False)
-    show_members(group)
-    show_around(group)
+    _show_members(group)
+    around = show_errors(partial(memberships_of, principal_of(group)))
+    if around:
+        show_text(f"It is in {', '.join(one_line(one.name) for one in around)}.")
     st.subheader("What it opens", anchor=False)
     who = principal_of(group)
     counts = show_errors(partial(readable_by, who))
@@ -142,72 +99,49 @@ def show_group(group_id: str) -> None:
     show_losses(show_errors(partial(losses_of, group_id)))
 
 
-def offer_changes(group: Group) -> None:
-    """Show the buttons that add members, rename and delete a group."""
+def _offer_changes(group: Group) -> None:
     with st.container(horizontal=True):
         st.button(
             "Add members", key="add", type="primary", icon=":material/group_add:", on_click=open_adding, args=(group,)
         )
         st.button("Rename", key="rename", icon=":material/edit:", on_click=open_dialog, args=(RENAME, str(group.id)))
         if st.button("Delete the group", key="delete", icon=":material/delete:"):
-            ask_deleting(group)
+            losses = show_errors(partial(losses_of, str(group.id)))
+            again = " The next import of the other directory makes it again, without what was granted to it."
+            confirm(
+                "Delete this group?",
+                f"{one_line(group.name)} is gone for good, with what is granted to it. {losses_in_words(losses)}"
+                + (again if group.external_id else ""),
+                doing="Delete it",
+                action=lambda: api.client().admin.groups.delete(group.id),
+                then=clear_caches,
+                leaving=("group",),
+            )
     if is_open(ADD, str(group.id)):
         show_adding(group)
     if is_open(RENAME, str(group.id)):
-        show_rename(group)
+        _show_rename(group)
 
 
-@st.dialog("Rename", on_dismiss=close_dialog)
-def show_rename(group: Group) -> None:
-    """Show the dialog that gives a group another name."""
-    if not is_open(RENAME):
-        st.rerun()
+@dialog("Rename", RENAME)
+def _show_rename(group: Group) -> None:
     st.text_input("Name", value=group.name, key="group.name", max_chars=200)
     if group.external_id:
         show_warning("The next import of the other directory sets its name again.")
-    offer_submit(RENAME, "Save", action=partial(rename, group))
+    offer_submit(RENAME, "Save", action=partial(_rename, group))
 
 
-def rename(group: Group) -> None:
-    """Give a group the name in the dialog."""
-    name = str(st.session_state["group.name"] or "").strip()
-    if not name:
-        raise NotYetError("Give the group a name.")
+def _rename(group: Group) -> None:
+    name = text_in("group.name", missing="Give the group a name.")
     api.client().admin.groups.upsert([{"id": str(group.id), "name": name}])
     clear_caches()
 
 
-def ask_deleting(group: Group) -> None:
-    """Ask before a group is deleted, saying who would read less."""
-    losses = show_errors(partial(losses_of, str(group.id)))
-    again = " The next import of the other directory makes it again, without what was granted to it."
-    confirm(
-        "Delete this group?",
-        f"{one_line(group.name)} is gone for good, with what is granted to it. {losses_in_words(losses)}"
-        + (again if group.external_id else ""),
-        doing="Delete it",
-        action=partial(delete, group),
-    )
-
-
-def delete(group: Group) -> None:
-    """Delete a group, and go back to the list."""
-    api.client().admin.groups.delete(group.id)
-    leave("group")
-    clear_caches()
-
-
-def show_members(group: Group) -> None:
-    """List a group's members; one that is chosen can be opened and removed."""
-
-    def fetch(token: str | None) -> AdminGroupsListMembersResponse:
-        members = api.client().admin.groups.list_members(group.id, page_size=PAGE_ROWS, page_token=token)
-        return next(members.pages())
-
+def _show_members(group: Group) -> None:
     chosen = show_pages(
         MEMBERS,
-        Source(fetch, lambda page: page.members, about=group.id),
-        row=row_of_member,
+        listed(lambda at: api.client().admin.groups.list_members(group.id, **at), about=group.id),
+        row=_row_of_member,
         empty=lambda: show_empty("Nobody is in it.", "Add members, who then read what it opens."),
         hint="Choose a member to open or remove it.",
     )
@@ -224,8 +158,7 @@ def show_members(group: Group) -> None:
             ask_removing(str(group.id), group.name, Principal.of(chosen))
 
 
-def row_of_member(member: NamedPrincipal) -> dict[str, str]:
-    """Return a member as a row."""
+def _row_of_member(member: NamedPrincipal) -> dict[str, str]:
     return {
         "Name": one_line(member.name),
         "Type": PRINCIPALS[member.type].capitalize(),
@@ -233,21 +166,31 @@ def row_of_member(member: NamedPrincipal) -> dict[str, str]:
     }
 
 
-def show_around(group: Group) -> None:
-    """Show the groups that a group is in, if there are any."""
-    around = show_errors(partial(memberships_of, principal_of(group)))
-    if around:
-        show_text(f"It is in {', '.join(one_line(one.name) for one in around)}.")
-
-
 def page() -> None:
     """Draw the list of groups, or the group in the address; for admins."""
     require_admin()
     if "group" in st.query_params:
         show_title(TITLE, PURPOSE)
-        show_group(str(st.query_params["group"]))
+        _show_group(str(st.query_params["group"]))
         return
-    show_groups()
+    count = show_title(TITLE, PURPOSE, action=partial(offer_dialog, "Add group", NEW))
+    _show_new()
+    with filter_line():
+        query = text_filter("Find", "q", placeholder="A part of the name").replace("\0", "")
+
+    show_pages(
+        GROUPS,
+        listed(lambda at: api.client().admin.groups.list(query=query or None, **at), about=query),
+        row=lambda group: {
+            "Name": one_line(group.name),
+            "Members": group.member_count,
+            "Origin": FROM_DIRECTORY if group.external_id else MADE_HERE,
+        },
+        empty=partial(_show_none, query),
+        go=lambda chosen: look_at("group", chosen.id),
+        columns={"Origin": {"help": "Groups from another directory are set again by its next import."}},
+        count_at=count,
+    )
 
 
 page()

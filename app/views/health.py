@@ -25,23 +25,21 @@ def watch() -> None:
     if not isinstance(status, Finding):
         found += [*(one for one in (of_credentials(),) if one), *of_work()]
     found.append(of_flows())
-    st.html(summary(found))
+    st.html(_summary(found))
     if not isinstance(status, Finding):
-        show_numbers(status)
-    st.html(f'<div class="carrel-health">{"".join(card(finding) for finding in found)}</div>')
+        _show_numbers(status)
+    st.html(f'<div class="carrel-health">{"".join(_card(finding) for finding in found)}</div>')
     st.html(f'<p class="carrel-facts">As of {datetime.now(UTC):%H:%M:%S} UTC. This page refreshes itself.</p>')
 
 
-def summary(found: Sequence[Finding]) -> str:
-    """Return a line that says whether something needs attention."""
+def _summary(found: Sequence[Finding]) -> str:
     count = troubles(found)
     said = f"{count_text(count, 'finding needs', 'findings need')} attention." if count else "All systems operational."
     kind = "warning" if count else "fine"
     return f'<div class="carrel-notice carrel-{kind}" role="status"><p>{said}</p></div>'
 
 
-def show_numbers(status: AdminStatusGetResponse) -> None:
-    """Show how much there is."""
+def _show_numbers(status: AdminStatusGetResponse) -> None:
     numbers = (
         ("Documents", status.document_count),
         ("Collections", status.collection_count),
@@ -51,8 +49,7 @@ def show_numbers(status: AdminStatusGetResponse) -> None:
         column.metric(label, f"{number:,}")
 
 
-def card(finding: Finding) -> str:
-    """Return a finding as HTML."""
+def _card(finding: Finding) -> str:
     todo = f"<p>{html.escape(finding.todo)}</p>" if finding.todo else ""
     see = _link(finding.see) if finding.see else ""
     return (

@@ -21,19 +21,6 @@ ONLY_ON = {
 JOBS = {"upload": "Load documents", "addition": "Add to a collection", "indexing": "Re-index", "sample": "Sample"}
 
 
-def show_start() -> None:
-    """Show the forms that start runs."""
-    job = choice_filter("What to do", "job", JOBS, default="upload")
-    if job == "upload":
-        offer_upload()
-    elif job == "addition":
-        offer_addition()
-    elif job == "indexing":
-        offer_indexing()
-    else:
-        offer_sample()
-
-
 def page() -> None:
     """Draw the run in the address, or the chosen part of the page Ingestion; for admins."""
     require_admin()
@@ -51,7 +38,15 @@ def page() -> None:
     elif part == "schedules":
         show_schedules()
     else:
-        show_start()
+        job = choice_filter("What to do", "job", JOBS, default="upload")
+        if job == "upload":
+            offer_upload()
+        elif job == "addition":
+            offer_addition()
+        elif job == "indexing":
+            offer_indexing()
+        else:
+            offer_sample()
 
 
 page()

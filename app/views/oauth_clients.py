@@ -11,8 +11,6 @@ from app.credentials.applications import (
     AUDIENCES,
     CLIENTS,
     EDIT,
-    NEW,
-    agents,
     application,
     clear_caches,
     count_waiting,
@@ -33,7 +31,6 @@ from app.ui.errors import require_admin, show_errors
 from app.ui.filters import choice_filter, filter_line
 from app.ui.notices import (
     help_link,
-    leave,
     look_at,
     offer_way_back,
     show_empty,
@@ -43,8 +40,8 @@ from app.ui.notices import (
     show_title,
     show_warning,
 )
-from app.ui.tables import PAGE_ROWS, Source, show_pages, time_cell
-from carrel.wire.oauth_clients import AdminOAuthClientsListResponse, OAuthAudience, OAuthClient, OAuthClientStatus
+from app.ui.tables import listed, show_pages, time_cell
+from carrel.wire.oauth_clients import OAuthAudience, OAuthClient, OAuthClientStatus
 from flows.operations.formatting import count_text
 
 TITLE, PURPOSE = "OAuth clients", "Applications that sign your people in, and act for those who allow it."
@@ -52,37 +49,31 @@ MCP_PATH = "/mcp"
 STATUSES = {OAuthClientStatus.PENDING: "Waits for an admin", OAuthClientStatus.APPROVED: "Approved"}
 
 
-def offer_new() -> None:
-    """Show the button that opens the dialog for a new application."""
+def _offer_new() -> None:
     st.button("New application", key="new.open", type="primary", icon=":material/add:", on_click=open_new)
 
 
-def show_clients(count_at: DeltaGenerator) -> None:
-    """List the applications; choosing one shows it."""
+def _show_clients(count_at: DeltaGenerator) -> None:
     options = {"": "All", **{status.value: words for status, words in STATUSES.items()}}
     with filter_line():
         status = choice_filter("Status", "status", options)
 
-    def fetch(token: str | None) -> AdminOAuthClientsListResponse:
-        clients = api.client().admin.oauth_clients
-        return next(
-            clients.list(
-                status=OAuthClientStatus(status) if status else None, page_size=PAGE_ROWS, page_token=token
-            ).pages()
-        )
-
     show_pages(
         CLIENTS,
-        Source(fetch, lambda page: page.oauth_clients, about=status),
-        row=lambda client: client_row(client, show_errors(agents)),
-        empty=partial(show_none, status),
+        listed(
+            lambda at: api.client().admin.oauth_clients.list(
+                status=OAuthClientStatus(status) if status else None, **at
+            ),
+            about=status,
+        ),
+        row=lambda client: _client_row(client, show_errors(api.agent_names)),
+        empty=partial(_show_none, status),
         go=lambda chosen: look_at("client", chosen.client_id),
         count_at=count_at,
     )
 
 
-def client_row(client: OAuthClient, names: dict[str, str]) -> dict[str, object]:
-    """Return an application as a row."""
+def _client_row(client: OAuthClient, names: dict[str, str]) -> dict[str, object]:
     return {
         "Name": one_line(client.name),
         "Status": STATUSES[client.status],
@@ -92,16 +83,14 @@ def client_row(client: OAuthClient, names: dict[str, str]) -> dict[str, object]:
     }
 
 
-def show_none(status: str) -> None:
-    """Show that there is no application, and what one is for."""
+def _show_none(status: str) -> None:
     if status:
         show_empty("No application has this status.")
     else:
         show_empty("There is no application yet.", "Create one for what signs people in, or approve what they ask for.")
 
 
-def show_client(client_id: str) -> None:
-    """Show an application: its scopes, its redirect addresses, and its buttons."""
+def _show_client(client_id: str) -> None:
     offer_way_back("All applications", "client")
     client = show_errors(partial(application, client_id))
     if client is None:
@@ -110,7 +99,7 @@ def show_client(client_id: str) -> None:
     show_heading(client.name, STATUSES[client.status])
     if client.status is OAuthClientStatus.PENDING:
         show_warning(f"{client.requested_by} asks for it. It can do nothing until you approve it.")
-    names = show_errors(agents)
+    names = show_errors(api.agent_names)
     show_table(
         [
             ("Client id", str(client.client_id)),
@@ -122,23 +111,18 @@ def show_client(client_id: str) -> None:
         ],
         named=True,
     )
-    show_scopes(client, names)
-    if client.audience is OAuthAudience.MCP:
-        show_configuration(client)
-    show_actions(client)
-    show_consents(client)
-    if is_open(EDIT, client_id):
-        show_edit(client)
-
-
-def show_scopes(client: OAuthClient, names: dict[str, str]) -> None:
-    """Show an application's scopes, each with what it allows and its risk."""
     rows = [
         (scope_named(scope, agents=names), meaning.lets, meaning.risk)
         for scope in client.scopes
         if (meaning := meaning_of(scope, client.audience))
     ]
     show_table(rows, heads=("It may ask people for", "Which lets it", "Mind that"), named=True)
+    if client.audience is OAuthAudience.MCP:
+        show_configuration(client)
+    _show_actions(client)
+    show_consents(client)
+    if is_open(EDIT, client_id):
+        show_edit(client)
 
 
 def show_configuration(client: OAuthClient) -> None:
@@ -160,11 +144,10 @@ def show_configuration(client: OAuthClient) -> None:
     st.code(json.dumps({"mcpServers": {"carrel": remote}}, indent=2), language="json", wrap_lines=True)
 
 
-def show_actions(client: OAuthClient) -> None:
-    """Offer approving, editing, another secret, and deleting."""
+def _show_actions(client: OAuthClient) -> None:
     with st.container(horizontal=True):
         if client.status is OAuthClientStatus.PENDING and st.button("Approve", key="approve", type="primary"):
-            ask_approving(client)
+            _ask_approving(client)
         st.button("Edit", key="edit.open", icon=":material/edit:", on_click=open_edit, args=(client,))
         if not client.is_public and st.button("New secret", key="rotate", icon=":material/key:"):
             confirm(
@@ -172,7 +155,7 @@ def show_actions(client: OAuthClient) -> None:
                 f"The secret of “{client.name}” that ends in {client.hint} stops at once: people can't sign in there "
                 "until it has the new one.",
                 doing="Make a new secret",
-                action=partial(rotate, client),
+                action=partial(_rotate, client),
             )
         if client.document_url is None and st.button("Delete", key="delete", icon=":material/delete:"):
             confirm(
@@ -180,40 +163,28 @@ def show_actions(client: OAuthClient) -> None:
                 f"“{client.name}” is gone for good. Everybody who signed in there is signed out of it at once, and "
                 "what they allowed it is forgotten.",
                 doing="Delete it",
-                action=partial(delete, client),
+                action=lambda: api.client().admin.oauth_clients.delete(client.client_id),
+                then=clear_caches,
+                leaving=("client",),
             )
 
 
-def ask_approving(client: OAuthClient) -> None:
-    """Ask for confirmation before an application is approved."""
-    names = show_errors(agents)
+def _ask_approving(client: OAuthClient) -> None:
+    names = show_errors(api.agent_names)
     confirm(
         "Approve this application?",
         f"“{client.name}”, which {client.requested_by} asked for, may then ask people for: "
         f"{scopes_named(client.scopes, agents=names)}. It sends them back to {', '.join(client.redirect_uris)}. "
         "Each of them is asked before it may do anything.",
         doing="Approve it",
-        action=partial(approve, client),
+        action=lambda: api.client().admin.oauth_clients.approve(client.client_id),
+        then=clear_caches,
     )
 
 
-def approve(client: OAuthClient) -> None:
-    """Approve an application."""
-    api.client().admin.oauth_clients.approve(client.client_id)
-    clear_caches()
-
-
-def rotate(client: OAuthClient) -> None:
-    """Replace an application's secret, and have the new one shown."""
+def _rotate(client: OAuthClient) -> None:
     given = api.client().admin.oauth_clients.rotate_secret(client.client_id)
     hold_secret(secret_of(client.client_id, given.client_secret))
-    clear_caches()
-
-
-def delete(client: OAuthClient) -> None:
-    """Delete an application, and go back to the list."""
-    api.client().admin.oauth_clients.delete(client.client_id)
-    leave("client")
     clear_caches()
 
 
@@ -221,16 +192,15 @@ def page() -> None:
     """Draw the list of applications, or the application in the address; for admins."""
     require_admin()
     one = "client" in st.query_params
-    count = show_title(TITLE, PURPOSE, action=None if one else offer_new)
+    count = show_title(TITLE, PURPOSE, action=None if one else _offer_new)
     show_held_secret()
     if one:
-        show_client(str(st.query_params["client"]))
+        _show_client(str(st.query_params["client"]))
         return
     if number := show_errors(count_waiting):
         show_warning(f"{count_text(number, 'application')} {'waits' if number == 1 else 'wait'} for an admin.")
-    if is_open(NEW):
-        show_new()
-    show_clients(count)
+    show_new()
+    _show_clients(count)
     show_consents()
     show_hosts()
 

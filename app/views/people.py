@@ -8,13 +8,13 @@ from app import api
 from app.formatting import one_line
 from app.people.directory import PEOPLE, clear_caches
 from app.people.person import show_person
-from app.ui.dialogs import NotYetError, close_dialog, is_open, offer_submit, open_dialog, show_held_secret
+from app.ui.dialogs import NotYetError, dialog, offer_dialog, offer_submit, show_held_secret, text_in
 from app.ui.errors import require_admin, show_errors
 from app.ui.filters import choice_filter, filter_line, text_filter
 from app.ui.notices import look_at, show_count, show_empty, show_text, show_title, show_warning
-from app.ui.tables import PAGE_ROWS, Source, show_pages, time_cell
+from app.ui.tables import listed, show_pages, time_cell
 from carrel.resources.admin.access import UserFilters
-from carrel.wire.admin import AdminUsersListResponse, ListedUser
+from carrel.wire.admin import ListedUser
 from carrel.wire.fields import normal_email
 
 TITLE = "People"
@@ -38,67 +38,50 @@ FILTERS: dict[str, UserFilters] = {
 }
 
 
-def offer_new() -> None:
-    """Show the button that opens the dialog for a new person."""
-    icon = ":material/person_add:"
-    st.button("Add person", key="new.open", type="primary", icon=icon, on_click=open_dialog, args=(NEW,))
-
-
-def show_people() -> None:
-    """List the people; choosing one opens them."""
-    place = show_title(TITLE, PURPOSE, action=offer_new)
-    if is_open(NEW):
-        show_new()
+def _show_people() -> None:
+    place = show_title(TITLE, PURPOSE, action=partial(offer_dialog, "Add person", NEW, icon=":material/person_add:"))
+    _show_new()
     with filter_line("show"):
         query = text_filter("Find", "q", placeholder="A part of the name or address").replace("\0", "")
         shown = choice_filter("Show", "show", SHOWN)
     filters: UserFilters = {**FILTERS[shown], "query": query or None}
 
-    def fetch(token: str | None) -> AdminUsersListResponse:
-        return next(api.client().admin.users.list(**filters, page_size=PAGE_ROWS, page_token=token).pages())
-
-    show_count(place, show_errors(partial(count, query, shown)))
+    show_count(place, show_errors(partial(_count, query, shown)))
     show_pages(
         PEOPLE,
-        Source(fetch, lambda page: page.users, about=(query, shown)),
-        row=row_of,
+        listed(lambda at: api.client().admin.users.list(**filters, **at), about=(query, shown)),
+        row=_row_of,
         empty=lambda: show_empty("Nobody fits.", "Try fewer letters, or show everybody."),
         go=lambda chosen: look_at("person", chosen.id),
     )
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
-def count(query: str, shown: str) -> int:
-    """Return the number of people whom a list shows."""
+def _count(query: str, shown: str) -> int:
     filters: UserFilters = {**FILTERS[shown], "query": query or None}
     return api.client().admin.users.count(**filters).count
 
 
-def row_of(person: ListedUser) -> dict[str, object]:
-    """Return a person as a row."""
+def _row_of(person: ListedUser) -> dict[str, object]:
     state = "Admin" if person.is_admin else ""
     return {
         "Name": one_line(person.name),
         "Address": person.email,
         "Role": state,
-        "Status": status_of(person),
+        "Status": _status_of(person),
         "Groups": person.group_count,
         "Last sign-in": time_cell(person.last_signed_in_at),
     }
 
 
-def status_of(person: ListedUser) -> str:
-    """Return whether somebody is active, or invited."""
+def _status_of(person: ListedUser) -> str:
     if not person.active:
         return "Not active"
     return "Invited" if person.invited_until is not None else "Active"
 
 
-@st.dialog("Add person", on_dismiss=close_dialog)
-def show_new() -> None:
-    """Show the dialog for a new person."""
-    if not is_open(NEW):
-        st.rerun()
+@dialog("Add person", NEW)
+def _show_new() -> None:
     show_text("They can read what everybody may, and more once they are in a group. Invite them afterwards.")
     st.text_input("Email address", key="new.email", max_chars=320, placeholder="ada@example.com", autocomplete="off")
     st.text_input("Name", key="new.name", max_chars=200, placeholder="Ada Lovelace", autocomplete="off")
@@ -109,9 +92,7 @@ def show_new() -> None:
 
 def create() -> None:
     """Add the person, and open them; for somebody who is there already it says so, and changes nothing."""
-    email, name = (str(st.session_state[key] or "").strip() for key in ("new.email", "new.name"))
-    if not email:
-        raise NotYetError("Give the address that they sign in with.")
+    email, name = text_in("new.email", missing="Give the address that they sign in with."), text_in("new.name")
     users = api.client().admin.users
     if any(one.email == normal_email(email) for one in users.list(query=normal_email(email))):
         raise NotYetError("Somebody with this address is there already. Close this, and find them by it.")
@@ -119,7 +100,7 @@ def create() -> None:
     fields |= {"name": name} if name else {}
     [made] = users.upsert([fields]).users
     clear_caches()
-    count.clear()
+    _count.clear()
     st.query_params["person"] = str(made.id)
 
 
@@ -131,7 +112,7 @@ def page() -> None:
         show_title(TITLE, PURPOSE)
         show_person(str(st.query_params["person"]))
         return
-    show_people()
+    _show_people()
 
 
 page()

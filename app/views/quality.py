@@ -11,7 +11,6 @@ from app.agents.definitions import models
 from app.formatting import moment
 from app.quality.searches import (
     SPANS,
-    Totals,
     counts,
     list_thumbs_down,
     list_without_results,
@@ -25,9 +24,9 @@ from app.quality.sets import SET, list_sets, show_judging
 from app.search.queries import HOW_TO_RERANK
 from app.ui.dialogs import confirm
 from app.ui.errors import require_admin, show_errors
-from app.ui.exporting import Export, offer_export
 from app.ui.filters import choice_filter, part_of
 from app.ui.notices import show_empty, show_help, show_note, show_text, show_title
+from app.ui.progress import offer_export
 from carrel.wire.oversight import SearchesInBucket
 
 PARTS = {
@@ -42,20 +41,19 @@ PARTS = {
 BLUE, ORANGE = "#2f7fb8", "#d9730d"
 
 
-def show_overview() -> None:
-    """Show the searches of a span: how many, how many without results, and the feedback on them."""
+def _show_overview() -> None:
     chosen = choice_filter("Period", "over", {key: span.name for key, span in SPANS.items()}, default="month")
     buckets = show_errors(lambda: counts(SPANS[chosen]))
-    totals = Totals.of(buckets)
+    searches = sum(one.searches for one in buckets)
     figures = (
-        ("Searches", f"{totals.searches:,}"),
-        ("Without results", share(totals.without_results, totals.searches)),
-        ("Thumbs up", f"{totals.thumbs_up:,}"),
-        ("Thumbs down", f"{totals.thumbs_down:,}"),
+        ("Searches", f"{searches:,}"),
+        ("Without results", share(sum(one.without_results for one in buckets), searches)),
+        ("Thumbs up", f"{sum(one.thumbs_up for one in buckets):,}"),
+        ("Thumbs down", f"{sum(one.thumbs_down for one in buckets):,}"),
     )
     for column, (label, figure) in zip(st.columns(len(figures)), figures, strict=True):
         column.metric(label, figure)
-    if totals.searches:
+    if searches:
         show_searches(buckets)
     else:
         show_empty("Nobody has searched in this time.", "Look at a longer time, or come back when people have.")
@@ -70,7 +68,7 @@ def show_searches(buckets: Sequence[SearchesInBucket]) -> None:
         "or by people who may read nothing there. By meaning there is always something nearest, however far: thumbs "
         "down tell of that. A search counts with the newest thumb that it, or one of its results, was given."
     )
-    show_charts(buckets)
+    _show_charts(buckets)
 
 
 def offer_models() -> None:
@@ -109,8 +107,7 @@ def change(keep: Callable[[bool], object], is_on: bool) -> None:
     api.me.clear()
 
 
-def show_charts(buckets: Sequence[SearchesInBucket]) -> None:
-    """Draw the counts over time."""
+def _show_charts(buckets: Sequence[SearchesInBucket]) -> None:
     without = [bucket.without_results for bucket in buckets]
     found = [bucket.searches - bucket.without_results for bucket in buckets]
     ups, downs = [bucket.thumbs_up for bucket in buckets], [bucket.thumbs_down for bucket in buckets]
@@ -129,7 +126,7 @@ def show_charts(buckets: Sequence[SearchesInBucket]) -> None:
         [moment(one.from_), *map(str, (one.searches, one.without_results, one.thumbs_up, one.thumbs_down))]
         for one in buckets
     ]
-    offer_export(Export("searches-over-time.csv", heads, [rows], tuple(map(tuple, rows))))
+    offer_export("searches-over-time.csv", heads, [rows], about=tuple(map(tuple, rows)))
 
 
 def draw(title: str, at: Sequence[datetime], counted: Mapping[str, Sequence[int]], *, alt: str) -> None:
@@ -149,7 +146,7 @@ def draw(title: str, at: Sequence[datetime], counted: Mapping[str, Sequence[int]
 
 _DRAW = {
     "worst": list_worst,
-    "overview": show_overview,
+    "overview": _show_overview,
     "without": list_without_results,
     "down": list_thumbs_down,
     "judge": show_judging,

@@ -8,9 +8,20 @@ import streamlit as st
 
 from app import api
 from app.documents.sections import show_details
-from app.search.condition_fields import offer_conditions, show_applied
 from app.search.own import offer_saving, show_own_searches
-from app.search.queries import CATALOG, HOW_TO_RERANK, LONGEST, MODES, SIZES, Answer, SearchQuery, kinds_of, search
+from app.search.queries import (
+    CATALOG,
+    HOW_TO_RERANK,
+    LONGEST,
+    MODES,
+    SIZES,
+    Answer,
+    SearchQuery,
+    kinds_of,
+    offer_conditions,
+    search,
+    show_applied,
+)
 from app.search.results import Documents, Result, by_meaning_alone, count_strong, documents_of, shares_of, show_result
 from app.ui.errors import show_errors
 from app.ui.feedback import about_search, offer_feedback, show_failure
@@ -30,14 +41,27 @@ _READS = (
 
 def ask() -> SearchQuery | None:
     """Show the form, filled from the page's address, and return the query; None while there is none."""
-    collections = collections_by_id()
-    places = places_of(collections)
-    follow_address(places)
+    collections = _collections_by_id()
+    places = _places_of(collections)
+    address = _address_now()
+    state = st.session_state
+    # The form is filled from the page's address when that is new: opened, or gone back to.
+    # Streamlit forgets the values of fields that a run has not drawn, such as one that an error has ended.
+    if state.get("address") != address or not {"words", "place", "mode"} <= state.keys():
+        wanted = SearchQuery.from_address(address)
+        state["words"] = wanted.text
+        state["place"] = wanted.where if wanted.where in places else CATALOG
+        state["mode"] = wanted.mode
+        state["reads"] = wanted.draws_filters or wanted.extracts_questions
+        state["reranks"] = bool(api.me().reranks_by_default) if wanted.reranks is None else wanted.reranks
+        state["address"] = address
+    elif state["place"] not in places:
+        state["place"] = CATALOG
     show_fields(places, collections)
-    if (length := len(words_now())) > LONGEST:
+    if (length := len(_words_now())) > LONGEST:
         show_problem(f"This question is too long: {length:,} characters.", f"Ask in {LONGEST:,} at most.")
         return None
-    question = SearchQuery.from_address(address_now())
+    question = SearchQuery.from_address(_address_now())
     if question.where not in places:
         show_warning("The address names a collection that isn't there.", "Choose where to search, and search again.")
         return None
@@ -49,13 +73,11 @@ def ask() -> SearchQuery | None:
     return question if is_asked else None
 
 
-def places_of(collections: Mapping[str, DocumentCollection]) -> dict[str, str]:
-    """Return the names of the catalog and of collections, by their keys in the address."""
+def _places_of(collections: Mapping[str, DocumentCollection]) -> dict[str, str]:
     return {CATALOG: "The whole catalog", **{key: found.collection_name for key, found in collections.items()}}
 
 
-def collections_by_id() -> dict[str, DocumentCollection]:
-    """Return the collections that the person may search."""
+def _collections_by_id() -> dict[str, DocumentCollection]:
     return {str(found.document_collection_id): found for found in show_errors(api.collections)}
 
 
@@ -78,40 +100,21 @@ def show_fields(places: Mapping[str, str], collections: Mapping[str, DocumentCol
         switches.toggle("Let a reranking model order the best results, too", key="reranks", **again)
 
 
-def address_now() -> dict[str, list[str]]:
-    """Return the page's address, with all values of each parameter."""
+def _address_now() -> dict[str, list[str]]:
     return {name: st.query_params.get_all(name) for name in st.query_params}
 
 
-def follow_address(places: Mapping[str, str]) -> None:
-    """Fill the form from the page's address when that is new: opened, or gone back to."""
-    address = address_now()
-    state = st.session_state
-    # Streamlit forgets the values of fields that a run has not drawn, such as one that an error has ended.
-    if state.get("address") != address or not {"words", "place", "mode"} <= state.keys():
-        wanted = SearchQuery.from_address(address)
-        state["words"] = wanted.text
-        state["place"] = wanted.where if wanted.where in places else CATALOG
-        state["mode"] = wanted.mode
-        state["reads"] = wanted.draws_filters or wanted.extracts_questions
-        state["reranks"] = bool(api.me().reranks_by_default) if wanted.reranks is None else wanted.reranks
-        state["address"] = address
-    elif state["place"] not in places:
-        state["place"] = CATALOG
-
-
-def words_now() -> str:
-    """Return the text in the form."""
+def _words_now() -> str:
     return str(st.session_state.get("words") or "").strip()
 
 
 def submit(collections: Mapping[str, DocumentCollection]) -> None:
     """Search for the form's text with the applicable conditions; a text that is too long stays in the form."""
-    if len(words_now()) > LONGEST:
+    if len(_words_now()) > LONGEST:
         return
     state = st.session_state
-    before = SearchQuery.from_address(address_now())
-    only, words, place = before.only, words_now(), state.get("place", before.where)
+    before = SearchQuery.from_address(_address_now())
+    only, words, place = before.only, _words_now(), state.get("place", before.where)
     if (collection := collections.get(place)) is not None:
         kinds = kinds_of(collection)
         only = tuple(condition for condition in only if condition.field in kinds)
@@ -172,39 +175,16 @@ def find(question: SearchQuery) -> Found:
 def ask_service(question: SearchQuery, size: int) -> Found:
     """Search, with results outlined until they are there; an error ends the page's run."""
     with show_skeletons("Searching …", count=3):
-        kinds = kinds_of(collections_by_id().get(question.where))
+        kinds = kinds_of(_collections_by_id().get(question.where))
         answer = show_errors(lambda: search(question, kinds, size=size))
         return Found(question, answer, size, show_errors(lambda: documents_of(answer)))
 
 
-def show_results(found: Found) -> None:
-    """Show the strong results, and the others folded under them."""
-    results = found.answer.results
-    shares = shares_of(results)
-    strong = count_strong(shares, found.question.mode)
-    pairs = list(zip(results, shares, strict=True))
-    for result, share in pairs[:strong]:
-        show(found, result, share)
-    if strong == len(results):
-        offer_more(found)
-        return
-    # Its key lets it stay open while its label changes with the number.
-    with st.expander(f"Less relevant ({len(results) - strong})", key="less_relevant"):
-        for result, share in pairs[strong:]:
-            show(found, result, share)
-        offer_more(found)
-
-
-def show(found: Found, result: Result, share: float) -> None:
-    """Show a result with its links and feedback."""
+def _show(found: Found, result: Result, share: float) -> None:
     about = about_search(found.answer.search_id, result.document_id)
     with st.container(border=True, key=about.key("result"), gap="xxsmall"):
         show_result(
-            found.answer,
-            result,
-            share=share,
-            document=found.documents.get(result.document_id),
-            question=found.question,
+            found.answer, result, share=share, document=found.documents.get(result.document_id), question=found.question
         )
         with st.container(horizontal=True, vertical_alignment="center"):
             offer_feedback(about)
@@ -213,14 +193,12 @@ def show(found: Found, result: Result, share: float) -> None:
         show_failure(about)
 
 
-def show_reranking(reranking: AppliedReranking | None) -> None:
-    """Show whether a reranking model ordered the results, if it was to."""
+def _show_reranking(reranking: AppliedReranking | None) -> None:
     if reranking is not None:
         show_note(reranking.note or f"A reranking model ordered the best {reranking.candidate_count:,}.")
 
 
-def show_no_results(found: Answer, question: SearchQuery) -> None:
-    """Show that there are no results, what to try, and the feedback."""
+def _show_no_results(found: Answer, question: SearchQuery) -> None:
     tries = ["other words"]
     if question.mode is SearchMode.LEXICAL:
         tries.append("a hybrid search")
@@ -228,7 +206,7 @@ def show_no_results(found: Answer, question: SearchQuery) -> None:
         tries.append("fewer filters")
     if question.where != CATALOG:
         tries.append("the whole catalog")
-    st.info(f"Nothing that you may read answers this. Try {either(tries)}.")
+    st.info(f"Nothing that you may read answers this. Try {_either(tries)}.")
     about = about_search(found.search_id)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.html('<p class="carrel-text">Did that help?</p>', width="content")
@@ -236,14 +214,12 @@ def show_no_results(found: Answer, question: SearchQuery) -> None:
     show_failure(about)
 
 
-def either(ways: Sequence[str]) -> str:
-    """Name several ways in a sentence."""
+def _either(ways: Sequence[str]) -> str:
     *others, last = ways
     return f"{', '.join(others)} or {last}" if others else last
 
 
-def offer_more(found: Found) -> None:
-    """Offer more results where there may be some."""
+def _offer_more(found: Found) -> None:
     results = found.answer.results
     shown = sum(1 if isinstance(result, CatalogSearchResult) else len(result.chunks) for result in results)
     if shown >= found.size and found.size < SIZES[-1]:
@@ -259,20 +235,33 @@ def page() -> None:
         if (me := api.me()).is_admin and me.reranks_by_default is None:
             show_help(HOW_TO_RERANK, "operating#reranking")
         show_welcome()
-        show_own_searches(places_of(collections_by_id()), open_search)
+        show_own_searches(_places_of(_collections_by_id()), open_search)
         return
     found = find(question)
-    show_applied(found.answer, question, kinds_of(collections_by_id().get(question.where)), go)
-    show_reranking(found.answer.applied.reranking)
+    show_applied(found.answer, question, kinds_of(_collections_by_id().get(question.where)), go)
+    _show_reranking(found.answer.applied.reranking)
     if not found.answer.results:
-        show_no_results(found.answer, question)
+        _show_no_results(found.answer, question)
         return
     if by_meaning_alone(found.answer, question):
         show_warning(
             "None of the words that matter is in what was found.",
             "These are the nearest in meaning, and may be about something else.",
         )
-    show_results(found)
+    results = found.answer.results
+    shares = shares_of(results)
+    strong = count_strong(shares, found.question.mode)
+    pairs = list(zip(results, shares, strict=True))
+    for result, share in pairs[:strong]:
+        _show(found, result, share)
+    if strong == len(results):
+        _offer_more(found)
+        return
+    # Its key lets it stay open while its label changes with the number.
+    with st.expander(f"Less relevant ({len(results) - strong})", key="less_relevant"):
+        for result, share in pairs[strong:]:
+            _show(found, result, share)
+        _offer_more(found)
 
 
 page()

@@ -22,19 +22,10 @@ from app.credentials.tokens import (
 )
 from app.formatting import ago, moment, one_line
 from app.labels import SERVICE_ACCOUNT
-from app.ui.dialogs import (
-    NotYetError,
-    close_dialog,
-    confirm,
-    is_open,
-    offer_submit,
-    open_dialog,
-    show_held_secret,
-)
+from app.ui.dialogs import confirm, dialog, is_open, offer_dialog, offer_submit, show_held_secret, text_in
 from app.ui.errors import require_admin, show_errors
 from app.ui.filters import filter_line, text_filter
 from app.ui.notices import (
-    leave,
     look_at,
     offer_way_back,
     show_empty,
@@ -44,17 +35,16 @@ from app.ui.notices import (
     show_title,
     show_warning,
 )
-from app.ui.tables import PAGE_ROWS, Source, show_pages
+from app.ui.tables import listed, show_pages
 from carrel.wire.api_keys import CredentialStatus
 from carrel.wire.organization import Organization
-from carrel.wire.service_accounts import AdminServiceAccountsListResponse, ServiceAccount, ServiceAccountToken
+from carrel.wire.service_accounts import ServiceAccount, ServiceAccountToken
 from flows.operations.formatting import count_text
 
 NEW = "new_account"
 
 
-def show_switch(settings: Organization) -> None:
-    """Show whether service accounts are enabled, with a button that changes it."""
+def _show_switch(settings: Organization) -> None:
     if settings.service_accounts_enabled:
         if st.button("Switch service accounts off", key="switch.off", type="tertiary", icon=":material/toggle_off:"):
             confirm(
@@ -62,7 +52,7 @@ def show_switch(settings: Organization) -> None:
                 "Every request with a token of a service account is refused from now on, and none can be created. What "
                 "there is stays, and works again when they are switched on.",
                 doing="Switch them off",
-                action=partial(switch, on=False),
+                action=partial(_switch, on=False),
             )
         return
     show_warning(
@@ -70,43 +60,16 @@ def show_switch(settings: Organization) -> None:
         "Every request with a token of theirs is refused, and neither accounts nor tokens can be created.",
     )
     if st.button("Switch service accounts on", key="switch.on", type="primary"):
-        show_errors(partial(switch, on=True))
+        show_errors(partial(_switch, on=True))
         st.rerun()
 
 
-def offer_new() -> None:
-    """Offer to create an account."""
-    st.button(
-        "New service account", key="new.open", type="primary", icon=":material/add:", on_click=open_dialog, args=(NEW,)
-    )
-
-
-def switch(*, on: bool) -> None:
-    """Switch service accounts on or off."""
+def _switch(*, on: bool) -> None:
     api.client().admin.organization.update(service_accounts_enabled=on)
     clear_caches()
 
 
-def show_accounts(tokens: Sequence[ServiceAccountToken]) -> None:
-    """List the accounts; choosing one shows it."""
-    with filter_line("q"):
-        query = text_filter("Find", "q", placeholder="A part of the name or address").replace("\0", "")
-
-    def fetch(token: str | None) -> AdminServiceAccountsListResponse:
-        accounts = api.client().admin.service_accounts
-        return next(accounts.list(query=query or None, page_size=PAGE_ROWS, page_token=token).pages())
-
-    show_pages(
-        ACCOUNTS,
-        Source(fetch, lambda page: page.service_accounts, about=query),
-        row=partial(account_row, tokens),
-        empty=partial(show_none, query),
-        go=lambda chosen: look_at("account", chosen.service_account_id),
-    )
-
-
-def account_row(tokens: Sequence[ServiceAccountToken], account: ServiceAccount) -> dict[str, str]:
-    """Return an account as a row."""
+def _account_row(tokens: Sequence[ServiceAccountToken], account: ServiceAccount) -> dict[str, str]:
     own = [token for token in tokens if token.service_account_id == account.service_account_id]
     working = [token for token in own if token.status is CredentialStatus.ACTIVE]
     used = [token.last_used_at for token in own if token.last_used_at is not None]
@@ -119,8 +82,7 @@ def account_row(tokens: Sequence[ServiceAccountToken], account: ServiceAccount) 
     }
 
 
-def show_none(query: str) -> None:
-    """Show that there is no account, and what one is for."""
+def _show_none(query: str) -> None:
     if query:
         show_empty("No service account has this in its name or address.", "Try fewer letters.")
     else:
@@ -131,35 +93,21 @@ def show_none(query: str) -> None:
         )
 
 
-@st.dialog("New service account", on_dismiss=close_dialog)
-def show_new() -> None:
-    """Show the dialog for a new account."""
-    if not is_open(NEW):
-        st.rerun()
+@dialog("New service account", NEW)
+def _show_new() -> None:
     show_text("An identity for a program. It may read nothing before it is granted something, or put into a group.")
     st.text_input("Name", key="new.name", max_chars=200, placeholder="Intranet search")
-    offer_submit(NEW, "Create", action=create)
+    offer_submit(NEW, "Create", action=_create)
 
 
-def create() -> None:
-    """Create the account, and open it."""
-    name = str(st.session_state["new.name"] or "").strip()
-    if not name:
-        raise NotYetError("Give it a name: what the program is that uses it.")
+def _create() -> None:
+    name = text_in("new.name", missing="Give it a name: what the program is that uses it.")
     made = api.client().admin.service_accounts.create(name)
     clear_caches()
     st.query_params["account"] = str(made.service_account_id)
 
 
-def delete(account: ServiceAccount) -> None:
-    """Delete an account, and go back to the list."""
-    api.client().admin.service_accounts.delete(account.service_account_id)
-    leave("account", "token")
-    clear_caches()
-
-
-def ask_deleting(account: ServiceAccount) -> None:
-    """Ask for confirmation before an account is deleted, naming what stops."""
+def _ask_deleting(account: ServiceAccount) -> None:
     working = sum(
         token.status is CredentialStatus.ACTIVE for token in show_errors(partial(tokens_of, account.service_account_id))
     )
@@ -169,12 +117,13 @@ def ask_deleting(account: ServiceAccount) -> None:
         "at once, and so will what uses them. It leaves its groups; documents that it uploaded stay, and its address "
         "is never given to another.",
         doing="Delete it",
-        action=partial(delete, account),
+        action=lambda: api.client().admin.service_accounts.delete(account.service_account_id),
+        then=clear_caches,
+        leaving=("account", "token"),
     )
 
 
-def show_account(account_id: str, settings: Organization) -> None:
-    """Show an account with its tokens."""
+def _show_account(account_id: str, settings: Organization) -> None:
     offer_way_back("All service accounts", "account", "token")
     account = show_errors(partial(account_of, account_id))
     if account is None:
@@ -193,7 +142,7 @@ def show_account(account_id: str, settings: Organization) -> None:
             args=(account_id,),
         )
         if st.button("Delete the account", key="delete", icon=":material/delete:"):
-            ask_deleting(account)
+            _ask_deleting(account)
     if is_open(MINT, account_id):
         show_mint(account, done=clear_caches)
     if "token" in st.query_params:
@@ -210,21 +159,31 @@ def page() -> None:
     show_title(
         "Service accounts",
         "Identities for programs, and the tokens with which they call the service.",
-        action=offer_new if is_list and settings.service_accounts_enabled else None,
+        action=partial(offer_dialog, "New service account", NEW)
+        if is_list and settings.service_accounts_enabled
+        else None,
     )
     show_held_secret()
     if not settings.service_accounts_enabled:
-        show_switch(settings)
+        _show_switch(settings)
     if not is_list:
-        show_account(str(st.query_params["account"]), settings)
+        _show_account(str(st.query_params["account"]), settings)
         return
     tokens = show_errors(all_tokens)
     show_ending_soon(tokens)
-    if is_open(NEW):
-        show_new()
-    show_accounts(tokens)
+    _show_new()
+    with filter_line("q"):
+        query = text_filter("Find", "q", placeholder="A part of the name or address").replace("\0", "")
+
+    show_pages(
+        ACCOUNTS,
+        listed(lambda at: api.client().admin.service_accounts.list(query=query or None, **at), about=query),
+        row=partial(_account_row, tokens),
+        empty=partial(_show_none, query),
+        go=lambda chosen: look_at("account", chosen.service_account_id),
+    )
     if settings.service_accounts_enabled:
-        show_switch(settings)
+        _show_switch(settings)
 
 
 page()

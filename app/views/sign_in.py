@@ -5,7 +5,7 @@ from functools import partial
 import streamlit as st
 
 from app import api
-from app.credentials.sign_in import CLAIMS, EDIT, NEW, open_edit, open_new, show_edit, show_new, show_policy
+from app.credentials.sign_in import CLAIMS, EDIT, open_edit, open_new, show_edit, show_new, show_policy
 from app.formatting import one_line
 from app.ui.dialogs import confirm, is_open
 from app.ui.errors import require_admin, show_errors
@@ -17,18 +17,15 @@ _MOST = 100
 _YES_NO = {True: "yes", False: "no"}
 
 
-def offer_new() -> None:
-    """Show the button that opens the dialog for a new provider."""
+def _offer_new() -> None:
     st.button("New provider", key="new.open", type="primary", icon=":material/add:", on_click=open_new)
 
 
-def list_providers() -> list[SignInProvider]:
-    """Return the providers, oldest first."""
+def _list_providers() -> list[SignInProvider]:
     return next(api.client().admin.sign_in_providers.list(page_size=_MOST).pages()).sign_in_providers
 
 
-def show_provider(provider: SignInProvider) -> None:
-    """Show a provider: what it decides about, what to register there, and its buttons."""
+def _show_provider(provider: SignInProvider) -> None:
     key = f"provider.{provider.provider_id}"
     with st.container(border=True):
         show_heading(one_line(provider.name), provider.issuer)
@@ -56,14 +53,13 @@ def show_provider(provider: SignInProvider) -> None:
         )
         with st.container(horizontal=True):
             if st.button("Test", key=f"{key}.test"):
-                show_problems(provider)
+                _show_problems(provider)
             st.button("Change", key=f"{key}.edit", icon=":material/edit:", on_click=open_edit, args=(provider,))
             if st.button("Delete", key=f"{key}.delete", icon=":material/delete:"):
-                ask_deleting(provider)
+                _ask_deleting(provider)
 
 
-def show_problems(provider: SignInProvider) -> None:
-    """Test a provider, and show what is wrong with it."""
+def _show_problems(provider: SignInProvider) -> None:
     problems = show_errors(partial(api.client().admin.sign_in_providers.test, provider.provider_id)).problems
     if problems:
         show_warning("People can't sign in with it as it is.", *problems)
@@ -71,8 +67,7 @@ def show_problems(provider: SignInProvider) -> None:
         show_text("Nothing is wrong, as far as can be told without signing in.")
 
 
-def ask_deleting(provider: SignInProvider) -> None:
-    """Ask for confirmation before a provider is deleted."""
+def _ask_deleting(provider: SignInProvider) -> None:
     confirm(
         "Delete this provider?",
         f"Nobody signs in with “{provider.name}” any more. Accounts and memberships that came by it stay; who has no "
@@ -85,8 +80,8 @@ def ask_deleting(provider: SignInProvider) -> None:
 def page() -> None:
     """Draw the providers; for admins."""
     require_admin()
-    show_title(TITLE, PURPOSE, action=offer_new)
-    providers = show_errors(list_providers)
+    show_title(TITLE, PURPOSE, action=_offer_new)
+    providers = show_errors(_list_providers)
     if not providers:
         show_empty(
             "People sign in with a password here.",
@@ -94,10 +89,9 @@ def page() -> None:
             "OpenID Connect.",
         )
     for provider in providers:
-        show_provider(provider)
+        _show_provider(provider)
     show_policy(show_errors(api.client().admin.organization.get))
-    if is_open(NEW):
-        show_new()
+    show_new()
     for provider in providers:
         if is_open(EDIT, str(provider.provider_id)):
             show_edit(provider)

@@ -13,15 +13,14 @@ from app.syncs.labels import collection_name, state_in_words, targets
 from app.syncs.page import LIST, show_sync_page
 from app.ui.errors import require_admin, show_errors
 from app.ui.notices import look_at, offer_way_back, show_empty, show_title
-from app.ui.tables import PAGE_ROWS, Source, forget, show_pages, time_cell
-from carrel.wire.docstore import DocstoreSync, ListDocstoreSyncsResponse
+from app.ui.tables import forget, listed, show_pages, time_cell
+from carrel.wire.docstore import DocstoreSync
 
 TITLE, PURPOSE = "Syncs", "Keep collections as document databases have them."
 _MADE = "sync.made"
 
 
-def offer_actions() -> None:
-    """Show the buttons that refresh the list, and that lead to the form for a new sync."""
+def _offer_actions() -> None:
     if st.button("Refresh", icon=":material/refresh:", key="again"):
         forget(LIST)
     if st.button("New sync", type="primary", icon=":material/add:", key="new"):
@@ -29,13 +28,12 @@ def offer_actions() -> None:
         st.rerun()
 
 
-def show_list() -> None:
-    """Show the syncs, and open the one that is chosen."""
-    count = show_title(TITLE, PURPOSE, action=offer_actions)
+def _show_list() -> None:
+    count = show_title(TITLE, PURPOSE, action=_offer_actions)
     show_pages(
         LIST,
-        Source(fetch, lambda page: page.docstore_syncs),
-        row=row,
+        listed(lambda at: api.client().document_collections.docstore.list_docstore_syncs(**at)),
+        row=_row,
         empty=lambda: show_empty(
             "There is no sync yet.",
             "A sync keeps a collection as a collection of a document database (MongoDB) has it: what is new or changed "
@@ -50,14 +48,7 @@ def show_list() -> None:
     )
 
 
-def fetch(token: str | None) -> ListDocstoreSyncsResponse:
-    """Return the page of the list that a token stands for."""
-    listed = api.client().document_collections.docstore.list_docstore_syncs(page_size=PAGE_ROWS, page_token=token)
-    return next(listed.pages())
-
-
-def row(sync: DocstoreSync) -> dict[str, Any]:
-    """Return the table row of a sync."""
+def _row(sync: DocstoreSync) -> dict[str, Any]:
     return {
         "Name": one_line(sync.config.sync_name),
         "Source": one_line(sync.config.collection_name),
@@ -69,8 +60,7 @@ def row(sync: DocstoreSync) -> dict[str, Any]:
     }
 
 
-def show_new() -> None:
-    """Show the form for a new sync, and create it."""
+def _show_new() -> None:
     offer_way_back("All syncs", "new")
     made: str | None = st.session_state.pop(_MADE, None)
     collections = show_errors(targets)
@@ -103,9 +93,9 @@ def page() -> None:
         show_sync_page(name)
     elif "new" in st.query_params:
         show_title(TITLE, PURPOSE)
-        show_new()
+        _show_new()
     else:
-        show_list()
+        _show_list()
 
 
 page()

@@ -11,10 +11,8 @@ from app.formatting import one_line
 from app.labels import AGENT, COLLECTION, DOCUMENT, GROUP, ROLES, TYPES
 from app.lookup import Principal, Resource, disambiguate, resource_at
 from app.permissions.browsing import MOST_SORTED, SHOWN, Counts, compare_counts, count_resources, show_principals
-from app.permissions.changing import offer_access, offer_change
-from app.permissions.explanation import show_why
+from app.permissions.changing import offer_access, offer_change, show_why
 from app.ui.errors import require_admin, show_errors
-from app.ui.exporting import Export, offer_export
 from app.ui.filters import choice_filter, filter_line, text_filter
 from app.ui.notices import (
     look_at,
@@ -29,7 +27,9 @@ from app.ui.notices import (
     show_warning,
 )
 from app.ui.pickers import pick_principal
-from app.ui.tables import PAGE_ROWS, Source, show_pages
+from app.ui.progress import offer_export
+from app.ui.tables import ALL_ROWS, PageAsked, listed, show_pages
+from carrel import Pager
 from carrel.wire.access import (
     AccessThrough,
     AdminAccessListResourcesResponse,
@@ -61,33 +61,27 @@ class ReachQuery:
         without = self.without.key if self.without else ""
         return (self.who.key, without, self.query, self.types)
 
-    def pages(
-        self, *, size: int, token: str | None = None, order: ResourceOrder = ResourceOrder.ID
-    ) -> Iterator[AdminAccessListResourcesResponse]:
-        """Walk the list from a page on."""
-        return (
-            api.client()
-            .admin.access.list_resources(
-                query=self.query or None,
-                resource_types=self.types or None,
-                readable_by=self.who.reference,
-                not_readable_by=self.without.reference if self.without else None,
-                order=order,
-                with_through=True,
-                page_size=size,
-                page_token=token,
-            )
-            .pages()
+    def ask(
+        self, at: PageAsked, *, order: ResourceOrder = ResourceOrder.ID
+    ) -> Pager[ClassedResource, AdminAccessListResourcesResponse]:
+        """Return the list from a page on."""
+        return api.client().admin.access.list_resources(
+            query=self.query or None,
+            resource_types=self.types or None,
+            readable_by=self.who.reference,
+            not_readable_by=self.without.reference if self.without else None,
+            order=order,
+            with_through=True,
+            **at,
         )
 
     def rows(self) -> Iterator[Sequence[Sequence[str]]]:
         """Walk the list for an export."""
-        for page in self.pages(size=1000):
-            yield [row_of(one) for one in page.resources]
+        for page in self.ask(ALL_ROWS).pages():
+            yield [_row_of(one) for one in page.resources]
 
 
-def row_of(found: ClassedResource) -> tuple[str, str, str, str]:
-    """Return a resource as a row of the list and of its export."""
+def _row_of(found: ClassedResource) -> tuple[str, str, str, str]:
     name = one_line(found.name or found.resource_id)
     return name, TYPES[found.resource_type], through_in_words(found.through or ()), found.resource_id
 
@@ -116,8 +110,7 @@ def counts(who: Principal, without: Principal | None = None, query: str = "") ->
     return count_resources(api.client(), who, without=without, query=query)
 
 
-def show_counts(found: Counts) -> None:
-    """Show the number of readable resources of each kind."""
+def _show_counts(found: Counts) -> None:
     names = {DOCUMENT: "Documents", COLLECTION: "Collections", AGENT: "Agents"}
     for column, kind in zip(st.columns(len(SHOWN)), SHOWN, strict=True):
         column.metric(names[kind], f"{found.of(kind):,}", border=True)
@@ -158,8 +151,7 @@ def disambiguate_names(first: Principal, second: Principal) -> tuple[str, str]:
     return told[first.key][0], told[second.key][0]
 
 
-def ask_filters(who: Principal, without: Principal | None) -> ReachQuery:
-    """Show filters by name and kind, and return the query."""
+def _ask_filters(who: Principal, without: Principal | None) -> ReachQuery:
     found = show_errors(lambda: counts(who, without))
     kinds = {"": "Everything"} | {
         kind.value: f"{TYPES[kind]} ({count:,})" for kind, count in found.by_type.items() if count
@@ -170,23 +162,7 @@ def ask_filters(who: Principal, without: Principal | None) -> ReachQuery:
     return ReachQuery(who, without, query, (ResourceType(kind),) if kind else ())
 
 
-def show_list(question: ReachQuery, *, order: ResourceOrder) -> None:
-    """List what may be read, page by page; choosing something asks why."""
-
-    def fetch(token: str | None) -> AdminAccessListResourcesResponse:
-        return next(question.pages(size=PAGE_ROWS, token=token, order=order))
-
-    show_pages(
-        "reach",
-        Source(fetch, lambda page: page.resources, about=(question.about, order)),
-        row=lambda one: dict(zip(HEADS[:3], row_of(one), strict=False)),
-        empty=partial(say_nothing, question),
-        go=lambda chosen: look_at("resource", Resource.of(chosen).key),
-    )
-
-
-def say_nothing(question: ReachQuery) -> None:
-    """Show why the list is empty."""
+def _say_nothing(question: ReachQuery) -> None:
     if question.query or question.types:
         show_empty("Nothing of that name or kind.", "Take the filters away to see everything.")
     elif question.without is not None:
@@ -198,25 +174,29 @@ def say_nothing(question: ReachQuery) -> None:
         )
 
 
-def show_reach(who: Principal) -> None:
-    """Show what somebody may read, next to another if one is chosen."""
+def _show_reach(who: Principal) -> None:
     if "with" not in st.query_params:
-        show_counts(show_errors(lambda: counts(who)))
+        _show_counts(show_errors(lambda: counts(who)))
     second = pick_principal("with", label="Compare with somebody")
     whose, without = show_comparison(who, second) if second is not None else (who, None)
-    question = ask_filters(whose, without)
+    question = _ask_filters(whose, without)
     found = show_errors(lambda: counts(question.who, question.without, question.query))
     shown = sum(found.by_type.get(one, 0) for one in question.types) if question.types else found.total
     order = ResourceOrder.NAME if shown <= MOST_SORTED else ResourceOrder.ID
     show_text(f"{count_text(shown, 'thing')}. Choose one to see why." if shown else "")
     if order is ResourceOrder.ID:
         show_note("These are too many to be shown in the order of their names: narrow them down.")
-    show_list(question, order=order)
-    offer_export(Export("what-they-can-read.csv", HEADS, question.rows(), about=question.about))
+    show_pages(
+        "reach",
+        listed(partial(question.ask, order=order), about=(question.about, order)),
+        row=lambda one: dict(zip(HEADS[:3], _row_of(one), strict=False)),
+        empty=partial(_say_nothing, question),
+        go=lambda chosen: look_at("resource", Resource.of(chosen).key),
+    )
+    offer_export("what-they-can-read.csv", HEADS, question.rows(), about=question.about)
 
 
-def show_one(who: Principal, key: str) -> None:
-    """Show why somebody may read something, in place of the list."""
+def _show_one(who: Principal, key: str) -> None:
     offer_way_back("All that they may read", "resource")
     found = show_errors(lambda: resource_at(api.client(), key))
     if found is None:
@@ -245,9 +225,9 @@ def page() -> None:
         show_principals()
         return
     if "resource" in st.query_params:
-        show_one(who, str(st.query_params["resource"]))
+        _show_one(who, str(st.query_params["resource"]))
     else:
-        show_reach(who)
+        _show_reach(who)
 
 
 page()

@@ -10,66 +10,42 @@ from app.formatting import one_line
 from app.labels import DOCUMENT, GRANTED, GROUP, PERSON, PRINCIPALS
 from app.lookup import Principal, Resource
 from app.permissions.browsing import show_resources
-from app.permissions.changing import READERS, Grants, grants_on, offer_access, offer_change
-from app.permissions.explanation import show_why
+from app.permissions.changing import READERS, Grants, grants_on, offer_access, offer_change, show_why
 from app.ui.errors import require_admin, show_errors
-from app.ui.exporting import Export, offer_export
 from app.ui.notices import look_at, offer_way_back, show_empty, show_link, show_note, show_table, show_text, show_title
 from app.ui.pickers import pick_principal, pick_resource
-from app.ui.tables import PAGE_ROWS, Source, show_pages
+from app.ui.progress import offer_export
+from app.ui.tables import listed, show_pages
 from carrel.wire.common import GroupPrincipal, UserPrincipal
-from carrel.wire.permissions import ListAuthorizedPrincipalsForResourceResponse
 
 SHOWN_GRANTS, MOST_GRANTS = 20, 500
 
 
-def key_of(principal: UserPrincipal | GroupPrincipal) -> str:
-    """Return the key of a reader for an address."""
+def _key_of(principal: UserPrincipal | GroupPrincipal) -> str:
     return f"{PERSON}:{principal.email}" if principal.type == PERSON else f"{principal.type}:{principal.id}"
-
-
-def show_readers(resource: Resource, grants: Grants) -> None:
-    """List everybody who may effectively read a resource, page by page; choosing one explains why."""
-
-    direct = directly(grants)
-
-    def fetch(token: str | None) -> ListAuthorizedPrincipalsForResourceResponse:
-        readers = api.client().permissions.list_authorized_principals_for_resource
-        return next(readers(resource.reference, page_size=PAGE_ROWS, page_token=token).pages())
-
-    show_pages(
-        READERS,
-        Source(fetch, lambda page: page.principals, about=resource.key),
-        row=lambda one: dict(zip(HEADS, row_of(one, direct), strict=True)),
-        empty=lambda: show_empty("Nobody may read it.", "Choose “Manage access”, and add people or groups."),
-        go=lambda chosen: look_at("who", key_of(chosen)),
-    )
 
 
 HEADS = ("Name", "Type", "Address", "Direct access")
 
 
-def directly(grants: Grants) -> dict[str, str]:
-    """Return the roles granted directly, by address or, for groups, by id."""
+def _directly(grants: Grants) -> dict[str, str]:
     return {
         holder.id if holder.kind == GROUP else holder.note: GRANTED[grants.roles[key]]
         for key, holder in grants.who.items()
     }
 
 
-def row_of(principal: UserPrincipal | GroupPrincipal, direct: Mapping[str, str]) -> tuple[str, str, str, str]:
-    """Return a reader as a row of the list and of its export."""
+def _row_of(principal: UserPrincipal | GroupPrincipal, direct: Mapping[str, str]) -> tuple[str, str, str, str]:
     address = principal.email if principal.type == PERSON else ""
     role = direct.get(address or principal.id, "")
     return one_line(principal.name), PRINCIPALS[principal.type].capitalize(), address, role
 
 
-def rows_of(resource: Resource, grants: Grants) -> Iterator[Sequence[Sequence[str]]]:
-    """Walk all readers for an export."""
+def _rows_of(resource: Resource, grants: Grants) -> Iterator[Sequence[Sequence[str]]]:
     readers = api.client().permissions.list_authorized_principals_for_resource(resource.reference, page_size=1000)
-    direct = directly(grants)
+    direct = _directly(grants)
     for page in readers.pages():
-        yield [row_of(one, direct) for one in page.principals]
+        yield [_row_of(one, direct) for one in page.principals]
 
 
 def show_grants(grants: Grants) -> None:
@@ -100,8 +76,7 @@ def owner_of(resource: Resource) -> str:
     return f"{owner.name} · {owner.email}" if owner.type == PERSON else owner.name
 
 
-def show_resource(resource: Resource) -> None:
-    """Show a resource with its grants, its readers, and a search for why somebody can read it."""
+def _show_resource(resource: Resource) -> None:
     grants = show_errors(partial(grants_on, api.client(), resource))
     st.header("Direct access", anchor=False)
     if owner := show_errors(partial(owner_of, resource)):
@@ -110,16 +85,24 @@ def show_resource(resource: Resource) -> None:
     offer_change(resource, grants)
     st.header("Effective access", anchor=False)
     show_text("Everyone who can read this, listed once. Choose one to see why.")
-    show_readers(resource, grants)
-    offer_export(
-        Export("who-can-read.csv", HEADS, rows_of(resource, grants), about=(resource.key, hash(str(grants.roles))))
+    direct = _directly(grants)
+
+    show_pages(
+        READERS,
+        listed(
+            lambda at: api.client().permissions.list_authorized_principals_for_resource(resource.reference, **at),
+            about=resource.key,
+        ),
+        row=lambda one: dict(zip(HEADS, _row_of(one, direct), strict=True)),
+        empty=lambda: show_empty("Nobody may read it.", "Choose “Manage access”, and add people or groups."),
+        go=lambda chosen: look_at("who", _key_of(chosen)),
     )
+    offer_export("who-can-read.csv", HEADS, _rows_of(resource, grants), about=(resource.key, hash(str(grants.roles))))
     st.header("Why, or why not?", anchor=False)
     pick_principal("who", label="Somebody in particular")
 
 
-def show_one(resource: Resource) -> None:
-    """Show why somebody may read a resource, or why not, in place of the list."""
+def _show_one(resource: Resource) -> None:
     offer_way_back("All who may read it", "who")
     who: Principal | None = pick_principal("who", label="Why may they read it, or why not?")
     if who is None:
@@ -143,9 +126,9 @@ def page() -> None:
     if resource.kind == DOCUMENT and resource.object_id is not None:
         show_link("Open document", "documents", document=str(resource.object_id))
     if "who" in st.query_params:
-        show_one(resource)
+        _show_one(resource)
     else:
-        show_resource(resource)
+        _show_resource(resource)
 
 
 page()

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from app.agents.question_log import ERASED, rank_unanswered, retention_in_words
+from app.agents.questions import ERASED, rank_unanswered, retention_in_words
 from carrel import evaluation
 from carrel.wire.common import UserPrincipal
 from carrel.wire.question_log import LoggedQuestion, Outcome

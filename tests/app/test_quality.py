@@ -10,7 +10,7 @@ import pytest
 
 from app.quality.runs import Running
 from app.quality.searches import share, worst_first
-from app.ui.exporting import in_batches
+from app.ui.progress import in_batches
 from carrel import evaluation
 from carrel.evaluation import Measurer, RunKeeper
 from carrel.judgements import HEADS, JudgementsError, read, read_cases, rows_of, write, write_cases

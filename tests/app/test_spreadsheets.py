@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.ui.exporting import in_batches
+from app.ui.progress import in_batches
 from carrel.spreadsheets import as_text
 
 
