@@ -22,7 +22,7 @@ from pathlib import Path
 from bench.flows import count_cpu_seconds, flow, write_documents
 from bench.report import report
 from bench.running import Stack, run_stack
-from flows.operations.bulk import upload
+from flows.operations.loading import upload
 from flows.operations.options import UploadOptions
 from flows.operations.sources.documents import Defaults, SourceDocument
 from flows.operations.sources.reading import read_source

@@ -1,17 +1,48 @@
-"""The commands, and what happens around each of them."""
+"""The commands, imported when they are called, and what happens around each of them: `carrel --help` takes no time."""
 
 import io
 import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 import carrel
 from cli.exit_codes import EXIT_CODES, ExitCode
-from cli.lazy import LazyCommand, LazyGroup
+
+
+class LazyCommand(TyperCommand):
+    """The name and the help of a command, or of a group of commands, that is `place`, a `module:name`."""
+
+    def __init__(self, name: str, place: str, help: str) -> None:  # noqa: A002 - typer's own name for it
+        super().__init__(name, help=help)
+        self.place = place
+
+    def load(self) -> TyperCommand | TyperGroup:
+        """Import the command, and return it."""
+        module, _, attribute = self.place.partition(":")
+        found = getattr(import_module(module), attribute)
+        parent = typer.Typer(rich_markup_mode=None)
+        if isinstance(found, typer.Typer):
+            parent.add_typer(found, name=self.name, help=self.help)
+        else:
+            parent.command(self.name)(found)
+        loaded: Any = typer.main.get_group(parent).commands[str(self.name)]
+        return loaded
+
+
+class LazyGroup(TyperGroup):
+    """A group that shows its lazy commands by what is known of them, and imports the one that is called."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that the arguments name, and the arguments that are left for it."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command.load() if isinstance(command, LazyCommand) else command, rest
+
 
 EPILOG = f"The service's address and the key come from CARREL_BASE_URL and CARREL_API_KEY. {EXIT_CODES}"
 

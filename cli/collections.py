@@ -109,11 +109,7 @@ def add(
     have there; no file is sent.
     """
     options = CollectionOptions(
-        collection=collection,
-        metadata=pairs(metadata),
-        hidden=hidden,
-        include=include or [],
-        exclude=exclude or [],
+        collection=collection, metadata=pairs(metadata), hidden=hidden, include=include or [], exclude=exclude or []
     )
     screen = Screen(as_json=as_json)
     with show_errors(screen):

@@ -38,8 +38,7 @@ def import_directory(
         bool, typer.Option("--force", help="Even when that takes more than a fifth of the users or memberships.")
     ] = False,
     skip_problems: Annotated[
-        bool,
-        typer.Option("--skip-problems", help="Leave out rows with problems; people who are then missing stay."),
+        bool, typer.Option("--skip-problems", help="Leave out rows with problems; people who are then missing stay.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

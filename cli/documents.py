@@ -10,7 +10,7 @@ from cli.choosing import AsJson, Yes, confirm, id_in, require_one
 from cli.exit_codes import ExitCode
 from cli.listing import Columns, print_json, say_done, show_first, show_one, to_json
 from cli.outcome import connect
-from flows.operations.languages import name_language
+from flows.operations.formatting import name_language
 
 if TYPE_CHECKING:
     from carrel import Carrel

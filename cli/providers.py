@@ -38,12 +38,10 @@ _Groups = Annotated[
     typer.Option("--groups", case_sensitive=False, help="The claim with external ids of somebody's groups."),
 ]
 _Accounts = Annotated[
-    bool | None,
-    typer.Option("--create-accounts/--no-create-accounts", help="Make accounts at the first sign-in."),
+    bool | None, typer.Option("--create-accounts/--no-create-accounts", help="Make accounts at the first sign-in.")
 ]
 _SignOut = Annotated[
-    bool | None,
-    typer.Option("--sign-out-there/--sign-out-here", help="Sign people out at the provider, too."),
+    bool | None, typer.Option("--sign-out-there/--sign-out-here", help="Sign people out at the provider, too.")
 ]
 
 PROVIDERS: Columns[SignInProvider] = {

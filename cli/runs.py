@@ -18,24 +18,22 @@ from cli.listing import print_json, say_done, to_json
 from cli.outcome import client_of, usage
 from cli.screen import Bar, Screen
 from flows.errors import ServiceDownError
-from flows.operations.bulk import upload, upload_ledger
-from flows.operations.collecting import add_to_collection, collection_ledger
+from flows.operations.backlog import notes_of
 from flows.operations.deletions import TO_DELETE, deletions
+from flows.operations.formatting import waiting_text
 from flows.operations.jobs import cancel_on_sigterm, open_client, outage_policy_of
 from flows.operations.ledger.addresses import Address
 from flows.operations.ledger.ledger import Ledger
-from flows.operations.ledger.states import State
+from flows.operations.ledger.rows import State
+from flows.operations.loading import add_to_collection, open_ledger, upload
 from flows.operations.names import names_of
-from flows.operations.notes import notes_of
 from flows.operations.options import CollectionOptions, ReindexOptions, SyncOptions, UploadOptions
 from flows.operations.plan import Plan
 from flows.operations.quarantine import failure_codes, failure_rows, retry, write_quarantine
-from flows.operations.rebuilding import Rebuilt, index_id, rebuild_index, rebuild_text
-from flows.operations.reindexing import Reindexed, reindex_documents
+from flows.operations.reindexing import Rebuilt, Reindexed, index_id, rebuild_index, rebuild_text, reindex_documents
 from flows.operations.scan import Scanned
 from flows.operations.summary import Summary, summarize
-from flows.operations.syncing import SyncHooks, SyncOutcome, is_running, sync
-from flows.operations.waiting import waiting_text
+from flows.operations.syncing import SyncOutcome, is_running, sync
 from flows.settings import FlowSettings, prefect_environment
 
 T = TypeVar("T")
@@ -46,7 +44,7 @@ _FIRST_LINE_SECONDS, _LINE_SECONDS = 4.0, 30.0
 
 
 def run_upload(source: str, options: UploadOptions, *, screen: Screen, direct: bool) -> ExitCode:
-    """Upload a source, as a Prefect flow or `direct`; raises what flows.operations.bulk.upload does."""
+    """Upload a source, as a Prefect flow or `direct`; raises what flows.operations.loading.upload does."""
     settings = FlowSettings()
 
     def work() -> Awaitable[object]:
@@ -57,7 +55,7 @@ def run_upload(source: str, options: UploadOptions, *, screen: Screen, direct: b
 
         return _as_flow(lambda: bulk_upload(source, options))
 
-    with upload_ledger(source, settings=settings) as ledger:
+    with open_ledger(source, settings=settings) as ledger:
         _run_to_end(work, ledger=ledger, screen=screen)
         return _end(ledger, screen=screen)
 
@@ -67,7 +65,7 @@ def run_plan(source: str, options: UploadOptions, *, screen: Screen) -> ExitCode
     settings = FlowSettings()
     outcome = asyncio.run(upload(source, options=options, settings=settings, dry_run=True))
     code = _code(outcome.summary)
-    with upload_ledger(source, settings=settings) as ledger:
+    with open_ledger(source, settings=settings) as ledger:
         ledger.join_latest()
         if screen.as_json:
             members = {"plan": outcome.plan.text(), **outcome.summary.as_json(), "unread": dict(outcome.plan.unread)}
@@ -91,7 +89,7 @@ def run_collection_add(source: str, options: CollectionOptions, *, screen: Scree
 
         return _as_flow(lambda: collection_add(source, options))
 
-    with collection_ledger(source, collection, settings=settings) as ledger:
+    with open_ledger(source, settings=settings, collection=collection) as ledger:
         _run_to_end(work, ledger=ledger, screen=screen)
         return _end(ledger, screen=screen, hint=_hint(ledger))
 
@@ -369,8 +367,7 @@ def follow_sync(name: str, *, launching: bool, watching: bool, screen: Screen) -
                 told.add(waits)
                 screen.say(waits)
 
-        work = sync(name, options=options, settings=FlowSettings(), hooks=SyncHooks(on_update=on_update))
-        outcome = asyncio.run(work)
+        outcome = asyncio.run(sync(name, options=options, settings=FlowSettings(), on_update=on_update))
     return _end_sync(outcome, watching=watching, screen=screen)
 
 

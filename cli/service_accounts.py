@@ -31,9 +31,7 @@ COLUMNS: Columns[ServiceAccount] = {
 
 @app.command("list")
 def list_accounts(
-    *,
-    query: Annotated[str | None, typer.Option(help="Part of the name or address.")] = None,
-    as_json: AsJson = False,
+    *, query: Annotated[str | None, typer.Option(help="Part of the name or address.")] = None, as_json: AsJson = False
 ) -> None:
     """List service accounts."""
     with connect(as_json=as_json) as (screen, client):

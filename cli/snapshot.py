@@ -6,12 +6,11 @@ from typing import Annotated
 
 import typer
 
-from carrel.directory.tables import printable
 from cli.choosing import AsJson
 from cli.exit_codes import ExitCode
 from cli.outcome import show_errors
 from cli.screen import Screen
-from flows.operations.snapshots.difference import Change, Difference
+from flows.operations.snapshots.files import Difference
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -65,13 +64,9 @@ def compare(before: Folder, after: Folder, *, as_json: AsJson = False) -> None:
 
 def show_changes(difference: Difference | None, *, screen: Screen) -> None:
     """Print the largest changes, a line each."""
-    for change in difference.changes if difference else ():
-        screen.line(change_line(change), style="yellow" if change.change == "widened" else "green")
-
-
-def change_line(change: Change) -> str:
-    """Return a change as people read it."""
-    verb = "may now read" if change.change == "widened" else "may no longer read"
-    who = ", ".join(change.who) + (f" and {change.people - len(change.who):,} more" * (change.people > len(change.who)))
-    examples = ", ".join(change.examples)
-    return printable(f"{who} {verb} {change.resources:,} (such as {examples})")
+    for one in difference.changes if difference else ():
+        is_wider = one.change == "widened"
+        others = f" and {one.people - len(one.who):,} more" * (one.people > len(one.who))
+        verb = "may now read" if is_wider else "may no longer read"
+        line = f"{', '.join(one.who)}{others} {verb} {one.resources:,} (such as {', '.join(one.examples)})"
+        screen.line(line, style="yellow" if is_wider else "green")

@@ -3,15 +3,13 @@
 import asyncio
 from typing import Any
 
-from prefect import flow, get_run_logger
+from prefect import flow
 from prefect.client.schemas.objects import State
-from prefect.states import Completed
 
 from carrel.evaluation import SCORES_OF_REPLIES
-from carrel.wire.evaluation_runs import EvaluationRun
 from flows.operations.evaluating import EvaluationOptions, evaluate_agent
 from flows.progress import publish_progress
-from flows.running import current_run_id
+from flows.running import complete, current_run_id
 from flows.settings import FlowSettings
 
 
@@ -32,12 +30,6 @@ async def agent_evaluation(source: str, options: EvaluationOptions | None = None
         run = await evaluate_agent(
             source, options=options or EvaluationOptions(), settings=FlowSettings(), on_progress=count
         )
-    text = _describe(run)
-    get_run_logger().info(text)
-    return Completed(message=text, data=run.model_dump(mode="json"))
-
-
-def _describe(run: EvaluationRun) -> str:
     scores = {name: getattr(run, name) for name in SCORES_OF_REPLIES}
     measured = [f"{name} {score:.3f}" for name, score in scores.items() if score is not None]
-    return f"{run.case_count:,} questions asked: {', '.join(measured)}."
+    return complete(f"{run.case_count:,} questions asked: {', '.join(measured)}.", run.model_dump(mode="json"))

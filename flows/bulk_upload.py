@@ -6,10 +6,9 @@ from prefect import flow, get_run_logger
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
-from flows.operations.bulk import upload
-from flows.operations.jobs import Outcome
+from flows.operations.loading import upload
 from flows.operations.options import UploadOptions
-from flows.progress import Progress, publish_progress
+from flows.progress import publish_progress
 from flows.running import conclude, current_run_id, hooks_of
 from flows.settings import FlowSettings
 
@@ -31,14 +30,10 @@ async def bulk_upload(
         chosen = options or UploadOptions()
         outcome = await upload(source, options=chosen, settings=settings, hooks=hooks, dry_run=dry_run)
         if dry_run:
-            return await _publish_plan(progress, outcome)
+            # Documents in quarantine don't make a dry run fail.
+            progress.phase = "done"
+            await progress.publish_summary(outcome.summary)
+            text = outcome.plan.text()
+            get_run_logger().info("Nothing was sent: %s", text)
+            return Completed(message=text, data=outcome.summary.as_json())
         return await conclude(progress, outcome)
-
-
-async def _publish_plan(progress: Progress, outcome: Outcome) -> State[dict[str, Any]]:
-    """Publish the figures of a dry run; documents in quarantine don't make it fail."""
-    progress.phase = "done"
-    await progress.publish_summary(outcome.summary)
-    text = outcome.plan.text()
-    get_run_logger().info("Nothing was sent: %s", text)
-    return Completed(message=text, data=outcome.summary.as_json())

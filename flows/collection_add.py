@@ -5,7 +5,7 @@ from typing import Any
 from prefect import flow
 from prefect.client.schemas.objects import State
 
-from flows.operations.collecting import add_to_collection
+from flows.operations.loading import add_to_collection
 from flows.operations.options import CollectionOptions
 from flows.progress import publish_progress
 from flows.running import conclude, current_run_id, hooks_of

@@ -1,19 +1,31 @@
 """The file that declares what runs: prefect.yaml, which `python -m flows serve` follows and `prefect deploy` takes.
 
 CARREL_FLOWS_DEPLOYMENTS names another one. `serve` takes of an entry what Entry has, as it stands, without Prefect's
-templates. The file holds no credential: flows take those from the environment.
-"""
+templates. The file holds no credential: flows take those from the environment."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any, Self, cast, get_args, get_type_hints
+from uuid import UUID
 
+import yaml
 from prefect import Flow
+from prefect.client.orchestration import PrefectClient, get_client
+from prefect.client.schemas.actions import DeploymentScheduleCreate
+from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterTags
+from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.schedules import CronSchedule
+from prefect.client.schemas.sorting import DeploymentSort
+from prefect.exceptions import ObjectNotFound
+from prefect.runner import Runner
+from prefect.types.entrypoint import EntrypointType
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -27,16 +39,55 @@ from pydantic import (
 
 from carrel.wire.sources import holds_credential
 from flows.errors import DeploymentsError
-from flows.marked_yaml import InvalidYamlError, Marked, Place, load
-from flows.run_status import DEPLOYMENT
+from flows.runs import DEPLOYMENT, SLUG
 from flows.settings import SHIPPED
+
+Place = tuple[str | int, ...]
+"""Where a value is: keys of objects and indexes of lists, from the outside in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A document's value with its lines; YAML itself silently takes the last of `repeated` keys."""
+
+    value: object
+    lines: Mapping[Place, int]
+    repeated: Sequence[Place]
+
+    def line_of(self, place: Place) -> int:
+        """Return the line of a value, or of the nearest value around it."""
+        return next((self.lines[place[:end]] for end in range(len(place), 0, -1) if place[:end] in self.lines), 1)
+
+
+def _load(text: str) -> Marked:
+    """Read a document. Raises yaml.YAMLError."""
+    node = cast("yaml.Node | None", yaml.compose(text, Loader=yaml.SafeLoader))  # pyright: ignore[reportUnknownMemberType] - the stubs say nothing
+    lines: dict[Place, int] = {}
+    repeated: list[Place] = []
+    for place, line in _places(node):
+        if place in lines:
+            repeated.append(place)
+        lines[place] = line
+    return Marked(cast("object", yaml.safe_load(text)), lines, repeated)
+
+
+def _places(node: yaml.Node | None, place: Place = ()) -> Iterator[tuple[Place, int]]:
+    children: Iterable[tuple[str | int, yaml.Node, yaml.Node]] = ()
+    if isinstance(node, yaml.MappingNode):
+        children = ((str(key.value), key, value) for key, value in node.value)
+    elif isinstance(node, yaml.SequenceNode):
+        children = ((index, value, value) for index, value in enumerate(node.value))
+    for key, begins, value in children:
+        yield (*place, key), begins.start_mark.line + 1
+        yield from _places(value, (*place, key))
+
 
 AnyFlow = Flow[Any, Any]
 Mistake = tuple[Place, str]
 """Where in the file, and what is wrong there."""
 
 _REMOVED = {
-    "flows.quarantine.quarantine": "the service keeps what could not be loaded, and the page Ingestion shows it",
+    "flows.quarantine.quarantine": "the service keeps what could not be loaded, and the page Ingestion shows it"
 }
 """The flows of earlier versions, and what is there in place of each."""
 
@@ -63,27 +114,28 @@ def _none_as(kind: Callable[[], object]) -> BeforeValidator:
     return BeforeValidator(lambda value: kind() if value is None else value)
 
 
+def _as_prefect_takes(member: str) -> AfterValidator:
+    """Return a validator that refuses a schedule's member that Prefect would refuse."""
+
+    def check(value: str) -> str:
+        try:
+            CronSchedule.model_validate({"cron": "0 0 * * *", member: value})
+        except ValidationError as exc:
+            raise ValueError(exc.errors()[0]["msg"].removeprefix("Value error, ")) from exc
+        return value
+
+    return AfterValidator(check)
+
+
 class Times(BaseModel):
     """When a deployment runs: minute, hour, day, month and weekday in a time zone. `slug` tells its times apart."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    cron: str
-    timezone: str = "UTC"
+    cron: Annotated[str, _as_prefect_takes("cron")]
+    timezone: Annotated[str, _as_prefect_takes("timezone")] = "UTC"
     slug: str = "file"
     active: bool = True
-
-    @field_validator("cron")
-    @classmethod
-    def _is_cron(cls, cron: str) -> str:
-        _check(cron=cron)
-        return cron
-
-    @field_validator("timezone")
-    @classmethod
-    def _is_timezone(cls, timezone: str) -> str:
-        _check(timezone=timezone)
-        return timezone
 
 
 class Entry(BaseModel):
@@ -150,24 +202,25 @@ class _File(BaseModel):
 
 
 def read_deployments(path: Path) -> Sequence[Entry]:
-    """Return the file's entries, checked against the flows they name.
-
-    Raises DeploymentsError with everything that is wrong, by line and entry.
-    """
+    """Return the file's entries, checked against their flows. Raises DeploymentsError, with all mistakes by line."""
     try:
-        marked = load(path.read_text("utf-8"))
+        marked = _load(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as exc:
         msg = f"{path} can't be read: {exc}"
         raise DeploymentsError(msg) from exc
-    except InvalidYamlError as exc:
-        line = f":{exc.line}" if exc.line else ""
-        msg = (
-            f"{path}{line}: this is no YAML: {exc}. Texts that begin with a special character, such as *, need quotes."
-        )
+    except yaml.YAMLError as exc:
+        mark, problem = getattr(exc, "problem_mark", None), str(getattr(exc, "problem", None) or exc)
+        line = "" if mark is None else f":{mark.line + 1}"
+        advice = "Texts that begin with a special character, such as *, need quotes."
+        raise DeploymentsError(f"{path}{line}: this is no YAML: {problem}. {advice}") from exc
+    try:
+        declared = _File.model_validate(marked.value).deployments or []
+    except ValidationError as exc:
+        msg = f"{path}: it has a list under `deployments:`, as Prefect's prefect.yaml does ({exc.errors()[0]['msg']})"
         raise DeploymentsError(msg) from exc
     wrong: list[Mistake] = [(place, f"{place[-1]} stands there twice") for place in marked.repeated]
     entries: list[Entry] = []
-    for number, members in enumerate(_members(path, marked)):
+    for number, members in enumerate(declared):
         place = ("deployments", number)
         try:
             entry = Entry.model_validate(members)
@@ -194,14 +247,6 @@ def read_served(path: Path) -> Sequence[Entry]:
     startable = {entry.flow.name for entry in entries if entry.name == DEPLOYMENT}
     own = read_deployments(SHIPPED) if path != SHIPPED else ()
     return [*entries, *(one for one in own if one.name == DEPLOYMENT and one.flow.name not in startable)]
-
-
-def _members(path: Path, marked: Marked) -> list[Any]:
-    try:
-        return _File.model_validate(marked.value).deployments or []
-    except ValidationError as exc:
-        msg = f"{path}: it has a list under `deployments:`, as Prefect's prefect.yaml does ({exc.errors()[0]['msg']})"
-        raise DeploymentsError(msg) from exc
 
 
 def _wrong_parameters(entry: Entry, place: Place) -> Iterator[Mistake]:
@@ -250,8 +295,67 @@ def _explain(path: Path, marked: Marked, place: Place, message: str) -> str:
     return ": ".join([*parts, message])
 
 
-def _check(*, cron: str = "0 0 * * *", timezone: str = "UTC") -> None:
+TAG = "carrel-deployments-file"
+"""Marks what a file of deployments has registered, and so what goes when its entry does."""
+
+_PAGE = 200
+
+_one_at_a_time = asyncio.Lock()
+
+
+async def register(entries: Sequence[Entry], *, runner: Runner) -> list[str]:
+    """Make the server's deployments equal to the entries, run by the runner; return the names of removed ones.
+
+    Schedules that people have paused or resumed stay so, and those that people have made stay. Machines that share a
+    Prefect server serve equal files: each removes deployments that its own file doesn't have.
+    """
+    async with _one_at_a_time, get_client() as client:
+        kept = {await _register(entry, client, runner=runner) for entry in entries}
+        gone = [old for old in await _read_registered(client) if old.id not in kept]
+        for old in gone:
+            await client.delete_deployment(old.id)
+    return [old.name for old in gone]
+
+
+async def _register(entry: Entry, client: PrefectClient, *, runner: Runner) -> UUID:
     try:
-        CronSchedule(cron=cron, timezone=timezone)
-    except ValidationError as exc:
-        raise ValueError(exc.errors()[0]["msg"].removeprefix("Value error, ")) from exc
+        old = await client.read_deployment_by_name(f"{entry.flow.name}/{entry.name}")
+    except ObjectNotFound:
+        old = None
+    deployment = await entry.flow.ato_deployment(
+        entry.name,
+        parameters=entry.parameters,
+        schedules=_schedules(entry, old),
+        paused=entry.paused if old is None else old.paused,
+        description=entry.description,
+        tags=[TAG, *entry.tags],
+        concurrency_limit=entry.concurrency_limit,
+        entrypoint_type=EntrypointType.MODULE_PATH,
+    )
+    deployment_id = await runner.aadd_deployment(deployment)
+    wanted = {times.slug for times in entry.schedules}
+    for schedule in (await client.read_deployment(deployment_id)).schedules:
+        if schedule.slug not in wanted and not (schedule.slug or "").startswith(SLUG):
+            await client.delete_deployment_schedule(deployment_id, schedule.id)
+    return deployment_id
+
+
+def _schedules(entry: Entry, old: DeploymentResponse | None) -> list[DeploymentScheduleCreate]:
+    """Return the schedule of an entry; its slug makes a changed schedule replace the old one, and stay paused."""
+    active = {one.slug: one.active for one in (old.schedules if old else ())}
+    return [
+        DeploymentScheduleCreate(
+            schedule=CronSchedule(cron=times.cron, timezone=times.timezone),
+            slug=times.slug,
+            active=active.get(times.slug, times.active),
+        )
+        for times in entry.schedules
+    ]
+
+
+async def _read_registered(client: PrefectClient) -> list[DeploymentResponse]:
+    found: list[DeploymentResponse] = []
+    tagged, order = DeploymentFilter(tags=DeploymentFilterTags(all_=[TAG])), DeploymentSort.NAME_ASC
+    while page := await client.read_deployments(deployment_filter=tagged, sort=order, limit=_PAGE, offset=len(found)):
+        found += page
+    return found

@@ -1,18 +1,4 @@
-"""What stops a run. What is wrong with one document never does: that is a row of the quarantine.
-
-FlowError
-├── SourceError          the folder, glob or manifest can't be read at all
-│   ├── NameUnknownError a group or collection that the run's options name does not exist
-│   └── SyncFailedError  the run of a sync ended early, and the message says why
-├── SourceBusyError      another run is working on the same source
-├── LedgerError          the ledger can't be opened, read or written
-├── ScoresTooLowError    an agent's replies to an evaluation set are worse than what was asked
-├── SnapshotError        a permission snapshot can't be read
-├── DeploymentsError     the file of deployments is wrong; nothing was registered from it
-├── RefusedError         the service refuses the caller: nothing that is retried would go better
-├── StorageFullError     the service has no room for what is sent
-└── ServiceDownError     the service, or Prefect, stayed away for longer than was to be waited
-"""
+"""What stops a run, as FlowErrors. What is wrong with one document never does: that is a row of the quarantine."""
 
 
 class FlowError(Exception):

@@ -22,7 +22,7 @@ from prefect.events.schemas.automations import EventTrigger, Posture
 from prefect.events.schemas.events import ResourceSpecification
 from prefect.states import AwaitingRetry
 
-from flows.scheduling import TAG
+from flows.deployments import TAG
 
 NAME = "carrel: end runs that have gone silent"
 SILENCE = timedelta(seconds=120)  # four heartbeats
@@ -78,10 +78,14 @@ async def take_over(client: PrefectClient) -> list[str]:
     ours = DeploymentFilter(tags=DeploymentFilterTags(all_=[TAG]))
     silent = await client.read_flow_runs(flow_run_filter=lost, deployment_filter=ours)
     found = [run for run in silent if _is_lost(run)]
-    if found:
-        living = await asyncio.to_thread(_read_living)
-        found = [run for run in found if str(run.id) not in living]
-    return [run.name for run in found if _is_lost(await client.read_flow_run(run.id)) and await _start(client, run)]
+    living = await asyncio.to_thread(_read_living) if found else ()
+    again = AwaitingRetry(message="The process of this run was lost; it continues in another one.")
+    started: list[str] = []
+    for run in found:
+        if str(run.id) not in living and _is_lost(await client.read_flow_run(run.id)):
+            answer = await client.set_flow_run_state(run.id, again)
+            started += [run.name] * (answer.status.value == "ACCEPT")
+    return started
 
 
 def _is_lost(run: FlowRun) -> bool:
@@ -97,11 +101,6 @@ def _read_living() -> set[str]:
         with suppress(psutil.Error, OSError):
             living.add(process.environ().get(_RUN_ID, ""))
     return living
-
-
-async def _start(client: PrefectClient, run: FlowRun) -> bool:
-    state = AwaitingRetry(message="The process of this run was lost; it continues in another one.")
-    return (await client.set_flow_run_state(run.id, state)).status.value == "ACCEPT"
 
 
 def _automation(silence: timedelta) -> Automation:

@@ -2,15 +2,14 @@
 
 from typing import Any
 
-from prefect import flow, get_run_logger
+from prefect import flow
 from prefect.client.schemas.objects import State
-from prefect.states import Completed
 
-from flows.operations.snapshots.difference import Difference
+from flows.operations.snapshots.files import Difference
 from flows.operations.snapshots.taking import Taken, take_snapshot
 from flows.progress import publish_progress
-from flows.run_status import CHANGES
-from flows.running import current_run_id
+from flows.running import complete, current_run_id
+from flows.runs import CHANGES
 from flows.settings import FlowSettings
 
 SNAPSHOT = "carrel-snapshot"
@@ -25,12 +24,10 @@ async def permission_snapshot() -> State[dict[str, Any]]:
     """
     async with publish_progress(current_run_id()) as progress:
         taken = await take_snapshot(FlowSettings())
-        get_run_logger().info(taken.text())
         await progress.publish(SNAPSHOT, kind="markdown", data=markdown(taken))
         if taken.difference and taken.difference.changes:
             await progress.publish_table(CHANGES, _rows(taken.difference))
-    name = "CompletedWithProblems" if taken.problems else "Completed"
-    return Completed(name=name, message=taken.text(), data=taken.as_json())
+    return complete(taken.text(), taken.as_json(), name="CompletedWithProblems" if taken.problems else "Completed")
 
 
 def markdown(taken: Taken) -> str:

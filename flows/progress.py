@@ -15,6 +15,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import time
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -28,16 +29,16 @@ from prefect.client.schemas.actions import ArtifactCreate, ArtifactUpdate
 from prefect.exceptions import PrefectException
 
 from flows.errors import FlowError
-from flows.operations import run_reports
+from flows.operations.backlog import notes_of
 from flows.operations.formatting import capitalize
-from flows.operations.jobs import Stopwatch, cancel_on_sigterm
+from flows.operations.jobs import cancel_on_sigterm
 from flows.operations.ledger.ledger import Ledger
-from flows.operations.notes import notes_of
 from flows.operations.plan import Plan
 from flows.operations.quarantine import failure_rows
+from flows.operations.reporting import reported_run_id
 from flows.operations.scan import Scanned
 from flows.operations.summary import Summary, summarize
-from flows.run_status import COUNTS, FAILURES, PLAN, PLANNED, PROGRESS
+from flows.runs import COUNTS, FAILURES, PLAN, PLANNED, PROGRESS
 
 _log = logging.getLogger(__name__)
 
@@ -54,10 +55,14 @@ class Progress:
         self._flow_run_id = flow_run_id
         self._artifacts: dict[str, UUID] = {}
         self._published: dict[str, object] = {}
-        self._watch = Stopwatch()
+        self._began = time.perf_counter()
         self._marks: deque[tuple[float, int]] = deque([(0.0, 0)], maxlen=_WINDOW)
         self._ledger: Ledger | None = None
         self.phase = "scanning"
+
+    @property
+    def _seconds(self) -> float:
+        return time.perf_counter() - self._began
 
     async def on_plan(self, ledger: Ledger, scanned: Scanned, plan: Plan) -> None:
         """Publish the plan, and remember the ledger whose counts are published from now on."""
@@ -84,11 +89,18 @@ class Progress:
         counts = {
             **summary.as_json(),
             "phase": self.phase,
-            "seconds": round(self._watch.seconds, 1),
+            "seconds": round(self._seconds, 1),
             "documentsPerSecond": round(self._rate(summary.sent), 4),
             "waitingFor": "" if self._ledger is None else notes_of(self._ledger.address.name).waiting_for,
         }
         await self.publish_counts(counts)
+
+    async def publish_average(self, counts: Mapping[str, Any], *, phase: str, progress: float, done: int) -> None:
+        """Publish a run's counts, with its average pace: `done` since it began."""
+        seconds = self._seconds
+        rate = round(done / seconds, 4) if seconds else 0.0
+        pace = {"phase": phase, "progress": progress, "seconds": round(seconds, 1), "documentsPerSecond": rate}
+        await self.publish_counts({**counts, **pace})
 
     async def publish_counts(self, counts: Mapping[str, Any]) -> None:
         """Publish a run's counts as a row, and their member `progress` (percent) as a progress artifact."""
@@ -102,7 +114,7 @@ class Progress:
     def _rate(self, sent: int) -> float:
         """Return the documents sent per second over the last updates."""
         then, before = self._marks[0]
-        now = self._watch.seconds
+        now = self._seconds
         self._marks.append((now, sent))
         return max(0, sent - before) / (now - then) if now > then else 0.0
 
@@ -133,7 +145,7 @@ class Progress:
 @asynccontextmanager
 async def publish_progress(flow_run_id: UUID) -> AsyncGenerator[Progress]:
     """Publish a flow run's progress until the block ends, which SIGTERM cancels; alerts about it lead to this run."""
-    run_reports.flow_run_id.set(flow_run_id)
+    reported_run_id.set(flow_run_id)
     with cancel_on_sigterm():
         async with get_client() as client:
             progress = Progress(client, flow_run_id)

@@ -6,46 +6,234 @@ whoever serves the deployments: `python -m flows serve`.
 
 import hashlib
 import json
+import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from types import TracebackType
+from typing import Any, Self, cast
+from urllib.parse import parse_qs, urlencode
 from uuid import UUID
 
 import httpx
 
-from flows.operations.options import CollectionOptions, ReindexOptions, UploadOptions
-from flows.prefect_api import NotServedError, PrefectApi, PrefectAwayError, RunsError, UnknownError
-from flows.run_status import (
-    COUNTS,
-    DEPLOYMENT,
-    FAILURES,
-    PERSON,
-    PLAN,
-    PLANNED,
-    PROGRESS,
-    RunStatus,
-    status_of,
-)
+from flows.operations.options import UploadOptions
+from flows.operations.summary import Summary
 
-__all__ = [
-    "COUNTS",
-    "DEPLOYMENT",
-    "FAILURES",
-    "FLOWS",
-    "PLAN",
-    "PLANNED",
-    "PROGRESS",
-    "NotServedError",
-    "PrefectAwayError",
-    "RunStatus",
-    "Runs",
-    "RunsError",
-    "RunsPage",
-    "UnknownError",
-    "run_status",
-    "start_upload",
-]
+Body = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
+
+_TIMEOUT = 10.0
+_PAUSES = (0.5, 1.0, 2.0)  # seconds
+
+
+class RunsError(Exception):
+    """Prefect can't be asked, or can't do what is asked; the message says what to do."""
+
+
+class PrefectAwayError(RunsError):
+    """Prefect's server doesn't answer."""
+
+
+class NotServedError(RunsError):
+    """No process serves this flow."""
+
+
+class UnknownError(RunsError):
+    """There is no such run or schedule, or none any more."""
+
+
+class PrefectApi:
+    """A Prefect server; `api_url` such as http://127.0.0.1:4200/api. Safe to share between threads."""
+
+    def __init__(self, api_url: str, *, http_client: httpx.Client | None = None) -> None:
+        self._http = http_client or httpx.Client(timeout=_TIMEOUT)
+        self._url = api_url.rstrip("/")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def call(self, method: str, path: str, body: Body = None) -> Any:
+        """Return what Prefect answers, decoded. Raises RunsError."""
+        try:
+            response = self._send(method, path, body)
+        except httpx.HTTPError as exc:
+            msg = f"Prefect does not answer at {self._url} ({exc}). Start it: `python -m flows.server`."
+            raise PrefectAwayError(msg) from exc
+        if response.status_code == 404 and path.startswith("/deployments/name/"):
+            msg = "Nobody serves the flows. Start them: `python -m flows serve`."
+            raise NotServedError(msg)
+        if response.is_error:
+            msg = f"Prefect answered {response.status_code} to {path}: {response.text[:300]}"
+            raise UnknownError(msg) if response.status_code == 404 else RunsError(msg)
+        return response.json() if response.content else None
+
+    def rows(self, path: str, body: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return the rows that one of Prefect's filters finds. Raises RunsError."""
+        return cast("list[dict[str, Any]]", self.call("POST", path, body))
+
+    def _send(self, method: str, path: str, body: Body) -> httpx.Response:
+        """Send a request, again when Prefect's database is busy, as while it starts: then nothing was done."""
+        response = self._http.request(method, f"{self._url}{path}", json=body)
+        for pause in _PAUSES:
+            if response.status_code != 503:
+                break
+            time.sleep(pause)
+            response = self._http.request(method, f"{self._url}{path}", json=body)
+        return response
+
+
+def table(data: object) -> list[dict[str, Any]]:
+    """Return the rows of a table artifact's data; none of what is no table."""
+    rows: object = json.loads(data) if isinstance(data, str) else data
+    return cast("list[dict[str, Any]]", rows) if isinstance(rows, list) else []
+
+
+SLUG = "carrel-page?"
+"""What the slug of a schedule begins with that people have made, and no file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """What is kept of a schedule beside its times and parameters, in its slug, which Prefect shows too."""
+
+    name: str
+    made_by: str = ""
+    changed_by: str = ""
+    key: str = ""
+    """Tells schedules apart; two of one key can't be made."""
+
+    @property
+    def slug(self) -> str:
+        """The slug that holds this."""
+        return SLUG + urlencode({"name": self.name, "by": self.made_by, "changed": self.changed_by, "key": self.key})
+
+    @staticmethod
+    def of(slug: str | None) -> "Label | None":
+        """Return what a slug holds; None for the slug of anything else."""
+        if slug is None or not slug.startswith(SLUG):
+            return None
+        held = {name: values[0] for name, values in parse_qs(slug.removeprefix(SLUG)).items()}
+        return Label(held.get("name", ""), held.get("by", ""), held.get("changed", ""), held.get("key", ""))
+
+
+DEPLOYMENT = "carrel"
+"""Every flow is served under this name, for who starts it by hand."""
+PLAN, PLANNED, PROGRESS = "carrel-plan", "carrel-planned", "carrel-progress"
+COUNTS, FAILURES, CHANGES = "carrel-counts", "carrel-failures", "carrel-access-changes"
+PERSON = "carrel-person:"
+"""What a run's tag begins with that names who started it."""
+SCHEDULE = "carrel-schedule:"
+"""What a run's tag begins with that names the schedule it was started from by hand."""
+
+_FINAL = frozenset({"COMPLETED", "FAILED", "CRASHED", "CANCELLED"})
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatus:
+    """The status of a run.
+
+    `state` is Prefect's type: SCHEDULED, PENDING, RUNNING, COMPLETED, FAILED, CRASHED, CANCELLING or CANCELLED;
+    `message` its text; `phase` scanning, sending, indexing or done; `waiting_for` says what it waits for right now.
+    Counts are all zero until the plan is made.
+    `failures` are the quarantine's first rows: place, document, code, reason. `plan` is Markdown, `planned` its
+    numbers. `figures` are the counts as the flow has them, more than a Summary knows; `changes` what a snapshot of
+    permissions found widened and narrowed.
+    `flow` is the flow's name, `person` who started it, as they said, unless it was started `by_schedule`, whose
+    `schedule_name` is known if people have made it.
+    """
+
+    flow_run_id: UUID
+    state: str
+    message: str
+    phase: str = "scanning"
+    counts: Summary = field(default_factory=Summary)
+    progress: float = 0.0
+    documents_per_second: float = 0.0
+    seconds: float = 0.0
+    waiting_for: str = ""
+    failures: Sequence[Mapping[str, str]] = ()
+    plan: str = ""
+    planned: Mapping[str, int] = field(default_factory=dict[str, int])
+    figures: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    changes: Sequence[Mapping[str, Any]] = ()
+    flow: str = ""
+    deployment_id: UUID | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    person: str = ""
+    by_schedule: bool = False
+    schedule_name: str = ""
+    due_at: datetime | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has ended, well or not."""
+        return self.state in _FINAL
+
+    @property
+    def source(self) -> str:
+        """The source parameter of the run, or where a ledger's name was loaded from; empty for a flow without one."""
+        return str(self.parameters.get("loaded_from") or self.parameters.get("source") or "")
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The options of the run."""
+        options: Mapping[str, Any] | None = self.parameters.get("options")
+        return options or {}
+
+    @property
+    def only_plans(self) -> bool:
+        """Whether the run ends with the plan, and sends nothing."""
+        return bool(self.parameters.get("dry_run"))
+
+
+def status_of(run: Mapping[str, Any], artifacts: Mapping[str, Any], *, flow: str) -> RunStatus:
+    """Build the status of a run from Prefect's record, with the data of its artifacts by key."""
+    state: Mapping[str, Any] = run.get("state") or {}
+    counts = next(iter(table(artifacts.get(COUNTS))), dict[str, Any]())
+    planned = next(iter(table(artifacts.get(PLANNED))), dict[str, Any]())
+    tags: Sequence[str] = run.get("tags") or ()
+    creator: Mapping[str, Any] = run.get("created_by") or {}
+    made_by = Label.of(str(creator.get("display_value") or ""))
+    return RunStatus(
+        flow_run_id=UUID(run["id"]),
+        state=str(run.get("state_type") or "PENDING"),
+        message=str(state.get("message") or ""),
+        phase=str(counts.get("phase", "scanning")),
+        counts=Summary.from_json(counts),
+        progress=float(counts.get("progress", 0.0)),
+        documents_per_second=float(counts.get("documentsPerSecond", 0.0)),
+        seconds=float(counts.get("seconds", 0.0)),
+        waiting_for=str(counts.get("waitingFor", "")),
+        failures=table(artifacts.get(FAILURES)),
+        plan=str(artifacts.get(PLAN) or ""),
+        planned={name: int(number) for name, number in planned.items()},
+        figures=counts,
+        changes=table(artifacts.get(CHANGES)),
+        flow=flow,
+        deployment_id=UUID(run["deployment_id"]) if run.get("deployment_id") else None,
+        parameters=run.get("parameters") or {},
+        person=next((tag.removeprefix(PERSON) for tag in tags if tag.startswith(PERSON)), ""),
+        by_schedule=bool(run.get("auto_scheduled")),
+        schedule_name=made_by.name if made_by else "",
+        due_at=moment_of(run.get("expected_start_time")),
+        started_at=moment_of(run.get("start_time")),
+        ended_at=moment_of(run.get("end_time")),
+    )
+
+
+def moment_of(text: str | None) -> datetime | None:
+    """Parse a time as Prefect writes it."""
+    return None if text is None else datetime.fromisoformat(text)
+
 
 FLOWS = (
     "agent-evaluation",
@@ -95,25 +283,10 @@ class Runs(PrefectApi):
         parameters = {"source": source, "options": (options or UploadOptions()).model_dump(), "dry_run": True}
         return self.start("bulk-upload", parameters, person=person, key=key)
 
-    def start_collection_add(
-        self, source: str, options: CollectionOptions, *, person: str = "", key: str | None = None
-    ) -> UUID:
-        """Start adding what the source names to a collection."""
-        parameters = {"source": source, "options": options.model_dump()}
-        return self.start("collection-add", parameters, person=person, key=key)
-
-    def start_reindex(self, source: str, options: ReindexOptions, *, person: str = "", key: str | None = None) -> UUID:
-        """Start indexing a collection (its name or id), or the catalog, again."""
-        parameters = {"source": source, "options": options.model_dump()}
-        return self.start("reindex", parameters, person=person, key=key)
-
     def start_retry(
         self, ledger: str, loaded_from: str, *, names: Sequence[str] = (), person: str = "", key: str | None = None
     ) -> UUID:
-        """Start sending what of a source is in quarantine again, or what has one of these names.
-
-        `loaded_from` tells people what its ledger is of.
-        """
+        """Start sending a source's quarantine again, or items of these names; `loaded_from` is what people see."""
         parameters: dict[str, Any] = {"source": ledger, "loaded_from": loaded_from}
         if names:
             parameters["names"] = list(names)
@@ -143,8 +316,8 @@ class Runs(PrefectApi):
         tags: Sequence[str] = (),
     ) -> UUID:
         """Start a deployment; `parameters` replace its own."""
-        body: dict[str, Any] = {"parameters": parameters, "state": {"type": "SCHEDULED"}}
-        body["tags"] = [*tags, *([f"{PERSON}{person}"] if person else [])]
+        tags = [*tags, *([f"{PERSON}{person}"] if person else [])]
+        body: dict[str, Any] = {"parameters": parameters, "state": {"type": "SCHEDULED"}, "tags": tags}
         if key is not None:
             given = json.dumps(parameters, sort_keys=True, default=str)
             body["idempotency_key"] = f"{key}-{hashlib.sha256(given.encode()).hexdigest()}"

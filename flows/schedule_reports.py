@@ -5,7 +5,7 @@ service finds out when the time has passed.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,11 +14,9 @@ from prefect.client.orchestration import get_client
 from carrel.errors import CarrelError
 from carrel.wire.alerts import MOST_SCHEDULES, ReportedSchedule
 from flows.operations.jobs import open_client
-from flows.prefect_api import RunsError
-from flows.runs import Runs
-from flows.schedules import Schedule, list_schedules
+from flows.runs import Runs, RunsError
+from flows.schedules import list_schedules, next_times
 from flows.settings import FlowSettings
-from flows.times import next_times
 
 _AGAIN_SECONDS = 60.0
 _WAITING = {"type": {"any_": ["SCHEDULED"]}, "name": {"any_": ["Scheduled", "Late"]}}
@@ -46,22 +44,15 @@ async def report_schedules(settings: FlowSettings, *, say: Callable[[str], None]
 
 
 def read_due(runs: Runs) -> list[ReportedSchedule]:
-    """Return each schedule that isn't paused, with when it is due next, or since when nothing starts it.
-
-    Raises RunsError.
-    """
+    """Return each schedule that isn't paused, with its next time, or since when it waits. Raises RunsError."""
     schedules = [one for one in list_schedules(runs) if not one.paused and any(times.cron for times in one.times)]
     since = _waiting_since(runs) if schedules else {}
-    reported = [_report(one, since.get(one.key)) for one in schedules]
-    return [one for one in reported if one is not None][:MOST_SCHEDULES]
-
-
-def _report(schedule: Schedule, since: datetime | None) -> ReportedSchedule | None:
-    due = next_times(schedule.times, 1)
-    if since is None and not due:
-        return None
-    name = schedule.name[:_LONGEST_NAME] or schedule.flow
-    return ReportedSchedule(subject=schedule.key, name=name, due_at=since or due[0])
+    due = {one.key: [since[one.key]] if one.key in since else next_times(one.times, 1) for one in schedules}
+    return [
+        ReportedSchedule(subject=one.key, name=one.name[:_LONGEST_NAME] or one.flow, due_at=due[one.key][0])
+        for one in schedules
+        if due[one.key]
+    ][:MOST_SCHEDULES]
 
 
 def _waiting_since(runs: Runs) -> dict[str, datetime]:
@@ -71,13 +62,9 @@ def _waiting_since(runs: Runs) -> dict[str, datetime]:
         "/flow_runs/filter",
         {"flow_runs": {**due, "state": _WAITING}, "sort": "EXPECTED_START_TIME_ASC", "limit": _PAGE},
     )
-    return {key: _time_of(row) for row in reversed(rows) if row.get("auto_scheduled") for key in _keys_of(row)}
-
-
-def _keys_of(row: Mapping[str, Any]) -> Sequence[str]:
-    creator: Mapping[str, Any] | None = row.get("created_by")
-    return [str(one) for one in ((creator or {}).get("id"), row.get("deployment_id")) if one]
-
-
-def _time_of(row: Mapping[str, Any]) -> datetime:
-    return datetime.fromisoformat(str(row["expected_start_time"]))
+    since: dict[str, datetime] = {}
+    for row in (row for row in reversed(rows) if row.get("auto_scheduled")):
+        creator: Mapping[str, Any] = row.get("created_by") or {}
+        for key in filter(None, (creator.get("id"), row.get("deployment_id"))):
+            since[str(key)] = datetime.fromisoformat(str(row["expected_start_time"]))
+    return since

@@ -1,15 +1,78 @@
-"""Schedules on a Prefect server, read through its API: those kept there, and those that the file declares."""
+"""Schedules on a Prefect server: their times, reading them, and making, changing, running and deleting them.
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+A schedule that people make is kept on its flow's deployment for single runs, with parameters of its own: whoever runs
+what people start runs it too, and no file has to know it. The others are those that the file of deployments declares.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from flows.run_status import DEPLOYMENT, SCHEDULE, RunStatus
-from flows.runs import FLOWS, Runs
-from flows.schedule_labels import Label
-from flows.times import Times, next_times
+from croniter import CroniterError, croniter
+
+from carrel.wire.sources import holds_credential
+from flows.runs import DEPLOYMENT, FLOWS, SCHEDULE, Label, Runs, RunsError, RunStatus
+
+_FIELDS = 5
+_UNKNOWN_TO_PREFECT = frozenset("hr")
+
+
+class InvalidTimesError(RunsError):
+    """A cron expression or a time zone is wrong; the message says what to change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """The times of a schedule: a cron expression in a time zone, or only a text for another kind of schedule."""
+
+    cron: str
+    timezone: str = "UTC"
+    other: str = ""
+
+
+def check_times(times: Times) -> None:
+    """Check that a schedule of these times can be kept, and runs some day. Raises InvalidTimesError."""
+    fields = times.cron.split()
+    if not times.cron.startswith("@") and len(fields) != _FIELDS:
+        msg = f"“{times.cron}” needs five parts: minute, hour, day of month, month, and day of week, as in 0 2 * * 1."
+        raise InvalidTimesError(msg)
+    if not croniter.is_valid(times.cron) or any(one.casefold() in _UNKNOWN_TO_PREFECT for one in fields):
+        msg = f"“{times.cron}” is no cron expression. Write one such as 0 2 * * 1, which is Monday at 02:00."
+        raise InvalidTimesError(msg)
+    try:
+        ZoneInfo(times.timezone)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as exc:
+        msg = f"“{times.timezone}” is no time zone. Choose one such as Europe/Berlin or UTC."
+        raise InvalidTimesError(msg) from exc
+    if not next_times([times], 1):
+        msg = f"“{times.cron}” names a day that never comes. Change the day or the month."
+        raise InvalidTimesError(msg)
+
+
+def next_times(every: Sequence[Times], count: int, *, after: datetime | None = None) -> list[datetime]:
+    """Return the next moments of times that were checked, each in its time zone; none of other kinds of schedules."""
+    start = after or datetime.now(UTC)
+    found = (at for times in every if times.cron for at in islice(_moments(times, start), count))
+    return sorted(found)[:count]
+
+
+def _moments(times: Times, start: datetime) -> Iterator[datetime]:
+    """Yield the moments after `start`, by the clock on the wall there, as Prefect counts them."""
+    zone = ZoneInfo(times.timezone)
+    clock = croniter(times.cron, start.astimezone(zone).replace(tzinfo=None))
+    while True:
+        try:
+            at: datetime = clock.get_next(datetime)
+        except CroniterError:  # a 30th of February
+            return
+        yield at.replace(tzinfo=zone)
+
 
 _PAGE = 200
 _NEXT = 3
@@ -17,10 +80,7 @@ _NEXT = 3
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A schedule that is kept by Prefect, or a deployment with an entry in the file, which has no `schedule_id`.
-
-    Without `times` it runs when somebody starts it.
-    """
+    """A schedule that Prefect keeps, or (without `schedule_id`) a deployment of the file; without `times`: by hand."""
 
     deployment_id: UUID
     name: str
@@ -121,10 +181,7 @@ def _newest(
     filters: Callable[[Sequence[str]], dict[str, Any]],
     key_of: Callable[[Mapping[str, Any]], str],
 ) -> list[tuple[str, dict[str, Any]]]:
-    """Return the newest run that was due by now of each of the keys, which `filters` looks for, with its key.
-
-    One query finds most; runs of frequent schedules may fill it, and those of rare ones are then queried separately.
-    """
+    """Return the newest due run of each key, which `filters` looks for. Rare ones are queried separately if needed."""
     if not keys:
         return []
     rows = _due(runs, filters(keys), limit=_PAGE)
@@ -142,9 +199,159 @@ def _due(runs: Runs, filters: Mapping[str, Any], *, limit: int) -> list[dict[str
 
 
 def _creator(run: Mapping[str, Any]) -> str:
-    creator: Mapping[str, Any] | None = run.get("created_by")
-    return str(creator["id"]) if creator else ""
+    creator: Mapping[str, Any] = run.get("created_by") or {}
+    return str(creator.get("id", ""))
 
 
 def _tagged(run: Mapping[str, Any]) -> str:
     return next((tag.removeprefix(SCHEDULE) for tag in run.get("tags") or () if tag.startswith(SCHEDULE)), "")
+
+
+LONGEST_NAME = 200
+
+_one_at_a_time = threading.Lock()
+
+
+class InvalidScheduleError(RunsError):
+    """A schedule can't be kept as it was asked for; the message says what to change."""
+
+
+class ChangedMeanwhileError(RunsError):
+    """Somebody else has changed or deleted the schedule since it was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What a schedule is to run, and when; `parameters` are the flow's."""
+
+    name: str
+    flow: str
+    parameters: Mapping[str, Any]
+    times: Times
+
+    def check(self) -> None:
+        """Check what Prefect would keep as it is. Raises RunsError."""
+        if not self.name.strip() or len(self.name) > LONGEST_NAME:
+            msg = f"A schedule needs a name of at most {LONGEST_NAME} letters."
+            raise InvalidScheduleError(msg)
+        if holds_credential(str(self.parameters.get("source") or "")):
+            msg = (
+                "A password or a query doesn't belong into an address: everybody who looks at the schedule would see "
+                "it. Leave it out; what carries out the runs has credentials in its environment."
+            )
+            raise InvalidScheduleError(msg)
+        check_times(self.times)
+
+
+def add_schedule(runs: Runs, draft: Draft, *, person: str = "", key: str = "") -> UUID:
+    """Make a schedule for a `person`; return its id, or for a repeated `key` the first schedule's. Raises RunsError."""
+    draft.check()
+    deployment = runs.call("GET", f"/deployments/name/{draft.flow}/carrel")
+    label = Label(draft.name.strip(), made_by=person, key=key or uuid4().hex)
+    with _one_at_a_time:
+        for old in deployment["schedules"]:
+            if (known := Label.of(old["slug"])) is not None and known.key == label.key:
+                return UUID(old["id"])
+        body = {**_body(draft, label), "active": True}
+        (made,) = runs.call("POST", f"/deployments/{deployment['id']}/schedules", [body])
+        _plan_runs(runs, UUID(deployment["id"]))
+    return UUID(made["id"])
+
+
+def change_schedule(runs: Runs, schedule: Schedule, draft: Draft, *, person: str = "") -> None:
+    """Change what a schedule runs and when; a paused one stays so. Raises ChangedMeanwhileError and RunsError."""
+    draft.check()
+    with _one_at_a_time:
+        now, label = _read(runs, schedule)
+        _refuse_stale(schedule, now, label)
+        _write(runs, schedule, _body(draft, replace(label, name=draft.name.strip(), changed_by=person)))
+
+
+def pause_schedule(runs: Runs, schedule: Schedule, *, person: str = "") -> None:
+    """Pause a schedule, which then starts no runs; runs in progress continue. Raises RunsError."""
+    if schedule.schedule_id is None:
+        runs.call("POST", f"/deployments/{schedule.deployment_id}/pause_deployment")
+        return
+    with _one_at_a_time:
+        _set_active(runs, schedule, False, person=person)
+
+
+def resume_schedule(runs: Runs, schedule: Schedule, *, person: str = "") -> None:
+    """Resume a schedule, which then starts runs at its times again. Raises RunsError."""
+    with _one_at_a_time:
+        if schedule.schedule_id is not None:
+            _set_active(runs, schedule, True, person=person)
+        for resting in schedule.resting:
+            runs.call("PATCH", f"/deployments/{schedule.deployment_id}/schedules/{resting}", {"active": True})
+        # For a kept one too: somebody may have paused its deployment in Prefect's own pages.
+        runs.call("POST", f"/deployments/{schedule.deployment_id}/resume_deployment")
+        _plan_runs(runs, schedule.deployment_id)
+
+
+def run_schedule(runs: Runs, schedule: Schedule, *, person: str = "", key: str | None = None) -> UUID:
+    """Start what a schedule runs now, beside its times; return the run's id. Raises RunsError."""
+    if schedule.schedule_id is None:
+        return runs.start_deployment(schedule.deployment_id, {}, person=person, key=key)
+    tags = [f"{SCHEDULE}{schedule.schedule_id}"]
+    return runs.start_deployment(schedule.deployment_id, schedule.parameters, person=person, key=key, tags=tags)
+
+
+def delete_schedule(runs: Runs, schedule: Schedule) -> None:
+    """Delete a schedule that Prefect keeps; its runs stay. Raises ChangedMeanwhileError and RunsError."""
+    if schedule.schedule_id is None:
+        msg = f"{schedule.name} stands in the file of schedules: remove it there."
+        raise InvalidScheduleError(msg)
+    with _one_at_a_time:
+        _refuse_stale(schedule, *_read(runs, schedule))
+        runs.call("DELETE", _path(schedule))
+        _plan_runs(runs, schedule.deployment_id)
+
+
+def _set_active(runs: Runs, schedule: Schedule, active: bool, *, person: str) -> None:
+    now, label = _read(runs, schedule)
+    # Prefect empties the parameters of a schedule that is updated without them.
+    body = {"active": active, "parameters": now["parameters"], "slug": replace(label, changed_by=person).slug}
+    _write(runs, schedule, body)
+
+
+def _write(runs: Runs, schedule: Schedule, body: Mapping[str, Any]) -> None:
+    runs.call("PATCH", _path(schedule), body)
+    _plan_runs(runs, schedule.deployment_id)
+
+
+def _read(runs: Runs, schedule: Schedule) -> tuple[Mapping[str, Any], Label]:
+    """Return a schedule as Prefect has it now. Raises ChangedMeanwhileError when it is gone."""
+    for one in runs.call("GET", f"/deployments/{schedule.deployment_id}/schedules"):
+        if one["id"] == str(schedule.schedule_id) and (label := Label.of(one["slug"])) is not None:
+            return one, label
+    msg = "Somebody has deleted this schedule. Look at the list again."
+    raise ChangedMeanwhileError(msg)
+
+
+def _refuse_stale(schedule: Schedule, now: Mapping[str, Any], label: Label) -> None:
+    if now["updated"] != schedule.revision:
+        who = label.changed_by or "Somebody"
+        msg = f"{who} has changed this schedule. Nothing was done: look at it as it is now, and do it again."
+        raise ChangedMeanwhileError(msg)
+
+
+def _body(draft: Draft, label: Label) -> dict[str, Any]:
+    return {
+        "schedule": {"cron": draft.times.cron, "timezone": draft.times.timezone},
+        "parameters": dict(draft.parameters),
+        "slug": label.slug,
+    }
+
+
+def _path(schedule: Schedule) -> str:
+    return f"/deployments/{schedule.deployment_id}/schedules/{schedule.schedule_id}"
+
+
+def _plan_runs(runs: Runs, deployment_id: UUID) -> None:
+    """Let Prefect make the next runs of a deployment's schedules at once.
+
+    It removed them with the change, and would make them within a minute, in which one of them could be due.
+    """
+    with suppress(RunsError):
+        if not runs.call("GET", f"/deployments/{deployment_id}")["paused"]:
+            runs.call("POST", f"/deployments/{deployment_id}/schedule", {})

@@ -11,14 +11,13 @@ from pathlib import Path
 from prefect.client.orchestration import get_client
 from prefect.runner import Runner
 
-from flows.deployments import Entry, read_served
+from flows.deployments import Entry, read_served, register
 from flows.errors import DeploymentsError, FlowError, ServiceDownError
-from flows.limits import set_limits
 from flows.lost_runs import keep_taking_over, watch_for_lost_runs
 from flows.operations.jobs import open_client, outage_policy_of
 from flows.operations.reporting import report_ledgers
+from flows.running import set_limits
 from flows.schedule_reports import report_schedules
-from flows.scheduling import register
 from flows.settings import FlowSettings
 
 Say = Callable[[str], None]
@@ -36,7 +35,10 @@ async def serve_flows(settings: FlowSettings, *, say: Say, limit: int = 4) -> No
     when the file is wrong; one that becomes wrong later is said, and what was registered stays. `say` takes what is for
     people.
     """
-    _write_into(settings.data_dir / "flows" / "tmp")
+    # Prefect's runner has one folder for all users under the system's, which only the first of them can write to.
+    folder = settings.data_dir / "flows" / "tmp"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    tempfile.tempdir = str(folder)
     # Prefect 3.8's handler of SIGTERM makes this coroutine, forgets it and exits, which is all that is wanted.
     warnings.filterwarnings("ignore", message="coroutine 'Runner.astop' was never awaited", category=RuntimeWarning)
     _refuse_former_file()
@@ -49,14 +51,19 @@ async def serve_flows(settings: FlowSettings, *, say: Say, limit: int = 4) -> No
     runner = Runner(pause_on_shutdown=False, limit=limit)
     await _register(entries, path=settings.deployments, runner=runner, say=say)
     say("Serving the flows; stop with Ctrl-C.")
-    following = asyncio.create_task(_follow_file(settings.deployments, seen=read, runner=runner, say=say))
-    reporting = asyncio.create_task(_report_ledgers(settings, say=say))
-    due = asyncio.create_task(report_schedules(settings, say=say))
-    taking_over = asyncio.create_task(keep_taking_over(say=say))
+    beside = [
+        asyncio.create_task(work)
+        for work in (
+            _follow_file(settings.deployments, seen=read, runner=runner, say=say),
+            _report_ledgers(settings, say=say),
+            report_schedules(settings, say=say),
+            keep_taking_over(say=say),
+        )
+    ]
     try:
         await runner.start()
     finally:
-        for task in (following, reporting, due, taking_over):
+        for task in beside:
             task.cancel()
 
 
@@ -75,10 +82,7 @@ async def _register(entries: Sequence[Entry], *, path: Path, runner: Runner, say
 
 
 async def _follow_file(path: Path, *, seen: _Mark, runner: Runner, say: Say) -> None:
-    """Register anew whenever the file has changed and is the same at two looks, as one that is being written is not.
-
-    A file that is wrong is said once, and nothing is changed. What else goes wrong is tried again.
-    """
+    """Register anew when the file has changed and is the same at two looks. A wrong file is reported once."""
     before, failed = seen, ""
     while True:
         await asyncio.sleep(_LOOKING)
@@ -115,12 +119,6 @@ def _mark(path: Path) -> _Mark:
     except OSError:
         return None
     return status.st_mtime_ns, status.st_size
-
-
-def _write_into(folder: Path) -> None:
-    """Prefect's runner has one folder for all users under the system's, which only the first of them can write to."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    tempfile.tempdir = str(folder)
 
 
 async def _prefect_answers() -> None:

@@ -75,10 +75,7 @@ class FlowSettings(BaseSettings):
 
 
 def prefect_environment(settings: FlowSettings) -> dict[str, str]:
-    """Return the environment for Prefect: its state in the data folder, and no reports to its makers.
-
-    For the Prefect server and for every program that imports Prefect; variables that are set already should stay.
-    """
+    """Return the environment for programs that import Prefect; variables that are set already should stay."""
     return {
         "PREFECT_HOME": str(settings.data_dir / "prefect"),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",

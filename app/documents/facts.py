@@ -12,8 +12,7 @@ from carrel.wire.catalog import (
 )
 from carrel.wire.common import UserPrincipal
 from carrel.wire.formats import FORMATS
-from flows.operations.formatting import capitalize, count_text
-from flows.operations.languages import name_language
+from flows.operations.formatting import capitalize, count_text, name_language
 
 
 def _describe_kind(kind: str) -> tuple[str, tuple[str, ...]]:

@@ -21,7 +21,7 @@ from app.syncs.labels import find_sync
 from carrel import CarrelError
 from flows.operations.options import UploadOptions
 from flows.runs import Runs, RunsError, RunStatus, UnknownError
-from flows.times import Times
+from flows.schedules import Times
 
 KINDS: Mapping[str, str] = {
     "agent-evaluation": "Evaluation of an agent",

@@ -63,21 +63,25 @@ from app.ui.tables import forget, show_pages, source_of
 from carrel.evaluation import SCORES_OF_REPLIES
 from flows.operations.evaluating import EvaluationOptions
 from flows.operations.options import CollectionOptions, ReindexOptions, UploadOptions
-from flows.prefect_api import UnknownError
-from flows.runs import RunsError, RunStatus
-from flows.schedule_changes import (
+from flows.runs import RunsError, RunStatus, UnknownError
+from flows.schedules import (
     LONGEST_NAME,
     Draft,
+    InvalidTimesError,
+    Schedule,
+    Seen,
+    Times,
     add_schedule,
     change_schedule,
+    check_times,
     delete_schedule,
+    list_schedules,
+    next_times,
     pause_schedule,
     resume_schedule,
     run_schedule,
 )
-from flows.schedules import Schedule, Seen, list_schedules
 from flows.schedules import look_at as see
-from flows.times import InvalidTimesError, Times, check_times, next_times
 
 SHOWN = 5
 EVERY = {

@@ -36,8 +36,7 @@ from app.ui.notices import (
 from app.ui.pickers import get_named_principal
 from app.ui.tables import forget, listed, show_text_pages
 from carrel.wire.docstore import DocstoreFailure, DocstoreSync, DocstoreSyncStatus
-from flows.operations.formatting import count_text
-from flows.operations.waiting import waiting_text
+from flows.operations.formatting import count_text, waiting_text
 
 REFRESH_SECONDS = 1.0
 _COUNTS = (

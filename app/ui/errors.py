@@ -15,7 +15,7 @@ from app.settings import settings
 from app.ui.notices import help_address, help_address_of_code, show_empty, show_problem, show_warning
 from carrel.errors import InvalidClientError, SignInRequiredError
 from carrel.wire.common import ErrorDetail
-from flows.prefect_api import NotServedError, PrefectAwayError, RunsError, UnknownError
+from flows.runs import NotServedError, PrefectAwayError, RunsError, UnknownError
 
 T = TypeVar("T")
 

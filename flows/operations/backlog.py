@@ -1,23 +1,56 @@
-"""The service's indexing backlog, and texts about what a run waits for because of it."""
+"""The service's indexing backlog, and a run's notes about its waits."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from carrel import AsyncCarrel
 from carrel.errors import APIConnectionError, APIError, CarrelError
 from carrel.wire.oversight import AdminStatusGetResponse, StorageLevel
 from flows.operations.formatting import count_text, duration_text
-from flows.operations.notes import notes_of
+from flows.operations.scan import Scanned
+
+_MOST_KEPT = 100  # of the latest runs: what is told of older ones is in their ledgers
+
+
+@dataclass(slots=True)
+class RunNotes:
+    """A run's notes: its scan's result, what its parts wait for, and `remarks`, which are no reason to fail."""
+
+    scanned: Scanned = field(default_factory=Scanned)
+    remarks: list[str] = field(default_factory=list[str])
+    _waits: dict[object, str] = field(default_factory=dict[object, str])
+
+    @property
+    def waiting_for(self) -> str:
+        """The text of the part that began to wait last; empty when no part waits."""
+        return next(reversed(self._waits.values()), "")
+
+    def begin_wait(self, part: object, text: str) -> None:
+        """Note what a part of the run waits for, in place of its earlier text."""
+        self._waits[part] = text
+
+    def end_wait(self, part: object) -> None:
+        """Note that a part of the run no longer waits; others may."""
+        self._waits.pop(part, None)
+
+
+_notes: dict[str, RunNotes] = {}
+
+
+def notes_of(ledger: str) -> RunNotes:
+    """Return the notes of this process's run on the ledger of this name."""
+    notes = _notes[ledger] = _notes.pop(ledger, None) or RunNotes()
+    if len(_notes) > _MOST_KEPT:
+        del _notes[next(iter(_notes))]
+    return notes
+
 
 _FRESH_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """The organization's indexing backlog; `chunks` and `chunks_per_second` are None when unknown.
-
-    `is_paused`: a disk of the service is short of room, so that nothing is indexed until somebody makes room.
-    """
+    """The organization's indexing backlog; None is unknown. `is_paused`: indexing waits for room on a disk."""
 
     documents: int
     chunks: int | None = None
@@ -79,7 +112,10 @@ class BusyNotice:
         said = error.message if isinstance(error, APIError) else str(error)
         if isinstance(error, APIError) and error.code == "indexing_backlog":
             backlog = await self._reader.read()
-            text = ahead_text(backlog) if backlog else f"waiting for the service to index: {said}"
+            if backlog is not None:
+                time_left = "" if backlog.seconds is None else f", {duration_text(backlog.seconds)}"
+                said = f"{count_text(backlog.documents, 'document')} ahead{time_left}"
+            text = f"waiting for the service to index: {said}"
         else:
             text = f"waiting for the service: {said} (asking again in {seconds:.0f} s)"
         self._notes.begin_wait(self, text)
@@ -87,9 +123,3 @@ class BusyNotice:
     def end(self) -> None:
         """Note that this part of the run no longer waits."""
         self._notes.end_wait(self)
-
-
-def ahead_text(backlog: Backlog) -> str:
-    """Return a text that says how much the service indexes before it accepts more, and how long that takes."""
-    time_left = "" if backlog.seconds is None else f", {duration_text(backlog.seconds)}"
-    return f"waiting for the service to index: {count_text(backlog.documents, 'document')} ahead{time_left}"

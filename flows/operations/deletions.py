@@ -13,13 +13,11 @@ from dataclasses import replace
 from carrel import AsyncCarrel
 from carrel.wire.uploads import PlanAction, PlannedUpload, UploadPlan
 from flows.operations.ledger.ledger import Ledger
-from flows.operations.ledger.rows import FIRST, Entry, Missing
-from flows.operations.ledger.states import State
+from flows.operations.ledger.rows import FIRST, Entry, Missing, State
 from flows.operations.options import UploadOptions
 from flows.operations.outages import OutagePolicy
-from flows.operations.sources.documents import folders_of
+from flows.operations.sources.documents import folders_of, key_of
 from flows.operations.sources.exclusions import FileSelection
-from flows.operations.sources.fingerprint import key_of
 from flows.operations.sources.reading import select_files
 
 TO_DELETE = (State.PLANNED, State.FOUND)
@@ -114,7 +112,11 @@ async def _mark(
         gone = [one.external_id for one, plan in plans if plan.action is PlanAction.CREATE]
         still = [(one, plan) for one, plan in plans if plan.action is not PlanAction.CREATE]
         others = [one for one, plan in still if plan.action in _OTHERS or one.external_id in elsewhere]
-        ours = [_with_id(one, plan) for one, plan in still if one not in others]
+        ours = [
+            replace(one, document_id=str(plan.document_id) if plan.document_id else one.document_id)
+            for one, plan in still
+            if one not in others
+        ]
         await asyncio.to_thread(ledger.mark, ours)
         await asyncio.to_thread(ledger.mark, others, state=State.UNCHANGED)
         await asyncio.to_thread(ledger.forget_sent, gone)
@@ -166,7 +168,3 @@ async def _ask_once(
         return (await client.catalog.plan_upload(documents=planned, upload_as_user_email=upload_as)).documents
 
     return list(zip(documents, await outages.call(ask), strict=True))
-
-
-def _with_id(one: Missing, plan: UploadPlan) -> Missing:
-    return replace(one, document_id=str(plan.document_id) if plan.document_id else one.document_id)

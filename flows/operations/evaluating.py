@@ -2,18 +2,16 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from carrel import Carrel, evaluation
 from carrel.errors import AuthenticationError, PermissionDeniedError
-from carrel.wire.evaluation import EvaluationSet
 from carrel.wire.evaluation_runs import EvaluationRun
 from flows.errors import NameUnknownError, RefusedError, ScoresTooLowError
-from flows.operations.run_reports import report_run
+from flows.operations.reporting import report_run
 from flows.settings import FlowSettings
 
 _MOST_SETS = 1000
@@ -48,17 +46,15 @@ async def evaluate_agent(
     """
     stopped = threading.Event()
 
+    def count(done: int, of: int) -> None:
+        if stopped.is_set():
+            raise InterruptedError
+        on_progress(done, of)
+
     async with report_run(settings, flow="agent-evaluation", source=source) as report:
         report.has_begun = True  # a schedule whose set was renamed or deleted must be told of, too
-        found = await asyncio.to_thread(_find_set, source, settings)
-
-        def count(done: int, of: int) -> None:
-            if stopped.is_set():
-                raise InterruptedError
-            on_progress(done, of)
-
         try:
-            run = await asyncio.to_thread(_run, found, options, settings, count)
+            run = await asyncio.to_thread(_run, source, options, settings, count)
         except asyncio.CancelledError:
             stopped.set()
             raise
@@ -71,35 +67,20 @@ async def evaluate_agent(
         return run
 
 
-@contextmanager
-def _client(settings: FlowSettings) -> Generator[Carrel]:
-    """Open a client; what the service refuses the key is a RefusedError."""
+def _run(
+    source: str, options: EvaluationOptions, settings: FlowSettings, on_progress: Callable[[int, int], object]
+) -> EvaluationRun:
     key = None if settings.api_key is None else settings.api_key.get_secret_value()
     try:
         with Carrel(api_key=key, base_url=settings.base_url) as client:
-            yield client
+            listed = client.admin.evaluation_sets.list(page_size=_MOST_SETS)
+            found = [one for one in listed if one.agent_id and source in {one.name, str(one.evaluation_set_id)}]
+            if not found or not found[0].case_count:
+                called = f"that is called {source!r} and has questions"
+                raise NameUnknownError(f"There is no evaluation set of an agent {called}. Check its name.")
+            return evaluation.run(client, found[0], note=options.note, on_progress=on_progress)
     except (AuthenticationError, PermissionDeniedError) as exc:
         raise RefusedError(str(exc)) from exc
-
-
-def _run(
-    found: EvaluationSet,
-    options: EvaluationOptions,
-    settings: FlowSettings,
-    on_progress: Callable[[int, int], object],
-) -> EvaluationRun:
-    with _client(settings) as client:
-        return evaluation.run(client, found, note=options.note, on_progress=on_progress)
-
-
-def _find_set(source: str, settings: FlowSettings) -> EvaluationSet:
-    with _client(settings) as client:
-        listed = client.admin.evaluation_sets.list(page_size=_MOST_SETS)
-        found = [one for one in listed if one.agent_id and source in {one.name, str(one.evaluation_set_id)}]
-    if not found or not found[0].case_count:
-        msg = f"There is no evaluation set of an agent that is called {source!r} and has questions. Check its name."
-        raise NameUnknownError(msg)
-    return found[0]
 
 
 def describe_low_scores(low: Mapping[str, float | None], floors: Mapping[str, float]) -> list[str]:

@@ -1,4 +1,8 @@
-"""Numbers and durations as text for people."""
+"""Numbers, durations, languages and waits as text for people."""
+
+from datetime import UTC, datetime, timedelta
+
+from carrel.wire.docstore import DocstoreSync
 
 
 def count_text(number: int, one: str, many: str | None = None) -> str:
@@ -20,6 +24,11 @@ def rate_text(per_second: float, what: str) -> str:
     return ""
 
 
+def failure_row(place: str, document: str, code: str, reason: str) -> dict[str, str]:
+    """Return a failure as a row of a quarantine table."""
+    return {"place": place, "document": document, "code": code, "reason": reason}
+
+
 def duration_text(seconds: float) -> str:
     """Return a rough duration: about 40 s, about 12 min, about 3 h."""
     if seconds < 90:
@@ -27,3 +36,32 @@ def duration_text(seconds: float) -> str:
     if seconds < 90 * 60:
         return f"about {round(seconds / 60)} min"
     return f"about {round(seconds / 3600)} h"
+
+
+# How long a run may wait for a worker of the service before people are told that it does.
+_PATIENCE = timedelta(seconds=60)
+_LANGUAGES = """
+af Afrikaans, ar Arabic, az Azerbaijani, be Belarusian, bg Bulgarian, bn Bengali, ca Catalan, cs Czech, cy Welsh,
+da Danish, de German, el Greek, en English, es Spanish, et Estonian, eu Basque, fa Persian, fi Finnish, fr French,
+ga Irish, gl Galician, he Hebrew, hi Hindi, hr Croatian, hu Hungarian, hy Armenian, id Indonesian, is Icelandic,
+it Italian, ja Japanese, ka Georgian, kk Kazakh, km Khmer, ko Korean, lo Lao, lt Lithuanian, lv Latvian, mk Macedonian,
+mr Marathi, ms Malay, mt Maltese, my Burmese, ne Nepali, nl Dutch, no Norwegian, pl Polish, pt Portuguese, ro Romanian,
+ru Russian, sk Slovak, sl Slovenian, sq Albanian, sr Serbian, sv Swedish, sw Swahili, ta Tamil, th Thai, tl Tagalog,
+tr Turkish, uk Ukrainian, ur Urdu, vi Vietnamese, zh Chinese
+"""
+_NAMES = {code: name for code, _, name in (each.strip().partition(" ") for each in _LANGUAGES.split(","))}
+
+
+def name_language(code: str) -> str:
+    """Return the English name of a language (ISO 639-1); its code where the name isn't known."""
+    return _NAMES.get(code, code)
+
+
+def waiting_text(sync: DocstoreSync, *, now: datetime | None = None) -> str:
+    """Return a warning when a run has not begun for a minute, with what to check; else an empty text."""
+    if sync.wanted_at is None or (now or datetime.now(UTC)) - sync.wanted_at < _PATIENCE:
+        return ""
+    return (
+        "No worker of the service has begun this run yet. It begins when one is free; if no other sync is running, see"
+        " that a process of the service runs which has workers for syncs (CARREL_DOCSTORE_WORKERS)."
+    )

@@ -15,16 +15,13 @@ from carrel import AsyncCarrel
 from carrel.errors import CarrelError
 from carrel.wire.catalog import GetDocumentResponse, IndexingStatus
 from flows.errors import ServiceDownError
-from flows.operations.apply import IndexingFailedError, quarantine, run_workers
-from flows.operations.backlog import Backlog, BacklogReader
+from flows.operations.backlog import Backlog, BacklogReader, notes_of
 from flows.operations.formatting import count_text, duration_text, rate_text
 from flows.operations.ledger.ledger import Ledger
-from flows.operations.ledger.rows import FIRST, Entry
-from flows.operations.ledger.states import State
-from flows.operations.notes import notes_of
+from flows.operations.ledger.rows import FIRST, Entry, State
 from flows.operations.outages import OutagePolicy
-from flows.operations.sending import contained_files
-from flows.operations.sources.fingerprint import key_of
+from flows.operations.sending import IndexingFailedError, contained_files, quarantine, run_workers
+from flows.operations.sources.documents import key_of
 
 STALLED_SECONDS = 900.0
 """How long nothing at all may move where the service's backlog can't be seen; where it can, a third of that."""
@@ -53,10 +50,7 @@ async def wait_until_indexed(
 
 @dataclass(slots=True)
 class _Answers:
-    """The result of a round: documents that no longer wait, and of the others the chunks, and the files in them.
-
-    `containers` of those that wait are archives and mails.
-    """
+    """A round's result: documents that no longer wait; of the others their chunks and files, and the `containers`."""
 
     done: int = 0
     containers: int = 0
@@ -83,7 +77,7 @@ class _IndexWait:
     async def run(self) -> None:
         """Ask the service in rounds until no document waits."""
         reader, pause = BacklogReader(self.client), _FIRST_PAUSE
-        while waiting := await asyncio.to_thread(self._waiting):
+        while waiting := await asyncio.to_thread(self._count_waiting):
             began = time.monotonic()
             answers = await self._ask(waiting)
             waiting -= answers.done
@@ -97,7 +91,7 @@ class _IndexWait:
                 # A round that takes long is no reason to press a service that is busy.
                 await asyncio.sleep(max(pause, min(time.monotonic() - began, _LONGEST_PAUSE)))
 
-    def _waiting(self) -> int:
+    def _count_waiting(self) -> int:
         return sum(count.documents for count in self.ledger.counts() if count.state is State.UPLOADED)
 
     async def _ask(self, waiting: int) -> _Answers:
@@ -146,7 +140,9 @@ class _IndexWait:
         statuses = {place.status for place in document.indexed_in}
         is_read = await self._keep_contained(entry, document, answers)
         if IndexingStatus.FAILED in statuses:
-            await asyncio.to_thread(quarantine, self.ledger, entry, IndexingFailedError(_why(document)))
+            failed = [place for place in document.indexed_in if place.status is IndexingStatus.FAILED]
+            why = "; ".join(f"{one.collection_name or 'catalog'}: {one.error or 'indexing failed'}" for one in failed)
+            await asyncio.to_thread(quarantine, self.ledger, entry, IndexingFailedError(why))
         elif IndexingStatus.RUNNING not in statuses and is_read:
             await asyncio.to_thread(self.ledger.mark_searchable, entry.document.external_id)
         else:
@@ -174,13 +170,10 @@ class _IndexWait:
         chunks = (answers.embedded, answers.expected) if waiting <= _FEW else (0, 0)
         files = (answers.files - answers.files_waiting, answers.files)
         documents = waiting - answers.containers
-        text = left_text(documents, chunks=chunks, files=files, per_second=self._pace(), backlog=backlog)
-        notes_of(self.ledger.address.name).begin_wait(_PART, text)
-
-    def _pace(self) -> float:
-        """Return how many documents became searchable each second over the last rounds."""
         (then, before), (now, left) = self._marks[0], self._marks[-1]
-        return (before - left) / (now - then) if now > then else 0.0
+        pace = (before - left) / (now - then) if now > then else 0.0  # documents a second over the last rounds
+        text = left_text(documents, chunks=chunks, files=files, per_second=pace, backlog=backlog)
+        notes_of(self.ledger.address.name).begin_wait(_PART, text)
 
     def _give_up_when_stalled(self, waiting: int, answers: _Answers, backlog: Backlog | None) -> None:
         # A pace moves though nothing does, and a backlog that can't be read for a while is as it was.
@@ -192,18 +185,17 @@ class _IndexWait:
         if now - self._moved_at > seconds:
             first = self.ledger.page(State.UPLOADED, limit=1)
             such_as = f" (such as {first[0].document.external_id})" if first else ""
+            goes_on = "and the service continues with it."
+            if backlog is not None and backlog.is_paused:
+                goes_on = (
+                    "but a disk of the service runs short, and nothing is indexed until there is room: make room there."
+                )
             msg = (
                 f"The service has made nothing searchable for {seconds:.0f} s, and {count_text(waiting, 'document')}"
-                f"{such_as} still wait{'s' if waiting == 1 else ''}. All is stored, {_what_next(backlog)}"
+                f"{such_as} still wait{'s' if waiting == 1 else ''}. All is stored, {goes_on}"
                 " Run again: the run continues from here."
             )
             raise ServiceDownError(msg)
-
-
-def _what_next(backlog: Backlog | None) -> str:
-    if backlog is not None and backlog.is_paused:
-        return "but a disk of the service runs short, and nothing is indexed until there is room: make room there."
-    return "and the service continues with it."
 
 
 def left_text(
@@ -229,8 +221,3 @@ def left_text(
     if seconds is not None:
         parts.append(duration_text(seconds))
     return ", ".join(parts)
-
-
-def _why(document: GetDocumentResponse) -> str:
-    failed = [place for place in document.indexed_in if place.status is IndexingStatus.FAILED]
-    return "; ".join(f"{place.collection_name or 'catalog'}: {place.error or 'indexing failed'}" for place in failed)

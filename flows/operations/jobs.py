@@ -3,7 +3,6 @@
 import asyncio
 import signal
 import threading
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -13,7 +12,6 @@ import httpx
 
 from carrel import AsyncCarrel
 from carrel.wire.uploads import PlannedUpload
-from flows.operations.apply import apply_batch
 from flows.operations.backlog import BusyNotice
 from flows.operations.deletions import skip_modified
 from flows.operations.index_waits import wait_until_indexed
@@ -22,8 +20,7 @@ from flows.operations.ledger.ledger import Ledger
 from flows.operations.outages import OutagePolicy
 from flows.operations.plan import Plan
 from flows.operations.scan import Scanned
-from flows.operations.sending import adder, deleter, uploader
-from flows.operations.sent import Send
+from flows.operations.sending import adder, apply_batch, deleter, uploader
 from flows.operations.summary import Summary
 from flows.settings import FlowSettings
 
@@ -53,7 +50,6 @@ class Outcome:
     summary: Summary
     plan: Plan
     scanned: Scanned
-    seconds: float
     ledger: Address
 
 
@@ -99,10 +95,7 @@ async def open_client(settings: FlowSettings) -> AsyncGenerator[AsyncCarrel]:
 
 
 def outage_policy_of(client: AsyncCarrel, settings: FlowSettings, *, ledger: str = "") -> OutagePolicy:
-    """Return the outage policy of a run; its probe is a plan for a document that nobody has.
-
-    With the name of the run's ledger, what the run waits for is kept for whoever shows its progress.
-    """
+    """Return a run's outage policy, which probes with a plan for no document, and notes waits for the `ledger`."""
     nothing = PlannedUpload(document_external_id="carrel-flows-probe", fingerprint="-")
 
     quick = client.with_options(timeout=30.0)
@@ -114,21 +107,17 @@ def outage_policy_of(client: AsyncCarrel, settings: FlowSettings, *, ledger: str
     return OutagePolicy(seconds=settings.flows_outage_seconds, probe=probe, notice=notice)
 
 
-def partitions_of(documents: int, *, batch_size: int) -> int:
-    """Return the number of batches of about `batch_size` documents."""
-    return max(1, -(-documents // batch_size))
-
-
 async def run_batch(job: Job, partition: int, *, settings: FlowSettings, concurrency: int) -> int:
-    """Do one batch with a client and a ledger of its own; return how many documents it held.
-
-    Doing it again does what is left of it. Raises RefusedError, ServiceDownError, and what a Ledger does.
-    """
+    """Do what is left of a batch, with a client and a ledger of its own; return how many documents it held."""
     async with open_client(settings) as client:
         with await asyncio.to_thread(Ledger.join, settings.ledger(job.ledger), job.claim) as ledger:
             outages = outage_policy_of(client, settings, ledger=job.ledger)
+            # Each answer is for the pace to learn from, which a second attempt behind its back would hide.
+            once = client.with_options(max_retries=0)
+            send = adder(once) if job.kind == "collection" else uploader(once, upload_as=job.upload_as)
             deleting = job.kind == "deletion"
             if deleting:
+                send = deleter(once, ledger, upload_as=job.upload_as)
                 doomed = await asyncio.to_thread(
                     ledger.pending, partition=partition, partitions=job.partitions, deleting=True
                 )
@@ -137,20 +126,11 @@ async def run_batch(job: Job, partition: int, *, settings: FlowSettings, concurr
                 ledger,
                 partition=partition,
                 partitions=job.partitions,
-                # Each answer is for the pace to learn from, which a second attempt behind its back would hide.
-                send=_sender(client.with_options(max_retries=0), ledger, job),
+                send=send,
                 outages=outages,
                 concurrency=concurrency,
                 deleting=deleting,
             )
-
-
-def _sender(client: AsyncCarrel, ledger: Ledger, job: Job) -> Send:
-    if job.kind == "collection":
-        return adder(client)
-    if job.kind == "deletion":
-        return deleter(client, ledger, upload_as=job.upload_as)
-    return uploader(client, upload_as=job.upload_as)
 
 
 async def carry_out(
@@ -183,7 +163,7 @@ def _jobs(planned: Planned, ledger: Ledger, *, settings: FlowSettings) -> list[J
     numbers: dict[Kind, int] = {planned.kind: planned.plan.sends, "deletion": planned.plan.delete}
     for kind, number in numbers.items():
         if number:
-            partitions = partitions_of(number, batch_size=settings.flows_batch_size)
+            partitions = -(-number // settings.flows_batch_size)
             jobs.append(Job(kind, ledger.address.name, ledger.run.claim, partitions, planned.upload_as))
     return jobs
 
@@ -212,15 +192,3 @@ def cancel_on_sigterm() -> Generator[None]:
     finally:
         loop.remove_signal_handler(signal.SIGTERM)
         signal.signal(signal.SIGTERM, before)
-
-
-class Stopwatch:
-    """Measures the seconds since it was created."""
-
-    def __init__(self) -> None:
-        self._start = time.perf_counter()
-
-    @property
-    def seconds(self) -> float:
-        """Seconds since the creation."""
-        return time.perf_counter() - self._start

@@ -1,5 +1,6 @@
 """Names to ids: a manifest may name groups and collections as people do; the service knows them by id."""
 
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from uuid import UUID
@@ -46,14 +47,14 @@ class Names:
         return replace(access, groups=tuple(sorted(groups)))
 
     async def id_of(self, kind: str, name: str) -> str:
-        """Return the id of the group or collection (`kind`) of this name; an id is returned as it is.
-
-        Raises NameUnknownError for a name of nothing, or of several.
-        """
+        """Return the id of the group or collection (`kind`) of a name or id. Raises NameUnknownError."""
         if _is_id(name):
             return name.lower()
         if kind not in self._known:
-            self._known[kind] = _by_name(await self._lookups[kind]())
+            known: defaultdict[str, set[str]] = defaultdict(set)
+            for each, identifier in await self._lookups[kind]():
+                known[each].add(identifier)
+            self._known[kind] = known
         found = self._known[kind].get(name, set[str]())
         if len(found) == 1:
             return next(iter(found))
@@ -80,13 +81,6 @@ def names_of(client: AsyncCarrel, *, outages: OutagePolicy) -> Names:
         return [(item.collection_name, str(item.document_collection_id)) async for item in listed]
 
     return Names(groups=lambda: outages.call(groups), collections=lambda: outages.call(collections))
-
-
-def _by_name(pairs: Iterable[tuple[str, str]]) -> Mapping[str, set[str]]:
-    known: dict[str, set[str]] = {}
-    for name, identifier in pairs:
-        known.setdefault(name, set()).add(identifier)
-    return known
 
 
 def _is_id(name: str) -> bool:

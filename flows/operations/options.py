@@ -40,14 +40,8 @@ class UploadOptions(BaseModel):
 
     def defaults(self) -> Defaults:
         """Return the access, metadata and collection of documents whose source gives none."""
-        given = (self.allowed_users, self.allowed_groups, self.internal_public) != (None, None, None)
-        access = Access(
-            users=tuple(sorted(set(self.allowed_users or ()))),
-            groups=tuple(sorted(set(self.allowed_groups or ()))),
-            internal_public=bool(self.internal_public),
-        )
         return Defaults(
-            access=access if given else None,
+            access=Access.of(self.allowed_users, self.allowed_groups, internal_public=self.internal_public),
             metadata=self.metadata,
             collection=self.collection,
             read_pictures=self.read_pictures,

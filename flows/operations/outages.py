@@ -9,16 +9,24 @@ run waits as the service says, for as long as anything gets through at all.
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import ExitStack
+from functools import partial
 from typing import Protocol, TypeVar
 
+from carrel import AsyncPager
 from carrel.errors import LONGEST_RETRY_AFTER, APIConnectionError, APIError, APITimeoutError
+from carrel.wire.common import PagedResponse, ResponseModel
 from flows.errors import RefusedError, ServiceDownError, StorageFullError
-from flows.operations.pacing import BUSY
+from flows.operations.ledger.rows import Sent, State
 
 T = TypeVar("T")
+Item = TypeVar("Item", bound=ResponseModel)
+Page = TypeVar("Page", bound=PagedResponse)
 Probe = Callable[[], Awaitable[object]]
 
+BUSY = frozenset({429, 503})
+"""Statuses by which the service says that it has too much to do."""
 BACKLOG_SECONDS = 3600.0
 """How long a service may refuse everything because of its indexing, in seconds."""
 _BACKLOG = "indexing_backlog"
@@ -91,10 +99,13 @@ class OutagePolicy:
     async def _wait_retry_after(self, exc: APIError, *, pause: float) -> None:
         """Wait for as long as a busy service says, or `pause` seconds when it doesn't say."""
         self._give_up_in_time(exc)
-        told = exc.retry_after is not None
         seconds = min(exc.retry_after, LONGEST_RETRY_AFTER) if exc.retry_after else pause
         await self._begin_notice(exc, seconds=seconds)
-        await (_pause_after(seconds) if told else _pause(seconds))
+        if exc.retry_after is None:
+            await _pause(seconds)
+        else:  # at least so long, plus a random time so that workers don't all return at once
+            jitter = random.uniform(0.0, min(0.1 * seconds, 1.0))  # noqa: S311 - no secret
+            await asyncio.sleep(seconds + jitter)
 
     async def _begin_notice(self, exc: APIConnectionError | APIError, *, seconds: float) -> None:
         if self._notice is not None:
@@ -137,14 +148,26 @@ class OutagePolicy:
             raise ServiceDownError(msg) from exc
 
 
+async def walk_pages(
+    outages: OutagePolicy, list_from: Callable[[str | None], AsyncPager[Item, Page]]
+) -> AsyncGenerator[Page]:
+    """Yield the pages of a list, which is listed from a token; after an outage only the failed page is listed again."""
+    token: str | None = None
+    while True:
+        page = await outages.call(partial(read_first_page, list_from(token)))
+        yield page
+        if (token := page.next_page_token) is None:
+            return
+
+
+async def read_first_page(listed: AsyncPager[Item, Page]) -> Page:
+    """Return the first page of a list."""
+    return await anext(listed.pages())
+
+
 async def _pause(seconds: float) -> None:
     """Wait about so long, randomly so that workers don't all return at once."""
     await asyncio.sleep(seconds * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, no secret
-
-
-async def _pause_after(seconds: float) -> None:
-    """Wait at least so long, plus a random time so that workers don't all return at once."""
-    await asyncio.sleep(seconds + random.uniform(0.0, min(0.1 * seconds, 1.0)))  # noqa: S311 - jitter, no secret
 
 
 def _code(exc: Exception) -> str:
@@ -170,3 +193,89 @@ def _for_the_caller(exc: Exception) -> Exception:
     if status == 403 and code not in _DOCUMENT_CODES:
         return RefusedError(f"The service does not allow this ({exc}). Use a key that may, and run again.")
     return exc
+
+
+_START = 4
+_QUICK_SECONDS = 5.0
+# A document on its way for longer than that makes room for the next one: whatever holds it, it holds no other.
+_LONG_SECONDS = 20.0
+
+
+class Pace:
+    """The number of documents being sent at a time, which the workers of one batch share; at most `most`.
+
+    Additive increase, multiplicative decrease, as TCP does it (RFC 5681, section 3.1): each quick answer lets a little
+    more on its way, and a service that is busy halves the number and is left alone for as long as it asks for.
+    """
+
+    def __init__(self, *, most: int) -> None:
+        self._most = most
+        self._allowed = float(min(_START, most))
+        self._is_probing = True  # no sign of too much yet: the number doubles with each round of answers
+        self._counted = 0
+        self._closed_until = 0.0
+        self._slowed_at = 0.0
+        self._room = asyncio.Event()
+
+    @property
+    def allowed(self) -> int:
+        """How many documents may be sent at a time now, without those that take long."""
+        return int(self._allowed)
+
+    async def run(self, send: Callable[[], Awaitable[Sent]]) -> Sent:
+        """Send a document when it is its turn, and adjust the pace by its duration and the service's response."""
+        await self._take_turn()
+        turn = ExitStack()  # a turn is given back once, whether the document has long been on its way or has arrived
+        turn.callback(self._give_back)
+        long = asyncio.get_running_loop().call_later(_LONG_SECONDS, turn.close)
+        began = time.monotonic()
+        try:
+            sent = await send()
+        except APIError as exc:
+            if exc.status in BUSY:
+                self._slow_down(began, wait=exc.retry_after or 0.0)
+            raise
+        except APITimeoutError:
+            self._slow_down(began)
+            raise
+        else:
+            self._learn(began, sent)
+            return sent
+        finally:
+            long.cancel()
+            turn.close()
+
+    async def _take_turn(self) -> None:
+        while True:
+            wait = self._closed_until - time.monotonic()
+            if wait > 0:
+                await asyncio.sleep(wait)
+            elif self._counted < self.allowed:
+                break
+            else:
+                self._room.clear()
+                await self._room.wait()
+        self._counted += 1
+
+    def _give_back(self) -> None:
+        self._counted -= 1
+        self._room.set()
+
+    def _learn(self, began: float, sent: Sent) -> None:
+        is_quick = time.monotonic() - began <= _QUICK_SECONDS
+        if sent.state is State.UPLOADED:
+            # Stored, and its indexing left behind: more at a time would only wait there.
+            if not is_quick:
+                self._slow_down(began)
+        elif is_quick:
+            self._allowed = min(self._most, self._allowed + (1.0 if self._is_probing else 1.0 / self._allowed))
+            self._room.set()
+
+    def _slow_down(self, began: float, *, wait: float = 0.0) -> None:
+        """Halve the number, once for all documents sent at the same time, and pause sending for `wait` seconds."""
+        now = time.monotonic()
+        self._closed_until = max(self._closed_until, now + min(wait, LONGEST_RETRY_AFTER))
+        self._is_probing = False
+        if began >= self._slowed_at:
+            self._slowed_at = now
+            self._allowed = max(1.0, self._allowed / 2)

@@ -2,21 +2,20 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import PurePath
 
 from carrel import AsyncCarrel
 from carrel.wire.formats import UNREAD_SUFFIXES
-from carrel.wire.uploads import PlanAction, PlannedUpload, UploadPlan
-from flows.operations.apply import run_workers
+from carrel.wire.uploads import PlanAction, PlannedUpload
 from flows.operations.formatting import count_text
 from flows.operations.ledger.ledger import Ledger
-from flows.operations.ledger.rows import FIRST
-from flows.operations.ledger.states import Action, State
+from flows.operations.ledger.rows import FIRST, Action, State
 from flows.operations.outages import OutagePolicy
-from flows.operations.sources.fingerprint import key_of
+from flows.operations.sending import run_workers
+from flows.operations.sources.documents import key_of
 
 _BATCH = 1000  # the most planUpload takes
 _ASKED_AT_ONCE = 2
@@ -65,19 +64,15 @@ class Plan:
             f"{self.unchanged} unchanged",
             f"{self.forbidden} forbidden",
         ]
-        if self.refused:
-            parts.append(f"{self.refused} refused before and still the same")
-        if self.resumed:
-            parts.append(f"{self.resumed} already sent by this run")
-        if self.ignored:
-            parts.append(f"{self.ignored} ignored")
-        if self.delete:
-            parts.append(f"{self.delete} to delete")
-        if self.left:
-            parts.append(f"{self.left} no longer in the source but changed by others or in another source, left alone")
-        if self.left_out:
-            parts.append(f"{self.left_out} sent before and left out now, which stay")
-        text = ", ".join(parts)
+        others = {
+            "refused before and still the same": self.refused,
+            "already sent by this run": self.resumed,
+            "ignored": self.ignored,
+            "to delete": self.delete,
+            "no longer in the source but changed by others or in another source, left alone": self.left,
+            "sent before and left out now, which stay": self.left_out,
+        }
+        text = ", ".join(parts + [f"{number} {words}" for words, number in others.items() if number])
         return f"{text}. {self.held_back}" if self.held_back else text
 
     def unread_text(self) -> str:
@@ -95,10 +90,7 @@ async def make_plan(
     upload_as: str | None = None,
     retry_refused: bool = False,
 ) -> Plan:
-    """Ask planUpload about every document of the ledger, a thousand at a time, and keep the answers there.
-
-    One thousand is asked about while the answers of another are kept.
-    """
+    """Ask planUpload about every document of the ledger, a thousand at a time, while other answers are kept."""
     after, turn = FIRST, asyncio.Lock()
 
     async def read_page() -> list[tuple[bytes, str, str]]:
@@ -110,7 +102,9 @@ async def make_plan(
 
     async def work() -> None:
         while page := await read_page():
-            answers = await outages.call(partial(_ask, client, page, upload_as=upload_as))
+            documents = [PlannedUpload(document_external_id=name, fingerprint=value) for _, name, value in page]
+            ask = partial(client.catalog.plan_upload, documents=documents, upload_as_user_email=upload_as)
+            answers = (await outages.call(ask)).documents
             verdicts = {answer.document_external_id: _VERDICTS[answer.action] for answer in answers}
             ids = {answer.document_external_id: str(answer.document_id) for answer in answers if answer.document_id}
             await asyncio.to_thread(ledger.apply_plan, verdicts, document_ids=ids)
@@ -128,14 +122,6 @@ def count_unread(ledger: Ledger) -> Counter[str]:
         suffixes = (PurePath(entry.document.file_name).suffix.lower() for entry in page)
         found.update(suffix for suffix in suffixes if suffix in UNREAD_SUFFIXES)
     return found
-
-
-async def _ask(
-    client: AsyncCarrel, page: Iterable[tuple[bytes, str, str]], *, upload_as: str | None
-) -> list[UploadPlan]:
-    documents = [PlannedUpload(document_external_id=name, fingerprint=value) for _, name, value in page]
-    response = await client.catalog.plan_upload(documents=documents, upload_as_user_email=upload_as)
-    return response.documents
 
 
 def read_plan(ledger: Ledger) -> Plan:

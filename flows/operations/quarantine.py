@@ -13,13 +13,13 @@ from pathlib import Path
 from carrel import AsyncCarrel
 from carrel.wire.sources import Source
 from flows.errors import SourceError
-from flows.operations.bulk import upload
-from flows.operations.collecting import add_to_collection
+from flows.operations.formatting import failure_row
 from flows.operations.jobs import NO_HOOKS, Hooks, Outcome
 from flows.operations.ledger.addresses import ledger_name
 from flows.operations.ledger.ledger import Ledger
-from flows.operations.ledger.registry import KnownSource, list_sources, names_in_quarantine
+from flows.operations.ledger.quarantine import KnownSource, list_sources, names_in_quarantine
 from flows.operations.ledger.rows import Failure, Retry
+from flows.operations.loading import add_to_collection, upload
 from flows.operations.options import CollectionOptions, UploadOptions
 from flows.operations.sources.reading import source_identity
 from flows.settings import FlowSettings
@@ -37,28 +37,20 @@ async def find_sources(client: AsyncCarrel, source: str | None, *, settings: Flo
 
 
 def choose_sources(every: list[Source], source: str | None, *, settings: FlowSettings) -> list[Source]:
-    """Return of reported sources those that `source` means; all without it.
-
-    That is a path or a URL as it was loaded or as it is listed, the name of a ledger, or a source's id. Raises
-    SourceError when nobody has reported such a source.
-    """
+    """Return the sources that a path, a URL, a ledger's name or an id means; all without it. Raises SourceError."""
     if source is None:
         return every
     found = [one for one in every if source in {one.ledger, str(one.source_id)}]
     found = found or [one for one in every if one.source == source]
     if not found:
         identity, target = source_identity(source), settings.base_url
-        found = [one for one in every if one.ledger == _ledger_of(identity, one, target=target)]
+        collections = [one.document_collection_id and str(one.document_collection_id) for one in every]
+        names = [ledger_name(identity, target=target, collection=collection) for collection in collections]
+        found = [one for one, name in zip(every, names, strict=True) if one.ledger == name]
     if not found:
         msg = f"No run has reported {source}. `carrel quarantine list` names the sources."
         raise SourceError(msg)
     return found
-
-
-def _ledger_of(identity: str, reported: Source, *, target: str) -> str:
-    """Return the name that the ledger of what was reported would have, if it was loaded from `identity`."""
-    collection = reported.document_collection_id
-    return ledger_name(identity, target=target, collection=collection and str(collection))
 
 
 async def ignore_items(
@@ -98,7 +90,7 @@ async def retry(source: str, *, names: Sequence[str] = (), settings: FlowSetting
 
     What was refused for good is sent too; what is ignored is not; nothing else is read or sent, and nothing deleted.
     It always waits for the index, since a document whose index could not be made may be what is in quarantine.
-    Raises what flows.operations.bulk.upload does, and SourceError when the source has no ledger, or a name is not in
+    Raises what flows.operations.loading.upload does, and SourceError when the source has no ledger, or a name is not in
     its quarantine.
     """
     known = await asyncio.to_thread(_one, source, settings=settings)
@@ -111,11 +103,12 @@ async def retry(source: str, *, names: Sequence[str] = (), settings: FlowSetting
         raise SourceError(msg)
     chosen = Retry(frozenset(names))
     await asyncio.to_thread(_check_names, known, chosen, settings=settings)
+    options = kept["options"] | {"wait_for_index": True}
     if known.collection is None:
-        options = UploadOptions.model_validate(kept["options"] | {"wait_for_index": True})
-        return await upload(kept["source"], options=options, settings=settings, hooks=hooks, retry=chosen)
-    of_it = CollectionOptions.model_validate(kept["options"] | {"wait_for_index": True})
-    return await add_to_collection(kept["source"], options=of_it, settings=settings, hooks=hooks, retry=chosen)
+        uploaded = UploadOptions.model_validate(options)
+        return await upload(kept["source"], options=uploaded, settings=settings, hooks=hooks, retry=chosen)
+    added = CollectionOptions.model_validate(options)
+    return await add_to_collection(kept["source"], options=added, settings=settings, hooks=hooks, retry=chosen)
 
 
 def _check_names(known: KnownSource, chosen: Retry, *, settings: FlowSettings) -> None:
@@ -169,10 +162,5 @@ def write_quarantine(ledger: Ledger, path: Path) -> int:
     return number
 
 
-def _row(failure: Failure) -> dict[str, str]:
-    return {
-        "place": failure.place,
-        "document": failure.external_id or "",
-        "code": failure.code,
-        "reason": failure.message,
-    }
+def _row(one: Failure) -> dict[str, str]:
+    return failure_row(one.place, one.external_id or "", one.code, one.message)

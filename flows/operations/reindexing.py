@@ -1,29 +1,31 @@
-"""Indexing a collection's documents again: those whose contents have changed since, or all of them.
+"""Indexing documents again: stale ones, all of a collection, or a whole index with another embedding model.
 
-Nothing is kept between runs: what an earlier run has done isn't stale any more, and what is as it was costs no
-embedding. To change the embedding model is another thing (flows.operations.rebuilding).
+Nothing is kept between runs. An earlier run's documents are no longer stale, unchanged text costs no embedding, and the
+service carries out a rebuild on any replica: a watcher that was killed watches the same rebuild when it runs again.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
 from carrel import AsyncCarrel
-from carrel.errors import APIError, ConflictError, NotFoundError
-from carrel.wire.collections import CollectionIndexStatus, DocumentInCollection, ListDocumentsInCollectionResponse
-from flows.operations.apply import run_workers
+from carrel.errors import APIError, BadRequestError, ConflictError, NotFoundError
+from carrel.wire.collections import CollectionIndexStatus, DocumentInCollection
+from carrel.wire.rebuilds import IndexRebuild, IndexRebuildStatus
+from flows.errors import NameUnknownError, SourceBusyError, SourceError
+from flows.operations.formatting import failure_row
 from flows.operations.jobs import open_client, outage_policy_of
 from flows.operations.names import names_of
-from flows.operations.options import ReindexOptions
-from flows.operations.outages import OutagePolicy
-from flows.operations.run_reports import report_run
+from flows.operations.options import CATALOG, ReindexOptions
+from flows.operations.outages import OutagePolicy, read_first_page, walk_pages
+from flows.operations.reporting import report_run
+from flows.operations.sending import run_workers
 from flows.settings import FlowSettings
 
 SHOWN_FAILURES = 200
-_FIRST_PAUSE, _LONGEST_PAUSE, _SLOWER = 0.5, 10.0, 1.5
 _BY_CALLERS = "caller_chunks"
 
 
@@ -57,23 +59,15 @@ class Reindexed:
 
     def as_json(self) -> dict[str, Any]:
         """Return the counts as JSON members."""
-        return {
-            "documents": self.documents,
-            "wanted": self.wanted,
-            "reindexed": self.reindexed,
-            "running": self.running,
-            "failed": self.failed,
-            "chunks": self.chunks,
-            "embedded": self.embedded,
-            "leftToCallers": self.left[_BY_CALLERS],
-        }
+        names = ("documents", "wanted", "reindexed", "running", "failed", "chunks", "embedded")
+        return {name: getattr(self, name) for name in names} | {"leftToCallers": self.left[_BY_CALLERS]}
 
 
-OnUpdate = Callable[[Reindexed], Awaitable[None]]
+OnReindexed = Callable[[Reindexed], Awaitable[None]]
 
 
 async def reindex_documents(
-    collection: str, *, options: ReindexOptions, settings: FlowSettings, on_update: OnUpdate | None = None
+    collection: str, *, options: ReindexOptions, settings: FlowSettings, on_update: OnReindexed | None = None
 ) -> Reindexed:
     """Index again the stale documents of a collection (its name or id), or all, that the caller may READ.
 
@@ -96,7 +90,7 @@ class _Reindexing:
     outages: OutagePolicy
     collection_id: str
     options: ReindexOptions
-    on_update: OnUpdate | None
+    on_update: OnReindexed | None
     done: Reindexed = field(default_factory=Reindexed)
     pending: list[DocumentInCollection] = field(default_factory=list[DocumentInCollection])
 
@@ -117,29 +111,19 @@ class _Reindexing:
             await run_workers(work, number=workers)
         if self.options.wait_for_end:
             await self._wait()
-        self.done.running = len(self.pending)
         await self._report()
         return self.done
 
     async def _select_stale(self) -> AsyncGenerator[DocumentInCollection]:
-        """Yield the documents to index again; a page that failed during an outage is fetched again."""
-        token: str | None = None
-        while True:
-            page = await self.outages.call(lambda: self._page(token))  # noqa: B023 - called before the next round
+        listed = self.client.document_collections.list_documents_in_collection
+        async for page in walk_pages(
+            self.outages, lambda token: listed(self.collection_id, page_size=1000, page_token=token)
+        ):
             for document in page.documents:
                 self.done.documents += 1
                 if document.stale or self.options.everything:
                     self.done.wanted += 1
                     yield document
-            token = page.next_page_token
-            if token is None:
-                return
-
-    async def _page(self, token: str | None) -> ListDocumentsInCollectionResponse:
-        listed = self.client.document_collections.list_documents_in_collection(
-            self.collection_id, page_size=1000, page_token=token
-        )
-        return await anext(listed.pages())
 
     async def _send(self, document: DocumentInCollection) -> None:
         collections = self.client.document_collections
@@ -160,31 +144,26 @@ class _Reindexing:
         except APIError as exc:
             self._note_failure(document, exc.code or "error", str(exc))
         else:
-            self._count(document, answer.status, answer.chunk_count, answer.embedded_chunk_count)
-
-    def _count(self, document: DocumentInCollection, status: str, chunks: int, embedded: int) -> None:
-        if status == CollectionIndexStatus.RUNNING:
-            self.pending.append(document)
-            self.done.running = len(self.pending)
-            return
-        self.done.reindexed += 1
-        self.done.chunks += chunks
-        self.done.embedded += embedded
+            if answer.status == CollectionIndexStatus.RUNNING:
+                self.pending.append(document)
+            else:
+                self.done.reindexed += 1
+                self.done.chunks += answer.chunk_count
+                self.done.embedded += answer.embedded_chunk_count
 
     def _note_failure(self, document: DocumentInCollection, code: str, reason: str) -> None:
         self.done.failed += 1
         if len(self.done.failures) < SHOWN_FAILURES:
             name = document.document_external_id
-            self.done.failures.append({"place": name, "document": name, "code": code, "reason": reason})
+            self.done.failures.append(failure_row(name, name, code, reason))
 
     async def _wait(self) -> None:
         """Wait for documents that take long until they are indexed, or have failed."""
-        pause = _FIRST_PAUSE
+        pause = 0.5
         while self.pending:
             await asyncio.sleep(pause)
-            pause = min(pause * _SLOWER, _LONGEST_PAUSE)
+            pause = min(pause * 1.5, 10.0)
             self.pending = [each for each in self.pending if await self._still_runs(each)]
-            self.done.running = len(self.pending)
             await self._report()
 
     async def _still_runs(self, document: DocumentInCollection) -> bool:
@@ -205,5 +184,121 @@ class _Reindexing:
         return False
 
     async def _report(self) -> None:
+        self.done.running = len(self.pending)
         if self.on_update is not None:
             await self.on_update(self.done)
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """The result of a rebuild, or its state if nobody waited; None: the index has this model already."""
+
+    rebuild: IndexRebuild | None
+    failures: Sequence[Mapping[str, str]] = ()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the index has the requested model."""
+        return self.rebuild is None or self.rebuild.status is IndexRebuildStatus.COMPLETED
+
+    @property
+    def has_problems(self) -> bool:
+        """Whether documents keep the new index back or were left out of it, or the rebuild was cancelled."""
+        if self.rebuild is None:
+            return False
+        ended_early = self.rebuild.status in {IndexRebuildStatus.HELD, IndexRebuildStatus.CANCELLED}
+        return bool(ended_early or self.rebuild.left_count)
+
+    def text(self) -> str:
+        """Return the result in a text for people."""
+        return "The index is made with this model already." if self.rebuild is None else rebuild_text(self.rebuild)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the rebuild as JSON members; none when there was nothing to do."""
+        return {} if self.rebuild is None else self.rebuild.model_dump(mode="json", exclude_none=True)
+
+
+OnRebuild = Callable[[IndexRebuild], Awaitable[None]]
+
+
+async def rebuild_index(
+    collection: str, *, options: ReindexOptions, settings: FlowSettings, on_update: OnRebuild | None = None
+) -> Rebuilt:
+    """Build the index of a collection (its name or id), or of the catalog (CATALOG), again with `options.model`.
+
+    A running rebuild with this model is watched, and its failed documents are tried again. Raises NameUnknownError,
+    SourceBusyError while it is rebuilt with another model, SourceError for an unknown model, RefusedError,
+    ServiceDownError.
+    """
+    async with report_run(settings, flow="reindex", source=collection) as report, open_client(settings) as client:
+        outages, rebuilds = outage_policy_of(client, settings), client.document_collections.index_rebuilds
+        collection_id = await index_id(collection, client, outages=outages)
+        model = options.model or ""
+        try:
+            now = await outages.call(
+                lambda: rebuilds.start_index_rebuild(collection_id, embeddings_model=model, force=options.force)
+            )
+        except ConflictError as exc:
+            if exc.code == "model_in_use":
+                return Rebuilt(None)
+            raise SourceBusyError(str(exc)) from exc
+        except BadRequestError as exc:
+            raise SourceError(str(exc)) from exc
+        report.has_begun = True
+        if options.wait_for_end:
+            now = await _watch(client, collection_id, now, outages=outages, on_update=on_update)
+        failures: list[dict[str, str]] = []
+        if now.failed_count:
+            listed = rebuilds.list_index_rebuild_failures(collection_id, page_size=SHOWN_FAILURES)
+            failures = [
+                failure_row(one.document_name, one.document_external_id, "indexing_failed", one.error)
+                for one in (await outages.call(lambda: read_first_page(listed))).failures
+            ]
+        done = Rebuilt(now, failures)
+        report.take_problems(found=done.has_problems)
+        return done
+
+
+async def index_id(collection: str, client: AsyncCarrel, *, outages: OutagePolicy) -> str | None:
+    """Return the id of the collection of this name or id; None for the catalog."""
+    if collection == CATALOG:
+        return None
+    return await names_of(client, outages=outages).id_of("collection", collection)
+
+
+async def _watch(
+    client: AsyncCarrel,
+    collection_id: str | None,
+    now: IndexRebuild,
+    *,
+    outages: OutagePolicy,
+    on_update: OnRebuild | None,
+) -> IndexRebuild:
+    """Poll a rebuild until it has ended, or only documents that fail again and again are left."""
+    rebuilds, pause = client.document_collections.index_rebuilds, 0.2
+    while True:
+        if on_update is not None:
+            await on_update(now)
+        if now.status is not IndexRebuildStatus.RUNNING:
+            return now
+        await asyncio.sleep(pause)
+        pause = min(pause * 1.3, 5.0)
+        try:
+            now = await outages.call(lambda: rebuilds.get_index_rebuild(collection_id))
+        except NotFoundError as exc:
+            raise NameUnknownError("The collection was deleted while its index was rebuilt.") from exc
+
+
+def rebuild_text(rebuild: IndexRebuild) -> str:
+    """Return the progress of a rebuild in one line."""
+    models = f"from {rebuild.previous_embeddings_model} to {rebuild.embeddings_model}"
+    if rebuild.status is IndexRebuildStatus.COMPLETED:
+        left = f", without {rebuild.left_count} documents that fail" if rebuild.left_count else ""
+        return f"The index went {models}{left}."
+    if rebuild.status is IndexRebuildStatus.CANCELLED:
+        return f"The rebuild {models} was cancelled; the index is as it was."
+    counts = f"{rebuild.indexed_count or 0} of {rebuild.document_count or 0} documents are in the new index"
+    failed = f", {rebuild.failed_count} fail" if rebuild.failed_count else ""
+    held = rebuild.status is IndexRebuildStatus.HELD
+    advice = "; until they succeed, or are left out by force, the old one is searched" if held else ""
+    return f"{models[0].upper()}{models[1:]}: {counts}{failed}{advice}."

@@ -1,29 +1,33 @@
-"""What runs tell the service of a source's quarantine, and take from it: the service keeps what people ignore.
+"""What runs tell the service: how they go, and what of their sources is in quarantine.
 
-A run takes what is ignored before it plans, and reports its quarantine as a whole at its end. A quarantine that is as
-it was reported last costs one request. Nothing of this makes a run fail: what goes wrong is a remark in the run's
-words, and the next run reports again.
+A run says every minute that it has not ended. A run whose process is killed says nothing any more, which the service
+takes for its end. A run takes what people ignore before it plans, and reports its quarantine as a whole at its end; a
+quarantine that is as it was reported last costs one request. Nothing of this makes a run fail: an unreported quarantine
+is a remark in the run's words, and the next run reports again.
 """
 
 import asyncio
 import hashlib
 import json
 from collections.abc import AsyncGenerator, Container, Iterable
-from contextlib import asynccontextmanager
-from dataclasses import astuple, replace
+from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import astuple, dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from itertools import islice
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from pydantic import ValidationError
 
 from carrel import AsyncCarrel
 from carrel.errors import CarrelError, ConflictError, PermissionDeniedError
+from carrel.wire.alerts import RunOutcome
 from carrel.wire.sources import ReportedItem, Source, holds_credential
-from flows.errors import FlowError, RefusedError
+from flows.errors import FlowError, RefusedError, SourceBusyError, SourceError
+from flows.operations.backlog import notes_of
+from flows.operations.jobs import open_client
 from flows.operations.ledger.ledger import Ledger
-from flows.operations.ledger.registry import (
+from flows.operations.ledger.quarantine import (
     KnownSource,
     count_ignored,
     list_sources,
@@ -32,15 +36,121 @@ from flows.operations.ledger.registry import (
     read_source,
 )
 from flows.operations.ledger.rows import LONGEST_TEXT, Failure, ItemMark
-from flows.operations.notes import notes_of
 from flows.operations.outages import OutagePolicy
+from flows.operations.sources.reading import source_identity
+from flows.operations.summary import Summary
 from flows.settings import FlowSettings
 
+_AGAIN_SECONDS, _TELL_SECONDS = 60.0, 15.0
+_END_SECONDS, _STOPPED_SECONDS = 60.0, 5.0
 _BATCH = 1000  # the most that reportSourceItems takes
 _MARKS = 500  # items whose marks a ledger takes at a time
 _SECONDS, _INTERRUPTED_SECONDS = 600.0, 10.0
 _REQUEST_SECONDS = 60.0
 _NO_ROOM = "{:,} of the items in quarantine found no room at the service, which shows the others."
+# Set by flows that Prefect runs.
+reported_run_id: ContextVar[UUID | None] = ContextVar("reported_run_id", default=None)
+
+
+@dataclass
+class RunReport:
+    """How a run went, as it finds out; `code` is the reason of one that failed.
+
+    `has_begun`: it has read its source, or found what it is over. Who mistypes a path has begun nothing.
+    """
+
+    outcome: RunOutcome = RunOutcome.COMPLETED
+    has_begun: bool = False
+    code: str | None = None
+    documents: int | None = None
+    quarantined: int | None = None
+
+    def take(self, summary: Summary) -> None:
+        """Take the result of a run over a source."""
+        self.has_begun = True
+        self.documents, self.quarantined = summary.documents, summary.quarantined
+        if not summary.complete:
+            self.outcome = RunOutcome.QUARANTINE if summary.quarantined else RunOutcome.INCOMPLETE
+
+    def take_problems(self, *, found: bool) -> None:
+        """Take whether a run left something undone."""
+        self.has_begun = True
+        if found:
+            self.outcome = RunOutcome.INCOMPLETE
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    client: AsyncCarrel
+    run_id: UUID
+    flow: str
+    subject: str
+    source: str
+    flow_run_id: UUID | None
+
+    async def tell(self, report: RunReport, *, seconds: float) -> None:
+        """Report to the service, in at most so many seconds; a service that can't be told is left alone."""
+        with suppress(CarrelError, ValidationError, TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.client.with_options(timeout=_TELL_SECONDS).alerts.report_run(
+                    self.run_id,
+                    report.outcome,
+                    subject=self.subject,
+                    flow=self.flow,
+                    source=self.source,
+                    code=report.code,
+                    document_count=report.documents,
+                    quarantined_count=report.quarantined,
+                    flow_run_id=self.flow_run_id,
+                    has_begun=report.has_begun,
+                )
+
+    async def tell_again(self, report: RunReport) -> None:
+        """Say every minute that the run has not ended, until cancelled."""
+        while True:
+            await self.tell(RunReport(RunOutcome.RUNNING, report.has_begun), seconds=_AGAIN_SECONDS)
+            await asyncio.sleep(_AGAIN_SECONDS)
+
+
+@asynccontextmanager
+async def report_run(settings: FlowSettings, *, flow: str, source: str, within: str = "") -> AsyncGenerator[RunReport]:
+    """Report every minute that the block's run goes on, and how it ended; `within` tells runs on one source apart."""
+    told_by = f"{settings.base_url}\n{flow}\n{source}\n{within}".encode(errors="backslashreplace")
+    subject = hashlib.sha256(told_by).hexdigest()[:24]
+    async with open_client(settings) as client:
+        run = _Run(client, uuid4(), flow, subject, _name_of(source), reported_run_id.get())
+        report, seconds = RunReport(), _END_SECONDS
+        going_on = asyncio.create_task(run.tell_again(report))
+        try:
+            yield report
+        except BaseException as exc:
+            if isinstance(exc, SourceBusyError) or not isinstance(exc, Exception):
+                report.outcome = RunOutcome.STOPPED  # another run is at it, or somebody has stopped this one
+            else:
+                report.outcome = RunOutcome.FAILED
+                report.code = exc.code if isinstance(exc, FlowError) else "unexpected"
+            seconds = _END_SECONDS if isinstance(exc, Exception) else _STOPPED_SECONDS
+            raise
+        finally:
+            going_on.cancel()
+            await run.tell(report, seconds=seconds)
+
+
+def name_source(source: str) -> str:
+    """Return a source's name in reports: its normal form, or the given text where that can't be a source."""
+    try:
+        # Of a folder that is missing, too, so that the run that finds it again ends the alert.
+        return source_identity(source).removesuffix("::.").replace("::", "/")
+    except (SourceError, OSError, ValueError):
+        return source.encode(errors="backslashreplace").decode()
+
+
+def _name_of(source: str) -> str:
+    """Return what a run is over, without the user and the query of an address, which may hold secrets."""
+    if holds_credential(source):
+        scheme, _, rest = source.partition("?")[0].partition("://")
+        source = f"{scheme}://{rest.rpartition('@')[2]}"
+    return source[:LONGEST_TEXT] or "-"
 
 
 async def take_ignored(client: AsyncCarrel, ledger: Ledger, *, settings: FlowSettings, outages: OutagePolicy) -> None:
@@ -54,20 +164,17 @@ async def take_ignored(client: AsyncCarrel, ledger: Ledger, *, settings: FlowSet
     async def take() -> None:
         async for source in client.sources.list_sources(ledger=ledger.address.name, own=True):
             if known is not None:
-                await _take_from(client, source, known, settings=settings)
+                same = (
+                    await _mark(client, source, known, settings=settings, ignored=True) if source.ignored_count else 0
+                )
+                if await asyncio.to_thread(count_ignored, settings, known) > same:
+                    await _mark(client, source, known, settings=settings, ignored=False)
 
     try:
         await outages.call(take)
     except (CarrelError, RefusedError) as exc:
-        notes_of(ledger.address.name).remarks.append(
-            f"The service did not tell what is ignored of this source ({exc})."
-        )
-
-
-async def _take_from(client: AsyncCarrel, source: Source, known: KnownSource, *, settings: FlowSettings) -> None:
-    same = await _mark(client, source, known, settings=settings, ignored=True) if source.ignored_count else 0
-    if await asyncio.to_thread(count_ignored, settings, known) > same:
-        await _mark(client, source, known, settings=settings, ignored=False)
+        remark = f"The service did not tell what is ignored of this source ({exc})."
+        notes_of(ledger.address.name).remarks.append(remark)
 
 
 async def _mark(
@@ -124,11 +231,7 @@ async def _is_new(client: AsyncCarrel, known: KnownSource, *, settings: FlowSett
 
 
 def find_unreported(settings: FlowSettings, *, reported: Container[str]) -> list[KnownSource]:
-    """Return the sources with something in quarantine whose ledgers (names) nobody has `reported` to the service.
-
-    Such are those of versions that kept quarantines in ledgers alone. Raises LedgerError for a ledger that can't be
-    read.
-    """
+    """Return the sources with a quarantine that was not `reported`, as those of older versions. Raises LedgerError."""
     return [
         known
         for known in list_sources(settings)
@@ -138,18 +241,14 @@ def find_unreported(settings: FlowSettings, *, reported: Container[str]) -> list
     ]
 
 
-async def list_reported(client: AsyncCarrel) -> set[str]:
-    """Return the names of the ledgers that the service knows, as far as it shows them to the caller."""
-    return {source.ledger async for source in client.sources.list_sources(page_size=_BATCH)}
-
-
 async def report_ledgers(client: AsyncCarrel, *, settings: FlowSettings, outages: OutagePolicy) -> list[str]:
-    """Report what is in quarantine in ledgers here that were never reported; return a sentence for each that failed.
-
-    Waits for a service that is away, and ends where the service refuses. Raises CarrelError and FlowError.
-    """
+    """Report the quarantines of ledgers here that nobody reported; return a sentence for each that failed."""
     remarks: list[str] = []
-    reported = await outages.call(partial(list_reported, client))
+
+    async def list_reported() -> set[str]:
+        return {source.ledger async for source in client.sources.list_sources(page_size=_BATCH)}
+
+    reported = await outages.call(list_reported)
     for known in await asyncio.to_thread(find_unreported, settings, reported=reported):
         said = f"The quarantine of {known.source} was not reported to the service"
         try:
@@ -163,10 +262,7 @@ async def report_ledgers(client: AsyncCarrel, *, settings: FlowSettings, outages
 
 
 async def report(client: AsyncCarrel, known: KnownSource, *, settings: FlowSettings) -> str:
-    """Report the quarantine of a source as its ledger has it; return what is to be said of that, or nothing.
-
-    Of a report that a newer one overtakes nothing is to be said. Raises CarrelError, ValidationError and LedgerError.
-    """
+    """Report a source's quarantine; return a remark, if any. Raises CarrelError, ValidationError and LedgerError."""
     try:
         return await _report(client.with_options(timeout=_REQUEST_SECONDS), known, settings=settings)
     except ConflictError as exc:
@@ -176,14 +272,18 @@ async def report(client: AsyncCarrel, known: KnownSource, *, settings: FlowSetti
 
 
 async def _report(client: AsyncCarrel, known: KnownSource, *, settings: FlowSettings) -> str:
-    fingerprint = await _fingerprint(known, settings=settings)
+    digest = _Digest()
+    async for batch in _batches(known, settings=settings):  # a run that is stopped waits for one of them at most
+        digest.add(batch)
+    # Without the query of an address, which may hold a secret.
+    loaded_from = known.source.partition("?")[0] if holds_credential(known.source) else known.source
     begun = await client.sources.report_source(
-        known.ledger, _text_of(known), document_collection_id=known.collection, fingerprint=fingerprint
+        known.ledger, loaded_from[:LONGEST_TEXT], document_collection_id=known.collection, fingerprint=digest.text
     )
     if begun.report_no is None:
         return ""
     sent, left_out = await _send(client, known, begun.source_id, begun.report_no, settings=settings)
-    if sent != fingerprint:  # a run goes on, which reports at its end
+    if sent != digest.text:  # a run goes on, which reports at its end
         return ""
     await client.sources.end_source_report(begun.source_id, begun.report_no)
     return _NO_ROOM.format(left_out) if left_out else ""
@@ -205,14 +305,6 @@ async def _send(
                 raise
         left_out += len(batch)
     return digest.text, left_out
-
-
-async def _fingerprint(known: KnownSource, *, settings: FlowSettings) -> str:
-    """Return the digest of a quarantine as it is now; a run that is stopped waits for one batch of it at most."""
-    digest = _Digest()
-    async for batch in _batches(known, settings=settings):
-        digest.add(batch)
-    return digest.text
 
 
 async def _batches(known: KnownSource, *, settings: FlowSettings) -> AsyncGenerator[list[Failure]]:
@@ -248,12 +340,6 @@ def _item_of(failure: Failure) -> ReportedItem:
         since=datetime.fromtimestamp(failure.since, UTC),
         ignored=failure.ignored,
     )
-
-
-def _text_of(known: KnownSource) -> str:
-    """Return what a source was loaded from, without the query of an address, which may hold a secret."""
-    text = known.source
-    return (text.partition("?")[0] if holds_credential(text) else text)[:LONGEST_TEXT]
 
 
 def _reason(error: Exception) -> str:

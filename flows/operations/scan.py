@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -13,10 +13,17 @@ from carrel.wire.fields import Identifier
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import Digest, Entry, Retry
 from flows.operations.names import Names
-from flows.operations.sources.documents import Defaults, Problem, Skipped, SourceDocument, SourceItem, folders_of
+from flows.operations.sources.contents import hash_files
+from flows.operations.sources.documents import (
+    Defaults,
+    Problem,
+    Skipped,
+    SourceDocument,
+    SourceItem,
+    fingerprint_of,
+    folders_of,
+)
 from flows.operations.sources.exclusions import advice
-from flows.operations.sources.fingerprint import fingerprint_of
-from flows.operations.sources.hashing import hash_files
 from flows.operations.sources.objects import marker_digest
 from flows.operations.sources.reading import read_source
 
@@ -40,12 +47,14 @@ class Scanned:
 
     def left_out(self) -> list[str]:
         """Return a line for each reason why items were left out, and how to include them."""
-        return [self._left_out(reason, number) for reason, number in self.skipped.most_common()]
-
-    def _left_out(self, reason: str, number: int) -> str:
-        examples = self.examples[reason]
-        how = advice(reason, examples[0])
-        return f"left out as {reason}: {number:,} (such as {', '.join(examples)})" + (f"; {how}" if how else "")
+        lines: list[str] = []
+        for reason, number in self.skipped.most_common():
+            examples = self.examples[reason]
+            how = advice(reason, examples[0])
+            lines.append(
+                f"left out as {reason}: {number:,} (such as {', '.join(examples)})" + (f"; {how}" if how else "")
+            )
+        return lines
 
     def left_out_as_json(self) -> list[dict[str, Any]]:
         """Return the left-out items by reason, as JSON members."""
@@ -78,7 +87,11 @@ async def scan(
         named = [_with_usable_id(item) for item in items if isinstance(item, SourceDocument)]
         documents = [item for item in named if isinstance(item, SourceDocument)]
         problems = [item for item in (*items, *named) if isinstance(item, Problem)]
-        _count_skipped(scanned, [item for item in items if isinstance(item, Skipped)])
+        for item in items:
+            if isinstance(item, Skipped):
+                scanned.skipped[item.reason] += 1
+                examples = scanned.examples.setdefault(item.reason, [])
+                examples += [item.place] * (len(examples) < _EXAMPLES)
         resolved = await names.resolve(documents)
         known = [item for item in resolved if isinstance(item, SourceDocument)]
         problems += [item for item in resolved if isinstance(item, Problem)]
@@ -90,12 +103,8 @@ async def scan(
 
 
 async def _chunks_of(items: Iterator[SourceItem]) -> AsyncGenerator[list[SourceItem]]:
-    while chunk := await asyncio.to_thread(_chunk, items):
+    while chunk := await asyncio.to_thread(lambda: list(islice(items, _CHUNK))):
         yield chunk
-
-
-def _chunk(items: Iterator[SourceItem]) -> list[SourceItem]:
-    return list(islice(items, _CHUNK))
 
 
 def _in_quarantine(ledger: Ledger, items: Sequence[SourceItem], retry: Retry) -> list[SourceItem]:
@@ -120,19 +129,8 @@ def _with_usable_id(document: SourceDocument) -> SourceDocument | Problem:
     return document
 
 
-def _count_skipped(scanned: Scanned, skipped: Iterable[Skipped]) -> None:
-    for item in skipped:
-        scanned.skipped[item.reason] += 1
-        examples = scanned.examples.setdefault(item.reason, [])
-        if len(examples) < _EXAMPLES:
-            examples.append(item.place)
-
-
 def hash_documents(ledger: Ledger, documents: list[SourceDocument]) -> list[Entry | Problem]:
-    """Return the documents with their files' digests and their fingerprints; a file that can't be sent is a problem.
-
-    That is one that can't be read, or is empty. An object of a store isn't read: its marker stands for its contents.
-    """
+    """Return documents with digests and fingerprints; unreadable and empty ones are problems. Objects aren't read."""
     hashes = hash_files(ledger, (document.path for document in documents if document.stored is None))
     return [_prepare(document, hashes) for document in documents]
 
@@ -159,11 +157,8 @@ def _record(
     entries = [item for item in prepared if isinstance(item, Entry)]
     repeated = ledger.record(entries)
     refused = [*problems, *(item for item in prepared if isinstance(item, Problem))]
-    refused += [_repeat_problem(entry.document) for entry in repeated]
+    message = "The source names this external id more than once; the first one is used."
+    twice = (entry.document for entry in repeated)
+    refused += [Problem(one.place, "external_id_repeated", message, one.external_id) for one in twice]
     ledger.record_problems(refused)
     return len(entries) - len(repeated), len(refused)
-
-
-def _repeat_problem(document: SourceDocument) -> Problem:
-    message = "The source names this external id more than once; the first one is used."
-    return Problem(document.place, "external_id_repeated", message, document.external_id)

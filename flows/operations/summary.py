@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from carrel.wire.catalog import ContainedFiles
 from flows.operations.formatting import count_text
-from flows.operations.ledger.states import Action, Count, State
+from flows.operations.ledger.rows import Action, Count, State
 
 if TYPE_CHECKING:
     from flows.operations.ledger.ledger import Ledger
@@ -123,23 +123,18 @@ class Summary:
             f"{self.unchanged} unchanged",
             f"{self.quarantined} in quarantine",
         ]
-        if self.to_delete:
-            parts.append(f"{self.deleted} of {self.to_delete} deleted")
-        if self.left:
-            parts.append(f"{self.left} changed by others or in another source, left alone")
-        if self.left_out:
-            parts.append(f"{self.left_out} sent before and left out now, which stay")
-        if self.ignored:
-            parts.append(f"{self.ignored} ignored")
-        if self.waiting:
-            parts.append(f"{self.waiting} not sent")
-        if self.indexing:
-            parts.append(f"{self.indexing} still being indexed")
-        if self.partly_read:
-            parts.append(f"{self.partly_read} read only in part")
-        if self.pages_waiting:
-            waiting = count_text(self.pages_waiting, "scanned page or picture is", "scanned pages or pictures are")
-            parts.append(f"{waiting} still being read")
+        pages = ("scanned page or picture is still being read", "scanned pages or pictures are still being read")
+        others = {
+            "changed by others or in another source, left alone": self.left,
+            "sent before and left out now, which stay": self.left_out,
+            "ignored": self.ignored,
+            "not sent": self.waiting,
+            "still being indexed": self.indexing,
+            "read only in part": self.partly_read,
+        }
+        parts += [f"{self.deleted} of {self.to_delete} deleted"] * bool(self.to_delete)
+        parts += [f"{number} {words}" for words, number in others.items() if number]
+        parts += [count_text(self.pages_waiting, *pages)] * bool(self.pages_waiting)
         found = self.documents + self.problems
         documents = f"{found} document{'' if found == 1 else 's'}"
         text = f"{documents}: {', '.join(parts)}; {_readable(self.sent_bytes)} sent"

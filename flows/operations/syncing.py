@@ -11,23 +11,15 @@ from typing import Any
 from uuid import UUID
 
 from carrel import AsyncCarrel, NotFoundError
-from carrel.wire.docstore import DocstoreError, DocstoreFailure, DocstoreSync, DocstoreSyncStatus
-from flows.errors import (
-    FlowError,
-    NameUnknownError,
-    RefusedError,
-    ServiceDownError,
-    StorageFullError,
-    SyncFailedError,
-)
-from flows.operations.jobs import Stopwatch, open_client, outage_policy_of
+from carrel.wire.docstore import DocstoreError, DocstoreSync, DocstoreSyncStatus
+from flows.errors import FlowError, NameUnknownError, RefusedError, ServiceDownError, StorageFullError, SyncFailedError
+from flows.operations.formatting import failure_row
+from flows.operations.jobs import open_client, outage_policy_of
 from flows.operations.options import SyncOptions
-from flows.operations.outages import OutagePolicy
+from flows.operations.outages import OutagePolicy, read_first_page
 from flows.settings import FlowSettings
 
-SHOWN_FAILURES = 200
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 3.0
-_SLOWER = 1.3
+_SHOWN_FAILURES = 200
 # Why a run ended that the document database has no part in.
 _OWNER_CODES = frozenset({"sync_owner_inactive", "collection_not_found", "collection_editor_required"})
 _SOURCE_CODES = frozenset({"docstore_uri_lost", "invalid_docstore_uri", "documents_not_taken"})
@@ -39,21 +31,12 @@ OnSync = Callable[[DocstoreSync], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class SyncHooks:
-    """Callbacks of a run: `on_plan` gets the sync before it is launched, `on_update` after each poll."""
-
-    on_plan: OnSync | None = None
-    on_update: OnSync | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class SyncOutcome:
     """The result of a run, or its state if nobody waited; `failures` are the first documents it could not take."""
 
     sync: DocstoreSync
     launched: bool
     failures: Sequence[Mapping[str, str]]
-    seconds: float
 
     @property
     def has_problems(self) -> bool:
@@ -67,8 +50,12 @@ class SyncOutcome:
 
     def text(self) -> str:
         """Return the counts in one line, for people, and in another what the run left undone."""
-        warning = [] if self.sync.warning is None else [self.sync.warning.message]
-        return "\n".join([counts_text(self.sync), *warning])
+        warning = "" if self.sync.warning is None else f"\n{self.sync.warning.message}"
+        counts = self.sync.counts
+        return (
+            f"{self.sync.config.sync_name}: {counts.read} read: {counts.created} created, {counts.updated} updated,"
+            f" {counts.unchanged} unchanged; {counts.deleted} removed; {counts.failed} could not be taken{warning}"
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Return the counts, with errors and warnings, as JSON members."""
@@ -78,51 +65,57 @@ class SyncOutcome:
             "status": self.sync.status.value,
             "launched": self.launched,
             **counts_of(self.sync),
-            "warning": _tell(self.sync.warning),
-            "lastError": _tell(self.sync.last_error),
+            "warning": _error_as_json(self.sync.warning),
+            "lastError": _error_as_json(self.sync.last_error),
         }
 
 
 async def sync(
-    name: str, *, options: SyncOptions, settings: FlowSettings, hooks: SyncHooks | None = None
+    name: str,
+    *,
+    options: SyncOptions,
+    settings: FlowSettings,
+    on_plan: OnSync | None = None,
+    on_update: OnSync | None = None,
 ) -> SyncOutcome:
     """Launch a sync, known by its name or id, and watch its run to the end; a running one is only watched.
 
-    Raises NameUnknownError; SyncFailedError, RefusedError, StorageFullError or ServiceDownError when the run ended
-    early, depending on the reason, or when the service can't be asked.
+    `on_plan` gets the sync before it is launched, `on_update` after each poll. Raises NameUnknownError; and
+    SyncFailedError, RefusedError, StorageFullError or ServiceDownError, by the reason why the run ended early.
     """
-    watch = Stopwatch()
-    hooks = hooks or SyncHooks()
     async with open_client(settings) as client:
-        outages = outage_policy_of(client, settings)
-        found = await find_sync(name, client, outages=outages)
-        if hooks.on_plan is not None:
-            await hooks.on_plan(found)
-        launched = options.launch and await _launch(client, found.docstore_credential_id, outages=outages)
-        ended = await _watch(
-            client, found.docstore_credential_id, outages=outages, hooks=hooks, to_end=options.wait_for_end
-        )
+        outages, docstore = outage_policy_of(client, settings), client.document_collections.docstore
+        found = await _find_sync(name, client, outages=outages)
+        sync_id, launched = found.docstore_credential_id, False
+        if on_plan is not None:
+            await on_plan(found)
+        if options.launch:
+            launched = (await outages.call(lambda: docstore.launch_docstore_sync(sync_id))).sync_launched
+        ended = await _watch(client, sync_id, outages=outages, on_update=on_update, to_end=options.wait_for_end)
         if ended.status is DocstoreSyncStatus.FAILED:
             raise _error_of(ended)
-        failures = await outages.call(lambda: failure_rows(client, ended.docstore_credential_id))
-        return SyncOutcome(ended, launched, failures, watch.seconds)
+        listed = docstore.list_docstore_failures(sync_id, page_size=_SHOWN_FAILURES)
+        failures = [
+            failure_row(str(one.source_id), one.document_external_id, one.code, one.message)
+            for one in (await outages.call(lambda: read_first_page(listed))).failures
+        ]
+        return SyncOutcome(ended, launched, failures)
 
 
-async def find_sync(name: str, client: AsyncCarrel, *, outages: OutagePolicy) -> DocstoreSync:
+async def _find_sync(name: str, client: AsyncCarrel, *, outages: OutagePolicy) -> DocstoreSync:
     """Return the sync of this id or name; NameUnknownError when there is none, or several."""
+    docstore = client.document_collections.docstore
+
+    async def find_named() -> list[DocstoreSync]:
+        return [one async for one in docstore.list_docstore_syncs(page_size=1000) if one.config.sync_name == name]
+
     try:
         sync_id = UUID(name)
+        found = [await outages.call(lambda: docstore.get_docstore_sync(sync_id))]
     except ValueError:
-        listed = await outages.call(lambda: _all_syncs(client))
-        return one_of([one for one in listed if one.config.sync_name == name], name=name)
-    try:
-        return await outages.call(lambda: client.document_collections.docstore.get_docstore_sync(sync_id))
+        found = await outages.call(find_named)
     except NotFoundError:
-        return one_of([], name=name)
-
-
-def one_of(found: Sequence[DocstoreSync], *, name: str) -> DocstoreSync:
-    """Return the only sync found; NameUnknownError otherwise."""
+        found = list[DocstoreSync]()
     if len(found) == 1:
         return found[0]
     if not found:
@@ -133,52 +126,22 @@ def one_of(found: Sequence[DocstoreSync], *, name: str) -> DocstoreSync:
     raise NameUnknownError(msg)
 
 
-async def _all_syncs(client: AsyncCarrel) -> list[DocstoreSync]:
-    listed = client.document_collections.docstore.list_docstore_syncs(page_size=1000)
-    return [one async for one in listed]
-
-
-async def _launch(client: AsyncCarrel, sync_id: UUID, *, outages: OutagePolicy) -> bool:
-    launched = await outages.call(lambda: client.document_collections.docstore.launch_docstore_sync(sync_id))
-    return launched.sync_launched
-
-
 async def _watch(
-    client: AsyncCarrel, sync_id: UUID, *, outages: OutagePolicy, hooks: SyncHooks, to_end: bool
+    client: AsyncCarrel, sync_id: UUID, *, outages: OutagePolicy, on_update: OnSync | None, to_end: bool
 ) -> DocstoreSync:
-    pause = _FIRST_PAUSE
+    pause = 0.2
     while True:
         try:
             now = await outages.call(lambda: client.document_collections.docstore.get_docstore_sync(sync_id))
         except NotFoundError as exc:
             msg = "The sync was deleted while its run went on. What it had brought stays."
             raise SyncFailedError(msg) from exc
-        if hooks.on_update is not None:
-            await hooks.on_update(now)
+        if on_update is not None:
+            await on_update(now)
         if not is_running(now) or not to_end:
             return now
         await asyncio.sleep(pause)
-        pause = min(pause * _SLOWER, _LONGEST_PAUSE)
-
-
-async def failure_rows(client: AsyncCarrel, sync_id: UUID, *, limit: int = SHOWN_FAILURES) -> list[dict[str, str]]:
-    """Return the first documents that a sync could not take: place (its `_id`), document, code and reason."""
-    rows: list[dict[str, str]] = []
-    async for one in client.document_collections.docstore.list_docstore_failures(sync_id, page_size=min(limit, 1000)):
-        rows.append(failure_row(one))
-        if len(rows) == limit:
-            break
-    return rows
-
-
-def failure_row(one: DocstoreFailure) -> dict[str, str]:
-    """Return a sync failure as a row of a quarantine table."""
-    return {
-        "place": str(one.source_id),
-        "document": one.document_external_id,
-        "code": one.code,
-        "reason": one.message,
-    }
+        pause = min(pause * 1.3, 3.0)
 
 
 def counts_of(sync: DocstoreSync) -> dict[str, int]:
@@ -190,15 +153,6 @@ def counts_of(sync: DocstoreSync) -> dict[str, int]:
 def is_running(sync: DocstoreSync) -> bool:
     """Return whether a run of a sync is in progress or about to begin."""
     return sync.status in _GOING_ON
-
-
-def counts_text(sync: DocstoreSync) -> str:
-    """Return the counts of a sync's run in one line, for people."""
-    counts = sync.counts
-    return (
-        f"{sync.config.sync_name}: {counts.read} read: {counts.created} created, {counts.updated} updated,"
-        f" {counts.unchanged} unchanged; {counts.deleted} removed; {counts.failed} could not be taken"
-    )
 
 
 def plan_text(sync: DocstoreSync) -> str:
@@ -223,5 +177,5 @@ def _error_of(sync: DocstoreSync) -> FlowError:
     return ServiceDownError(message)
 
 
-def _tell(what: DocstoreError | None) -> dict[str, str] | None:
-    return None if what is None else {"code": what.code, "message": what.message}
+def _error_as_json(error: DocstoreError | None) -> dict[str, str] | None:
+    return None if error is None else {"code": error.code, "message": error.message}

@@ -30,7 +30,7 @@ async def _nap_async(seconds: float, result: Any = None) -> Any:
 
 time.sleep, asyncio.sleep = _nap, _nap_async
 default.create_ssl_context = lambda *_, **__: AUTHORITIES
-for module in ("anyio._backends._asyncio", "httpcore", "flows.operations.bulk", "flows.operations.snapshots.taking"):
+for module in ("anyio._backends._asyncio", "httpcore", "flows.operations.loading", "flows.operations.snapshots.taking"):
     import_module(module)
 for found in pkgutil.iter_modules(cli.__path__, "cli."):
     if found.name != "cli.__main__":

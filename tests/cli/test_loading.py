@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from flows.operations.bulk import upload_ledger
+from flows.operations.loading import open_ledger
 from flows.settings import FlowSettings
 from tests import made_files
 from tests.cli.conftest import Load, Run
@@ -70,7 +70,7 @@ def test_each_way_to_fail_has_its_code(load: Load, service: RunningService, tmp_
         assert (arguments, changes, ended.code, answer["outcome"]) == (arguments, changes, code, outcome)
         assert (bool(answer["message"]), ended.err, wrong in ended.out) == (True, "", False)
     settings = FlowSettings(base_url=service.base_url, data_dir=tmp_path / "data")
-    with upload_ledger(str(tmp_path / "library"), settings=settings) as ledger:
+    with open_ledger(str(tmp_path / "library"), settings=settings) as ledger:
         ledger.begin()
         ended, answer = load("upload", "library", "--direct")
     assert (ended.code, answer["outcome"]) == (5, "source_busy")

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from flows.operations.snapshots.difference import Difference
+from flows.operations.snapshots.files import Difference
 from tests.cli.conftest import Run, ran
 from tests.harness.documents import ok, upload
 from tests.harness.services import RunningService

@@ -25,8 +25,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from pydantic import SecretStr
 
 from flows.runs import Runs
-from flows.schedule_changes import delete_schedule
-from flows.schedules import list_schedules
+from flows.schedules import delete_schedule, list_schedules
 from flows.settings import FlowSettings
 from tests.flows.sources import Source, note
 

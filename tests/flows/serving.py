@@ -11,10 +11,9 @@ from prefect.client.schemas.objects import State
 from prefect.runner import Runner
 
 from flows.bulk_upload import bulk_upload
-from flows.deployments import Entry
+from flows.deployments import Entry, register
 from flows.runs import Runs
 from flows.schedules import Schedule, list_schedules
-from flows.scheduling import register
 from tests.flows.processes import SERVE, running, said
 
 

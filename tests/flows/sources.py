@@ -12,10 +12,9 @@ import pytest
 from carrel import Carrel
 from carrel.wire import sources
 from carrel.wire.collections import CustomMetadataSchema
-from flows.operations.bulk import upload, upload_ledger
-from flows.operations.collecting import add_to_collection
+from flows.operations.backlog import notes_of
 from flows.operations.jobs import NO_HOOKS, Hooks, Outcome, open_client
-from flows.operations.notes import notes_of
+from flows.operations.loading import add_to_collection, open_ledger, upload
 from flows.operations.options import CollectionOptions, UploadOptions
 from flows.operations.quarantine import find_sources, ignore_items, retry
 from flows.settings import FlowSettings
@@ -117,7 +116,7 @@ class Source:
 
     def remarks(self, of: object = None) -> list[str]:
         """Return what the last run remarked."""
-        with upload_ledger(str(of or self), settings=self.settings) as ledger:
+        with open_ledger(str(of or self), settings=self.settings) as ledger:
             return notes_of(ledger.address.name).remarks
 
     def create_collection(self, *fields: str) -> str:

@@ -10,7 +10,7 @@ from carrel import Carrel, ReplyFailedError, evaluation
 from flows.agent_evaluation import agent_evaluation
 from flows.errors import NameUnknownError, RefusedError, ScoresTooLowError
 from flows.operations.evaluating import EvaluationOptions, evaluate_agent
-from flows.run_status import COUNTS
+from flows.runs import COUNTS
 from flows.settings import FlowSettings
 from tests.flows.serving import artifacts_of
 from tests.harness.services import RunningService

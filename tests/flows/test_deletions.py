@@ -9,9 +9,9 @@ import pytest
 
 from carrel.errors import PermissionDeniedError
 from flows.errors import SourceBusyError
-from flows.operations.bulk import upload_ledger
 from flows.operations.jobs import Hooks, Job, open_client, run_in_turn
 from flows.operations.ledger.ledger import Ledger
+from flows.operations.loading import open_ledger
 from flows.operations.sending import deleter
 from tests.flows.sources import IN_BOTH, IN_DATABASE, Source, note, unlisted
 
@@ -166,7 +166,7 @@ async def test_deletion_that_is_refused_is_in_quarantine(source: Source, monkeyp
         broken.setattr("flows.operations.jobs.deleter", _refusing)
         outcome = await source.load()
     assert (outcome.summary.deleted, outcome.summary.undeleted, outcome.summary.quarantined) == (1, 1, 1)
-    with upload_ledger(str(source), settings=source.settings) as ledger:
+    with open_ledger(str(source), settings=source.settings) as ledger:
         ledger.join_latest()
         assert [(one.external_id, one.code) for one in ledger.failures()] == [(note(0), "owner_required")]
     again = await source.load()

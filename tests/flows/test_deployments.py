@@ -18,11 +18,10 @@ from prefect.exceptions import ObjectNotFound
 from prefect.runner import Runner
 
 from flows.bulk_upload import bulk_upload
-from flows.deployments import read_deployments
+from flows.deployments import TAG, read_deployments
 from flows.errors import DeploymentsError
-from flows.limits import BATCHES, ensure_limits, give_slots_back, one_of_the_batches, set_limits, slots_file
+from flows.running import BATCHES, ensure_limits, give_slots_back, one_of_the_batches, set_limits, slots_file
 from flows.runs import FLOWS
-from flows.scheduling import TAG
 from flows.settings import FlowSettings
 from tests.flows.serving import deploy, register_entries
 
@@ -262,7 +261,7 @@ async def _one_batch(kept: Path) -> None:
 _TAKES_SLOT = """
 import asyncio, sys
 from pathlib import Path
-from flows.limits import one_of_the_batches
+from flows.running import one_of_the_batches
 
 async def work():
     async with one_of_the_batches(Path(sys.argv[1])):

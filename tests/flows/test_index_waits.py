@@ -12,9 +12,7 @@ from flows.operations import index_waits
 from flows.operations.index_waits import wait_until_indexed
 from flows.operations.jobs import Hooks, Job, open_client, outage_policy_of, run_in_turn
 from flows.operations.ledger.ledger import Ledger
-from flows.operations.ledger.rows import Entry
-from flows.operations.ledger.states import Action, State
-from flows.operations.sent import Sent
+from flows.operations.ledger.rows import Action, Entry, Sent, State
 from flows.operations.sources.documents import SourceDocument
 from flows.operations.summary import summarize
 from tests.flows.sources import Source

@@ -16,9 +16,7 @@ from pydantic import SecretStr
 
 from flows.errors import LedgerError, SourceBusyError
 from flows.operations.ledger.ledger import Ledger
-from flows.operations.ledger.rows import Digest, Entry
-from flows.operations.ledger.states import Action, State
-from flows.operations.sent import Sent
+from flows.operations.ledger.rows import Action, Digest, Entry, Sent, State
 from flows.operations.sources.documents import Access, Problem, SourceDocument
 from flows.operations.summary import summarize
 from tests.harness.databases import TestDatabases
@@ -335,7 +333,7 @@ def test_ledger_of_another_format_is_left_as_it_is(tmp_path: Path, number: int, 
 
 def test_quarantine_is_read_in_pages(open_ledger: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     """However long the quarantine is, each item comes once, problems first, and a page at a time."""
-    monkeypatch.setattr("flows.operations.ledger.queries.quarantined.PAGE", 3)
+    monkeypatch.setattr("flows.operations.ledger.quarantine.PAGE", 3)
     with _run(open_ledger) as ledger:
         ledger.record_problems([Problem(f"line {number}", "row_invalid", "bad") for number in range(7)])
         keys = [f"doc-{number}" for number in range(5)]

@@ -20,8 +20,8 @@ from pydantic import SecretStr
 
 from flows import lost_runs
 from flows.bulk_upload import bulk_upload
+from flows.deployments import TAG
 from flows.runs import Runs
-from flows.scheduling import TAG
 from flows.settings import FlowSettings
 from service.platform.postgres.host import server_account
 from tests.flows.processes import PATIENCE_SECONDS, SERVE, prefect_server, until

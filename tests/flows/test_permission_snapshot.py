@@ -10,13 +10,12 @@ import pytest
 
 from carrel import Carrel
 from flows.errors import RefusedError
-from flows.operations.snapshots import listing
-from flows.operations.snapshots.comparing import compare
+from flows.operations.snapshots import taking
+from flows.operations.snapshots.comparing import People, Readers, compare
 from flows.operations.snapshots.files import COLUMNS, list_snapshots, read_manifest
-from flows.operations.snapshots.readers import People, Readers
 from flows.operations.snapshots.taking import take_snapshot
 from flows.permission_snapshot import SNAPSHOT, permission_snapshot
-from flows.run_status import CHANGES
+from flows.runs import CHANGES
 from flows.settings import FlowSettings
 from tests.client.test_docs import ROOT, run_code_of
 from tests.flows.serving import artifacts_of
@@ -163,17 +162,17 @@ def while_listing(monkeypatch: pytest.MonkeyPatch) -> Changing:
     """Do something at the end of each walk through the lists, before it is asked whether anything changed."""
 
     def arrange(work: Callable[[int], object]) -> None:
-        walk = listing._Walk.everything
+        walk = taking._write_tables
         walks = 0
 
-        async def everything(self: Any) -> dict[str, int]:
+        async def everything(*given: Any) -> dict[str, int]:
             nonlocal walks
-            rows = await walk(self)
+            rows = await walk(*given)
             walks += 1
             work(walks)
             return rows
 
-        monkeypatch.setattr(listing._Walk, "everything", everything)
+        monkeypatch.setattr(taking, "_write_tables", everything)
 
     return arrange
 
@@ -193,9 +192,9 @@ async def test_what_changes_meanwhile_is_listed_anew(
 
 async def test_endless_changes_are_told(admin: Carrel, flow_settings: FlowSettings, while_listing: Changing) -> None:
     """Access that changes during every attempt gives a snapshot that says so, and so does the next difference."""
-    while_listing(lambda walk: a_document(admin, f"document {walk}") if walk <= listing.ATTEMPTS else None)
+    while_listing(lambda walk: a_document(admin, f"document {walk}") if walk <= taking.ATTEMPTS else None)
     taken = await take_snapshot(flow_settings)
-    assert (taken.manifest.consistent, taken.manifest.attempts) == (False, listing.ATTEMPTS)
+    assert (taken.manifest.consistent, taken.manifest.attempts) == (False, taking.ATTEMPTS)
     assert "not of one moment" in taken.problems[0]
     following = (await take_snapshot(flow_settings)).difference
     assert following is not None

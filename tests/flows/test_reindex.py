@@ -8,8 +8,7 @@ from prefect.client.schemas.objects import State
 
 from flows.errors import NameUnknownError, SourceBusyError, SourceError
 from flows.operations.options import ReindexOptions
-from flows.operations.rebuilding import rebuild_index
-from flows.operations.reindexing import reindex_documents
+from flows.operations.reindexing import rebuild_index, reindex_documents
 from flows.reindex import reindex
 from flows.runs import Runs
 from flows.settings import FlowSettings

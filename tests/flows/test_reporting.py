@@ -14,10 +14,10 @@ from pydantic import SecretStr
 from carrel import AsyncCarrel
 from flows.errors import RefusedError, SourceError
 from flows.operations import reporting
-from flows.operations.bulk import upload_ledger
 from flows.operations.jobs import Hooks, Job, open_client, outage_policy_of, run_in_turn
-from flows.operations.ledger.registry import KnownSource, list_sources, mark_ignored, read_quarantine
+from flows.operations.ledger.quarantine import KnownSource, list_sources, mark_ignored, read_quarantine
 from flows.operations.ledger.rows import ItemMark
+from flows.operations.loading import open_ledger
 from flows.operations.reporting import report, report_ledgers
 from flows.operations.sources.documents import Problem
 from service.domains.documents.sources import service as rules
@@ -283,7 +283,7 @@ async def test_a_report_of_what_changes_meanwhile_never_counts(poisoned: Source)
     known, service = _known(poisoned), poisoned.service
 
     def add_problem() -> None:
-        with upload_ledger(str(poisoned), settings=poisoned.settings) as ledger:
+        with open_ledger(str(poisoned), settings=poisoned.settings) as ledger:
             ledger.begin()
             ledger.record_problems([Problem("later.md", "file_missing", "It is gone.")])
 

@@ -6,22 +6,25 @@ from zoneinfo import ZoneInfo
 import pytest
 from prefect.server.schemas.schedules import CronSchedule
 
-from flows.prefect_api import NotServedError
-from flows.runs import Runs
-from flows.schedule_changes import (
+from flows.deployments import TAG
+from flows.runs import NotServedError, Runs
+from flows.schedules import (
     ChangedMeanwhileError,
     Draft,
     InvalidScheduleError,
+    InvalidTimesError,
+    Times,
     add_schedule,
     change_schedule,
+    check_times,
     delete_schedule,
+    list_schedules,
+    look_at,
+    next_times,
     pause_schedule,
     resume_schedule,
     run_schedule,
 )
-from flows.schedules import list_schedules, look_at
-from flows.scheduling import TAG
-from flows.times import InvalidTimesError, Times, check_times, next_times
 from tests.flows.serving import deploy, schedule_named, waiting_runs
 
 EVERY_MINUTE = Times("* * * * *")

@@ -10,13 +10,11 @@ import pytest
 import yaml
 
 from flows.deployments import read_served
-from flows.operations.ledger.registry import list_sources
+from flows.operations.ledger.quarantine import list_sources
 from flows.operations.options import UploadOptions
 from flows.runs import Runs, RunStatus
-from flows.schedule_changes import Draft, add_schedule, pause_schedule, resume_schedule
-from flows.schedules import Schedule, look_at
+from flows.schedules import Draft, Schedule, Times, add_schedule, look_at, pause_schedule, resume_schedule
 from flows.settings import SHIPPED
-from flows.times import Times
 from tests.flows.processes import said, until
 from tests.flows.serving import register_entries, schedule_named, serving, waiting_runs
 from tests.flows.sources import Source

@@ -71,7 +71,7 @@ def test_version_help_and_completion_import_next_to_nothing(option: str) -> None
     # typer itself has pydantic check what a command is given.
     assert imported & LARGE <= ({"pydantic"} if option == "complete" else set())
     own = {name for name in imported if name.startswith(("cli.", "carrel."))}
-    assert own == {"cli.app", "cli.exit_codes", "cli.lazy", "carrel._version"}
+    assert own == {"cli.app", "cli.exit_codes", "carrel._version"}
 
 
 def test_completing_what_follows_a_command_imports_no_client() -> None:

@@ -12,15 +12,12 @@ import pytest
 from carrel import errors
 from carrel._answers import error_from
 from flows.errors import RefusedError, ServiceDownError
-from flows.operations.apply import apply_batch
 from flows.operations.ledger.ledger import Ledger
-from flows.operations.ledger.rows import Entry
-from flows.operations.ledger.states import Action, State
+from flows.operations.ledger.rows import Action, Entry, Sent, State
 from flows.operations.outages import OutagePolicy
-from flows.operations.sent import Sent
+from flows.operations.sending import apply_batch
 from flows.operations.sources.contents import ChangingFileError, open_contents
-from flows.operations.sources.documents import SourceDocument
-from flows.operations.sources.fingerprint import fingerprint_of
+from flows.operations.sources.documents import SourceDocument, fingerprint_of
 from flows.operations.summary import Summary, summarize
 
 Script = Callable[[str], Awaitable[None]]

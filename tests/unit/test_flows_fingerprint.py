@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from flows.operations.sources.documents import Access, SourceDocument
-from flows.operations.sources.fingerprint import fingerprint_of, key_of, key_range
+from flows.operations.sources.documents import Access, SourceDocument, fingerprint_of, key_of, key_range
 
 DIGEST = bytes(32)
 DOCUMENT = SourceDocument(

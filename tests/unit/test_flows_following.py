@@ -11,7 +11,7 @@ from prefect.runner import Runner
 
 from flows import serving
 from flows.deployments import Entry
-from flows.run_status import DEPLOYMENT
+from flows.runs import DEPLOYMENT
 
 EMPTY = "deployments: []\n"
 

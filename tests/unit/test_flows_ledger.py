@@ -13,12 +13,10 @@ import pytest
 
 from flows.errors import LedgerError, SourceBusyError
 from flows.operations.ledger.ledger import Ledger
-from flows.operations.ledger.rows import Digest, Entry
-from flows.operations.ledger.states import Action, State
+from flows.operations.ledger.rows import Action, Digest, Entry, Sent, State
 from flows.operations.quarantine import failure_rows, write_quarantine
-from flows.operations.sent import Sent
+from flows.operations.sources.contents import hash_files
 from flows.operations.sources.documents import Access, Problem, SourceDocument
-from flows.operations.sources.hashing import hash_files
 from flows.operations.summary import summarize
 
 
@@ -213,9 +211,9 @@ def test_edit_is_seen_though_the_modification_time_was_set_back(ledger: Ledger, 
 def test_known_file_is_not_read(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a"
     path.write_text("x")
-    monkeypatch.setattr("flows.operations.sources.hashing._RACY_NS", -(10**12))
+    monkeypatch.setattr("flows.operations.sources.contents._RACY_NS", -(10**12))
     first = hash_files(ledger, [str(path)])
-    monkeypatch.setattr("flows.operations.sources.hashing.FileIO", None)
+    monkeypatch.setattr("flows.operations.sources.contents.FileIO", None)
     assert hash_files(ledger, [str(path)]) == first
 
 

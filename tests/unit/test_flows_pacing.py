@@ -7,9 +7,8 @@ from unittest.mock import AsyncMock
 import pytest
 
 from carrel.errors import ServerError
-from flows.operations.ledger.states import State
-from flows.operations.pacing import Pace
-from flows.operations.sent import Sent
+from flows.operations.ledger.rows import Sent, State
+from flows.operations.outages import Pace
 
 SENT = Sent(State.INDEXED, "id", 1, "f")
 _quick = AsyncMock(return_value=SENT)
@@ -59,13 +58,13 @@ async def test_document_whose_indexing_is_left_behind_does_not_make_room_for_mor
     pace, behind = Pace(most=16), AsyncMock(return_value=Sent(State.UPLOADED, "id", 1, "f"))
     await pace.run(behind)
     assert pace.allowed == 4
-    monkeypatch.setattr("flows.operations.pacing._QUICK_SECONDS", -1.0)
+    monkeypatch.setattr("flows.operations.outages._QUICK_SECONDS", -1.0)
     await pace.run(behind)
     assert pace.allowed == 2
 
 
 async def test_document_that_takes_long_holds_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flows.operations.pacing._LONG_SECONDS", 0.02)
+    monkeypatch.setattr("flows.operations.outages._LONG_SECONDS", 0.02)
     pace, released = Pace(most=1), asyncio.Event()
 
     async def hang() -> Sent:

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from prefect.exceptions import TerminationSignal
 
-from flows import prefect_api
+from flows import runs
 from flows.operations.jobs import cancel_on_sigterm
 from flows.runs import Runs, RunsError
 
@@ -24,7 +24,7 @@ def server(*statuses: int) -> Runs:
 
 def test_a_busy_server_is_asked_again_and_named_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A 503 says that nothing was done, so asking again does nothing twice."""
-    monkeypatch.setattr(prefect_api, "_PAUSES", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(runs, "_PAUSES", (0.0, 0.0, 0.0))
     assert server(503, 503, 200).recent() == []
     with pytest.raises(RunsError, match="503"):
         server(503, 503, 503, 503).recent()

@@ -13,13 +13,12 @@ from prefect.concurrency.context import ConcurrencyContext
 from carrel.errors import ServerError
 from carrel.wire.oversight import AdminStatusGetResponse
 from flows.errors import ServiceDownError
-from flows.limits import one_of_the_batches
-from flows.operations import index_waits, notes
-from flows.operations.backlog import Backlog, BusyNotice
+from flows.operations import backlog, index_waits
+from flows.operations.backlog import Backlog, BusyNotice, notes_of
 from flows.operations.formatting import rate_text
 from flows.operations.ledger.ledger import Ledger
-from flows.operations.notes import notes_of
 from flows.operations.summary import Summary
+from flows.running import one_of_the_batches
 
 OLD: dict[str, Any] = {
     "version": "0.1.0",
@@ -65,7 +64,7 @@ def test_notes_of_old_runs_are_dropped() -> None:
     for number in range(500):
         notes_of(f"run-{number}")
         assert notes_of("first") is kept, "whose notes are still looked at keeps them"
-    assert len(notes._notes) <= 101  # pyright: ignore[reportPrivateUsage] - what is bounded
+    assert len(backlog._notes) <= 101  # pyright: ignore[reportPrivateUsage] - what is bounded
 
 
 @pytest.fixture
@@ -112,7 +111,7 @@ async def test_slot_that_is_given_back_is_kept_note_of_no_more(tmp_path: Path, m
         yield
         context.cleanup_lease_ids.remove(lease)
 
-    monkeypatch.setattr("flows.limits.concurrency", slot)
+    monkeypatch.setattr("flows.running.concurrency", slot)
     kept = tmp_path / "ledger.slots"
     async with one_of_the_batches(kept):
         first = kept.read_text()

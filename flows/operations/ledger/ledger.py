@@ -6,227 +6,131 @@ ledger costs time and never a document. Beyond its runs it keeps what the source
 when the source no longer has it) and what is in quarantine.
 """
 
-import socket
-import time
-from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from types import MappingProxyType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
-from uuid import uuid4
+from typing import Any
 
-from pydantic import SecretStr
-from sqlalchemy import Connection
+import sqlalchemy as sa
 
 from carrel.wire.catalog import ContainedFiles
-from flows.errors import LedgerError, SourceBusyError
-from flows.operations.ledger.addresses import Address, kind_of, ledger_name
-from flows.operations.ledger.places import open_store, open_stores
-from flows.operations.ledger.queries import documents, plans, quarantined, runs, sendings
-from flows.operations.ledger.queries.common import AnyRow
+from flows.operations.ledger.addresses import Address
+from flows.operations.ledger.claims import ClaimedRun
+from flows.operations.ledger.quarantine import of_scan, quarantine_items, read_failures, release
 from flows.operations.ledger.rows import (
     FIRST,
     LAST,
+    Action,
+    Count,
     Digest,
     Entry,
     Failure,
     Missing,
-    Retry,
-    Run,
+    Sent,
+    State,
+    as_row,
+    deletion_of,
+    entry_of,
     failure_values,
+    pack,
     problem_values,
+    storable,
+    values_of,
 )
-from flows.operations.ledger.states import Action, Count, State
-from flows.operations.sent import Sent, as_row
-from flows.operations.sources.documents import Problem
-from flows.operations.sources.fingerprint import key_of, key_range
-
-P = ParamSpec("P")
-T = TypeVar("T")
-Query = Callable[Concatenate[Connection, Run, P], T]
+from flows.operations.ledger.statements import DELETES, Values, insert_into, keep_intents, upsert
+from flows.operations.ledger.store import open_stores
+from flows.operations.ledger.tables import documents, files, quarantine, runs, sent, sources
+from flows.operations.sources.documents import Problem, key_of, key_range
 
 _PAGE = 1000
+_FORBIDDEN = ("external_id_taken", "The external id names a document that this caller may not update.")
+_NOT_IN_CATALOG = ("not_in_catalog", "No document of this external id can be read by this caller. Upload it first.")
 
 
-class Ledger:
-    """One source's ledger: what its run finds, plans and does.
-
-    `run` is the run that `begin` has claimed or `join` was given the claim of. Every write raises SourceBusyError once
-    somebody else has taken that run up, and LedgerError once the lock on the source is lost: then nothing is written
-    that another run could not know of.
-    """
+class Ledger(ClaimedRun):
+    """One source's ledger: what its run finds, plans and does."""
 
     def __init__(self, address: Address, *, kind: str = "", target: str = "", source: str = "") -> None:
-        self.address = address
-        self.run, self._retry = Run(), Retry()
-        self._described = {"kind": kind, "target": target, "source": source}
-        self._store = open_store(address)
+        super().__init__(address, kind=kind, target=target, source=source)
         self._position = 0
-        self._doubtful = False
 
-    @classmethod
-    def at(
-        cls,
-        folder: Path,
-        *,
-        target: str,
-        source: str,
-        collection: str | None = None,
-        database_url: SecretStr | None = None,
-    ) -> Self:
-        """Open the ledger of a source (flows.operations.sources.reading.source_identity) on the service at `target`.
+    def _of_run(self, *conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
+        return sa.and_(documents.c.run_id == self.run.run_id, *conditions)
 
-        It is a file in `folder`, or in the database that is given; of additions to a `collection`, or of uploads.
-        """
-        address = Address(folder, ledger_name(source, target=target, collection=collection), database_url)
-        return cls(address, kind=kind_of(collection), target=target, source=source)
-
-    @classmethod
-    def join(cls, address: Address, claim: str) -> Self:
-        """Open the ledger of a run that somebody else holds; raises SourceBusyError once another has taken it up."""
-        ledger = cls(address)
-        ledger.run = Run(claim=claim)
-        try:
-            with ledger._store.write() as connection:
-                ledger._follow(ledger._own_run(connection))
-        except BaseException:
-            ledger.close()
-            raise
-        return ledger
-
-    @classmethod
-    def watch(cls, address: Address, *, process: int) -> Self | None:
-        """Open the ledger of the run that a process of this machine has begun, to read; None as long as it has not."""
-        if not address.exists:
-            return None
-        ledger = cls(address)
-        with ledger._store.read() as connection:
-            found = runs.run_of_process(connection, address.name, host=socket.gethostname(), process=process)
-        if found is None:
-            ledger.close()
-            return None
-        ledger._follow(found)
-        return ledger
-
-    def join_latest(self) -> None:
-        """Read the run that was begun last."""
-        if (found := self._latest_run()) is not None:
-            self._follow(found)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Give the lock back and close the connections."""
-        self._store.close()
-
-    def begin(self, *, options: str | None = None, retry: Retry | None = None) -> None:
-        """Take the source, and take up the run that was not finished, else (or for a `retry`) begin a new one.
-
-        `options` are kept for `quarantine.retry`; rows of earlier runs are dropped. Raises SourceBusyError.
-        """
-        if not self._store.lock():
-            raise SourceBusyError(self._busy_message())
-        self._retry = retry or Retry()
-        with self._store.write() as connection:
-            source_id = runs.keep_source(connection, self.address.name, self._described, options=options)
-            unfinished = None if retry else runs.find_unfinished(connection, source_id)
-            run_key = unfinished.run_key if unfinished else uuid4().hex
-            runs.drop_runs(connection, source_id, but=run_key)
-            self._follow(runs.claim_run(connection, source_id, run_key, lock_pid=self._store.lock_pid))
-            self._doubtful = unfinished is not None or sendings.has_intents(connection, self.run)
-
-    def finish(self) -> None:
-        """Mark the run finished. What it looked for, and has not found, is in quarantine no more."""
-        with self._writing() as connection:
-            runs.update_run(connection, self.run, {"finished_at": time.time()})
-            quarantined.release_unseen(connection, self.run, names=self._retry.names)
-
-    def assure(self) -> None:
-        """Raise what a write would when this run is no longer the one that has the source."""
-        with self._writing():
-            pass
-
-    def _follow(self, row: AnyRow) -> None:
-        self.run = Run(row.source_id, row.run_id, row.scan, row.run_key, row.claim)
-
-    def _latest_run(self) -> AnyRow | None:
-        with self._store.read() as connection:
-            return runs.latest_run(connection, self.address.name)
-
-    def _busy_message(self) -> str:
-        who = runs.name_holder(self._latest_run(), shared=self.address.shared)
-        return f"This source is being worked on by another run ({who}). Wait for it to end, or stop it, then run again."
-
-    def _own_run(self, connection: Connection) -> AnyRow:
-        run = runs.run_of_claim(connection, self.run.claim, held=self._store.held)
-        if run is None:
-            msg = "Another run has taken this source over. Wait for it to end, then run again."
-            raise SourceBusyError(msg)
-        if not run.held:
-            msg = (
-                "The connection that held the lock on this source broke, so that another run may have it. Nothing more"
-                " is written. Run again: the run goes on from here."
-            )
-            raise LedgerError(msg)
-        return run
-
-    @contextmanager
-    def _writing(self) -> Generator[Connection]:
-        """Write as who has the run; nobody takes it up before this is committed."""
-        with self._store.write() as connection:
-            self._own_run(connection)
-            yield connection
-
-    def _write(self, query: Query[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        with self._writing() as connection:
-            return query(connection, self.run, *args, **kwargs)
-
-    def _read(self, query: Query[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        with self._store.read() as connection:
-            return query(connection, self.run, *args, **kwargs)
+    def _count(self, *conditions: sa.ColumnElement[bool]) -> int:
+        return self._rows(sa.select(sa.func.count()).where(self._of_run(*conditions)))[0][0]
 
     def digests(self, names: Sequence[str]) -> dict[str, Digest]:
         """Return the digests kept under these names (paths of files, addresses of objects), at most a thousand."""
-        return self._read(documents.read_digests, names)
+        by_key = {key_of(name): name for name in names}
+        found = sa.select(files).where(files.c.source_id == self.run.source_id, files.c.key.in_(by_key))
+        return {
+            by_key[bytes(row.key)]: Digest(row.size, row.marker, bytes(row.sha256), row.taken_at_ns)
+            for row in self._rows(found)
+        }
 
     def keep_digests(self, digests: Mapping[str, Digest]) -> None:
         """Keep digests under names."""
         if digests:
-            self._write(documents.keep_digests, digests)
+            ours = {"source_id": self.run.source_id}
+            with self._writing() as connection:
+                rows = [{**ours, "key": key_of(name), **asdict(digest)} for name, digest in digests.items()]
+                upsert(connection, files, rows)
 
     def record(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Keep what a scan found; return the entries whose external id this scan has had already, which are not kept.
-
-        A document that this run has sent already stays so while its fingerprint is the same.
-        """
-        return self._write(documents.record, entries)
+        """Keep a scan's entries; return those of repeated external ids. A document that was sent stays so."""
+        keys = [key_of(entry.document.external_id) for entry in entries]
+        seen = sa.select(documents.c.key).where(
+            self._of_run(documents.c.scan == self.run.scan, documents.c.key.in_(keys))
+        )
+        fresh: dict[bytes, Entry] = {}
+        repeated: list[Entry] = []
+        with self._writing() as connection:
+            known = set(connection.execute(seen).scalars())
+            for key, entry in zip(keys, entries, strict=True):
+                if key in known or key in fresh:
+                    repeated.append(entry)
+                else:
+                    fresh[key] = entry
+            if fresh:
+                rows = [values_of(entry, key, self.run) for key, entry in fresh.items()]
+                upsert(connection, documents, rows, change=_keep_done)
+        return repeated
 
     def record_problems(self, problems: Iterable[Problem]) -> None:
         """Keep what of the source can't be a document."""
-        by_key: dict[bytes, dict[str, Any]] = {}
+        by_key: dict[bytes, Values] = {}
         for problem in problems:
             self._position += 1
             values = problem_values(problem, self.run, position=self._position)
             by_key[values["key"]] = values
         if by_key:
             with self._writing() as connection:
-                quarantined.quarantine_items(connection, list(by_key.values()))
+                quarantine_items(connection, list(by_key.values()))
 
     def forget_unseen(self) -> None:
-        """Drop what an earlier scan of this run found and this one no longer did."""
-        self._write(documents.forget_unseen)
+        """Drop what an earlier scan of this run found and this one no longer did; what the run deleted stays known."""
+        unseen = self._of_run(documents.c.scan != self.run.scan, documents.c.state != "deleted")
+        with self._writing() as connection:
+            keep_intents(connection, self.run.source_id, unseen)
+            connection.execute(sa.delete(documents).where(unseen))
 
     def count_found(self) -> int:
         """Return how many documents this scan has found."""
-        return self._read(documents.count_found)
+        return self._count(documents.c.scan == self.run.scan, ~DELETES)
+
+    def count_known(self) -> int:
+        """Return how many of the documents found were in the catalog before this run."""
+        asked_after = sa.and_(documents.c.state.in_(("uploaded", "indexed")), documents.c.action.is_(None))
+        return self._count(
+            ~DELETES, sa.or_(documents.c.state == "unchanged", documents.c.action == "update", asked_after)
+        )
 
     def fingerprints(self, *, after: bytes = FIRST, limit: int = _PAGE) -> list[tuple[bytes, str, str]]:
         """Return up to `limit` (key, external id, fingerprint) behind the key `after`, in the order of the keys."""
-        return self._read(documents.fingerprints, after=after, limit=limit)
+        found = sa.select(documents.c.key, documents.c.external_id, documents.c.fingerprint)
+        found = found.where(self._of_run(documents.c.key > after, ~DELETES)).order_by(documents.c.key).limit(limit)
+        return [(bytes(row.key), row.external_id, row.fingerprint) for row in self._rows(found)]
 
     def apply_plan(
         self, plan: Mapping[str, Action | State], *, document_ids: Mapping[str, str] = MappingProxyType({})
@@ -236,43 +140,143 @@ class Ledger:
         What this run has sent itself stays sent when the service says UNCHANGED; what is in quarantine since its index
         could not be made, and has an id in `document_ids`, is UPLOADED, so that its index is asked after.
         """
-        self._write(plans.apply_plan, plan, document_ids=document_ids, is_doubtful=self._doubtful)
+        by_verdict: dict[Action | State, list[bytes]] = {}
+        for external_id, verdict in plan.items():
+            by_verdict.setdefault(verdict, []).append(key_of(external_id))
+        with self._writing() as connection:
+            for verdict, keys in by_verdict.items():
+                if isinstance(verdict, Action):
+                    which = self._of_run(documents.c.key.in_(keys))
+                    connection.execute(sa.update(documents).where(which).values(state="planned", action=verdict))
+                    continue
+                if verdict is State.UNCHANGED:
+                    if self._doubtful:
+                        self._adopt(connection, keys)
+                    self._ask_after(connection, keys, document_ids)
+                self._plan_rest(connection, verdict, keys)
+                if verdict is State.FORBIDDEN:
+                    self._quarantine(connection, keys, verdict, _FORBIDDEN)
+
+    def _adopt(self, connection: sa.Connection, keys: Sequence[bytes]) -> None:
+        """Mark documents as sent that the catalog has as they are here, and that this source had meant to send."""
+        source_id = self.run.source_id
+        intended = sa.exists().where(
+            sent.c.source_id == source_id, sent.c.key == documents.c.key, sent.c.intended == documents.c.fingerprint
+        )
+        planned = sa.and_(documents.c.action.in_(("create", "update")), documents.c.state == "found")
+        columns = (documents.c.key, documents.c.external_id, documents.c.fingerprint)
+        arrived = sa.select(sa.literal(source_id), *columns, sa.null()).where(
+            self._of_run(documents.c.key.in_(keys), sa.or_(planned, intended))
+        )
+        statement = insert_into(connection.dialect, sent).from_select(
+            ["source_id", "key", "external_id", "fingerprint", "intended"], arrived
+        )
+        values = {"fingerprint": statement.excluded.fingerprint, "intended": None}
+        connection.execute(statement.on_conflict_do_update(index_elements=["source_id", "key"], set_=values))
+
+    def _ask_after(self, connection: sa.Connection, keys: Sequence[bytes], document_ids: Mapping[str, str]) -> None:
+        """Set documents, as they are, that came into quarantine since their index could not be made to UPLOADED."""
+        found = sa.select(documents.c.key).join(quarantine, quarantine.c.key == documents.c.key)
+        same = self._in_quarantine(
+            quarantine.c.code == "indexing_failed", quarantine.c.fingerprint == documents.c.fingerprint
+        )
+        found = found.where(self._of_run(documents.c.key.in_(keys), documents.c.state == "found"), same)
+        failed = set(connection.execute(found).scalars())
+        for external_id, document_id in document_ids.items() if failed else ():
+            if (key := key_of(external_id)) in failed:
+                self._update(connection, key, state=State.UPLOADED, action=None, document_id=document_id)
+
+    def _in_quarantine(self, *conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
+        return sa.and_(quarantine.c.source_id == self.run.source_id, quarantine.c.part == 1, *conditions)
+
+    def _plan_rest(self, connection: sa.Connection, state: State, keys: Sequence[bytes]) -> None:
+        """Set documents that need not or can't be sent to a state; what this run has sent itself stays sent."""
+        which = self._of_run(documents.c.key.in_(keys), documents.c.state.not_in(("uploaded", "indexed")))
+        connection.execute(sa.update(documents).where(which).values(state=state, action=None))
+
+    def _quarantine(self, connection: sa.Connection, keys: Sequence[bytes], state: State, why: tuple[str, str]) -> None:
+        entries = self._entries_of(connection, keys, state)
+        if entries:
+            code, message = why
+            quarantine_items(
+                connection, [failure_values(entry, self.run, code=code, message=message) for entry in entries]
+            )
+
+    def _entries_of(self, connection: sa.Connection, keys: Sequence[bytes], state: State) -> list[Entry]:
+        which = self._of_run(documents.c.key.in_(keys), documents.c.state == state)
+        return [entry_of(row) for row in connection.execute(sa.select(documents).where(which))]
+
+    def _update(self, connection: sa.Connection, key: bytes, **values: object) -> None:
+        connection.execute(sa.update(documents).where(self._of_run(documents.c.key == key)).values(**values))
 
     def set_aside(self, *, refused: bool = True) -> None:
         """Set aside what is as it was when it was ignored or (`refused`) when the service refused it for good."""
+        unwanted = (State.PLANNED, State.FORBIDDEN, State.UPLOADED, State.FAILED)
         with self._writing() as connection:
-            unwanted = (State.PLANNED, State.FORBIDDEN, State.UPLOADED, State.FAILED)
-            documents.set_aside(connection, self.run, states=unwanted, ignored=True)
+            self._set_aside(connection, unwanted, quarantine.c.ignored, state="ignored")
             if refused:
-                documents.set_aside(connection, self.run, states=(State.PLANNED,), ignored=False)
+                reason = sa.and_(quarantine.c.for_good, quarantine.c.ignored.is_(False))
+                self._set_aside(connection, (State.PLANNED,), reason, state="failed")
+
+    def _set_aside(
+        self, connection: sa.Connection, states: Sequence[State], reason: sa.ColumnElement[bool], *, state: str
+    ) -> None:
+        ours = self._in_quarantine(reason)
+        same = sa.and_(ours, quarantine.c.key == documents.c.key, quarantine.c.fingerprint == documents.c.fingerprint)
+        waiting = self._of_run(documents.c.state.in_(states))
+        seen = sa.update(quarantine).where(ours, sa.exists().where(waiting, same)).values(scan=self.run.scan)
+        connection.execute(seen)
+        action = sa.case((documents.c.action == "delete", documents.c.action), else_=sa.null())
+        aside = sa.update(documents).where(waiting, sa.exists().where(same)).values(state=state, action=action)
+        connection.execute(aside)
 
     def forget_plan(self) -> None:
         """Forget what was planned to be sent, since nothing of it is: a later run need not ask if it arrived."""
-        self._write(sendings.forget_plan)
+        planned = self._of_run(documents.c.state == "planned", ~DELETES)
+        self._write(sa.update(documents).where(planned).values(state="found", action=None))
 
     def identify(self, document_ids: Mapping[str, str]) -> None:
         """Keep the document ids that belong to external ids; those the source does not name are passed over."""
-        if document_ids:
-            self._write(documents.identify, document_ids)
+        values = [{"of_key": key_of(name), "its_id": document_id} for name, document_id in document_ids.items()]
+        if values:
+            which = self._of_run(documents.c.key == sa.bindparam("of_key"))
+            with self._writing() as connection:
+                connection.execute(sa.update(documents).where(which).values(document_id=sa.bindparam("its_id")), values)
 
     def keep_as_it_is(self, there: Mapping[str, Mapping[str, str]], *, current: Container[str]) -> None:
         """Leave the metadata of at most a thousand documents that are `there` alone where the source says none.
 
         Those of them that are `current` are UNCHANGED; the others are added again with what they have there.
         """
-        self._write(plans.keep_metadata, there, current=current)
+        with self._writing() as connection:
+            entries = self._entries_of(connection, [key_of(name) for name in there], State.FOUND)
+            silent = {entry.document.external_id: entry.document for entry in entries if not entry.document.metadata}
+            self._plan_rest(connection, State.UNCHANGED, [key_of(name) for name in silent if name in current])
+            for name, document in silent.items():
+                if name not in current:
+                    self._update(connection, key_of(name), payload=pack(replace(document, metadata=there[name])))
 
     def plan_identified(self) -> None:
         """Plan every document that has an id; the others are in no catalog that this caller can read."""
-        self._write(documents.plan_identified)
+        known = self._of_run(documents.c.state == "found", documents.c.document_id.is_not(None))
+        self._write(sa.update(documents).where(known).values(state="planned", action="create"))
         while entries := self.page(State.FOUND):
-            self._write(plans.fail_unidentified, [entry.document.external_id for entry in entries])
+            keys = [key_of(entry.document.external_id) for entry in entries]
+            with self._writing() as connection:
+                self._plan_rest(connection, State.FAILED, keys)
+                self._quarantine(connection, keys, State.FAILED, _NOT_IN_CATALOG)
 
     def page(
         self, state: State, *, after: bytes = FIRST, last: bytes = LAST, deleting: bool = False, limit: int = _PAGE
     ) -> list[Entry]:
         """Return up to `limit` documents in a state, by key: those that are to be deleted, or the others."""
-        return self._read(documents.page, state=state, deleting=deleting, after=after, last=last, limit=limit)
+        which = self._of_run(
+            documents.c.state == state,
+            documents.c.key > after,
+            documents.c.key <= last,
+            DELETES if deleting else ~DELETES,
+        )
+        return list(map(entry_of, self._rows(sa.select(documents).where(which).order_by(documents.c.key).limit(limit))))
 
     def pending(self, *, partition: int, partitions: int, deleting: bool = False) -> list[Entry]:
         """Return the partition's documents that are planned to be sent, or to be deleted."""
@@ -284,117 +288,159 @@ class Ledger:
             after = key_of(found[-1].document.external_id)
         return entries
 
-    def mark_sent(self, external_id: str, sent: Sent) -> None:
+    def mark_sent(self, external_id: str, arrived: Sent) -> None:
         """Record that the service has accepted a document."""
-        key, row = key_of(external_id), sent.as_row()
-        known = {"external_id": external_id, "document_id": sent.document_id, "fingerprint": sent.fingerprint}
+        key = key_of(external_id)
+        known = {"external_id": external_id, "document_id": arrived.document_id, "fingerprint": arrived.fingerprint}
         with self._writing() as connection:
-            documents.update_document(connection, self.run, key, row)
-            sendings.keep_sent(connection, {"source_id": self.run.source_id, "key": key, **known})
-            quarantined.release(connection, self.run, part=1, key=key)
+            self._update(connection, key, **arrived.as_row())
+            upsert(connection, sent, [{"source_id": self.run.source_id, "key": key, **known, "intended": None}])
+            release(connection, self.run, key)
 
     def mark_searchable(self, external_id: str) -> None:
         """Record that an uploaded document can be searched."""
-        self._write(documents.update_document, key_of(external_id), {"state": State.INDEXED})
+        with self._writing() as connection:
+            self._update(connection, key_of(external_id), state=State.INDEXED)
 
     def keep_contained(self, external_id: str, found: ContainedFiles, *, parts_not_read: int) -> None:
         """Record how far the files in an archive or mail are, and how many of its parts were not read."""
-        self._write(documents.update_document, key_of(external_id), as_row(found) | {"parts_not_read": parts_not_read})
+        with self._writing() as connection:
+            self._update(connection, key_of(external_id), **as_row(found), parts_not_read=parts_not_read)
 
     def leave_unasked(self) -> None:
-        """Keep in quarantine what was to be asked after, since nobody does."""
-        self._write(documents.leave_unasked)
+        """Set documents that this run has not sent and would still ask after to FAILED; they stay in quarantine."""
+        unasked = self._of_run(documents.c.state == "uploaded", documents.c.action.is_(None))
+        same = sa.exists().where(unasked, documents.c.key == quarantine.c.key)
+        with self._writing() as connection:
+            connection.execute(sa.update(quarantine).where(self._in_quarantine(same)).values(scan=self.run.scan))
+            connection.execute(sa.update(documents).where(unasked).values(state="failed"))
 
     def mark_failed(self, entry: Entry, *, state: State, code: str, message: str, for_good: bool) -> None:
         """Put a document into quarantine; `for_good`: later runs don't send it again while it is unchanged."""
         values = failure_values(entry, self.run, code=code, message=message)
         with self._writing() as connection:
-            documents.update_document(connection, self.run, values["key"], {"state": state})
-            quarantined.quarantine_items(connection, [{**values, "for_good": for_good}])
+            self._update(connection, values["key"], state=state)
+            quarantine_items(connection, [{**values, "for_good": for_good}])
 
     def counts(self) -> list[Count]:
-        """Return the run's documents by state and action."""
-        return self._read(documents.counts)
+        """Return the run's documents by state, action, and how far the files in each are."""
+        alike = (documents.c.state, documents.c.action, documents.c.contained)
+        numbers = (
+            sa.func.count(),
+            sa.func.sum(documents.c.sent_bytes),
+            sa.func.count().filter(documents.c.parts_not_read > 0),
+            sa.func.sum(documents.c.pages_waiting),
+        )
+        found = sa.select(*alike, *numbers).where(self._of_run()).group_by(*alike)
+        return [
+            Count(State(state), Action(action) if action else None, number, int(size), partly, int(pages), contained)
+            for state, action, contained, number, size, partly, pages in self._rows(found)
+        ]
 
     def partly_read(self, *, limit: int | None = None) -> list[str]:
         """Return the external ids of the run's documents that have parts that were not read, by key."""
-        return self._read(documents.partly_read, limit=limit)
+        found = sa.select(documents.c.external_id).where(self._of_run(documents.c.parts_not_read > 0))
+        return [row.external_id for row in self._rows(found.order_by(documents.c.key).limit(limit))]
 
     def find_missing(self, *, after: bytes = FIRST, limit: int = _PAGE) -> list[tuple[bytes, Missing]]:
         """Return up to `limit` documents (with their keys) that the source has sent and this run has not found."""
-        return self._read(sendings.find_missing, after=after, limit=limit)
-
-    def count_known(self) -> int:
-        """Return how many of the documents found were in the catalog before this run."""
-        return self._read(documents.count_known)
+        found = sa.exists().where(self._of_run(documents.c.key == sent.c.key))
+        rows = sa.select(sent).where(sent.c.source_id == self.run.source_id, sent.c.key > after, ~found)
+        return [
+            (bytes(row.key), Missing(row.external_id, row.document_id, row.fingerprint, row.intended))
+            for row in self._rows(rows.order_by(sent.c.key).limit(limit))
+        ]
 
     def found_by_others(self, names: Sequence[str]) -> set[str]:
-        """Return which of these external ids the last run of another source of the same service has found.
-
-        As far as this place of ledgers knows; at most a thousand.
-        """
-        with self._store.read() as connection:
-            own = runs.read_source(connection, self.address.name)
+        """Return which of at most a thousand external ids the last run of another source here has found."""
+        own = self._rows(sa.select(sources).where(sources.c.name == self.address.name))
         found: set[str] = set()
-        if own is None:
+        if not own:
             return found
+        by_key = {key_of(external_id): external_id for external_id in names}
+        others = (
+            sa.select(documents.c.key)
+            .join(runs, runs.c.run_id == documents.c.run_id)
+            .join(sources, sources.c.source_id == runs.c.source_id)
+            .where(sources.c.name != own[0].name, sources.c.target == own[0].target, sources.c.kind == "upload")
+            .where(documents.c.key.in_(by_key), ~DELETES)
+        )
         for store in open_stores(self.address):
             with store.read() as connection:
-                found |= sendings.found_by_others(connection, name=own.name, target=own.target, external_ids=names)
+                found |= {by_key[bytes(key)] for key in connection.execute(others).scalars()}
         return found
 
     def named_by_problems(self, names: Sequence[str]) -> set[str]:
         """Return which of these external ids this scan has come upon as what can't be a document."""
-        return self._read(quarantined.problems_named, names=names)
+        problems = of_scan(self.run, ignored=None, part=0)
+        found = sa.select(quarantine.c.external_id).where(problems, quarantine.c.external_id.in_(names))
+        return {str(row.external_id) for row in self._rows(found)}
 
     def hidden_by_problems(self, codes: Sequence[str]) -> tuple[int, str]:
         """Return how many problems may hide documents (no external id, or one of `codes`), and one of their places."""
-        return self._read(quarantined.problems_hiding, codes=codes)
+        hiding = sa.or_(quarantine.c.external_id.is_(None), quarantine.c.code.in_(codes))
+        found = sa.select(sa.func.count(), sa.func.min(quarantine.c.place))
+        number, place = self._rows(found.where(of_scan(self.run, ignored=None, part=0), hiding))[0]
+        return number, place or ""
 
     def mark(self, missing: Sequence[Missing], *, state: State = State.FOUND) -> None:
-        """Keep documents as what may be deleted; UNCHANGED: as what is left alone."""
+        """Mark documents that may be deleted once that is confirmed; documents marked UNCHANGED are left alone."""
         if missing:
-            self._write(sendings.mark, missing, state=state)
+            members = {"state": state, "action": Action.DELETE}
+            rows = [values_of(deletion_of(one), key_of(one.external_id), self.run) | members for one in missing]
+            with self._writing() as connection:
+                upsert(connection, documents, rows)
 
     def confirm_deletions(self) -> None:
         """Plan the deletion of all marked documents."""
-        self._write(sendings.confirm)
-
-    def block_deletions(self, reason: str) -> None:
-        """Record why deletions are blocked; marked documents stay marked and are not deleted."""
-        self._write(runs.update_run, {"held_back": reason})
-
-    def blocked_reason(self) -> str:
-        """Return why deletions are blocked, or an empty text."""
-        run = self._latest_run()
-        return run.held_back if run and run.run_id == self.run.run_id else ""
+        marked = self._of_run(DELETES, documents.c.state == "found")
+        self._write(sa.update(documents).where(marked).values(state="planned"))
 
     def forget_sent(self, external_ids: Sequence[str]) -> None:
         """Forget documents that are in the catalog no more."""
         if external_ids:
-            self._write(sendings.forget_sent, [key_of(name) for name in external_ids])
+            keys = [key_of(name) for name in external_ids]
+            self._write(sa.delete(sent).where(sent.c.source_id == self.run.source_id, sent.c.key.in_(keys)))
 
     def mark_deleted(self, external_id: str) -> None:
         """Record that a document was deleted."""
         key = key_of(external_id)
         with self._writing() as connection:
-            documents.update_document(connection, self.run, key, {"state": State.DELETED})
-            sendings.forget_sent(connection, self.run, [key])
-            quarantined.release(connection, self.run, part=1, key=key)
+            self._update(connection, key, state=State.DELETED)
+            connection.execute(sa.delete(sent).where(sent.c.source_id == self.run.source_id, sent.c.key == key))
+            release(connection, self.run, key)
 
     def problem_count(self, *, ignored: bool = False) -> int:
         """Return how many of the source's items can't be a document, without those that are ignored, or only those."""
-        return self._read(quarantined.count_problems, ignored=ignored)
+        return self._rows(sa.select(sa.func.count()).where(of_scan(self.run, ignored=ignored, part=0)))[0][0]
 
     def failures(self, *, limit: int | None = None) -> Iterator[Failure]:
         """Return the run's quarantine: the source's problems in its order, then documents by external id."""
-        return quarantined.read_failures(self._store, self.run, limit=limit)
+        return read_failures(self._store, self.run, limit=limit)
 
     def quarantined_among(self, names: Sequence[str]) -> set[str]:
-        """Return which of these external ids and places are in quarantine, from any run."""
-        pages = (names[start : start + _PAGE] for start in range(0, len(names), _PAGE))
-        return {name for page in pages for name in self._read(quarantined.find_quarantined, page)}
+        """Return which of these external ids and places are in quarantine, ignored or not, from any run."""
+        found: set[str] = set()
+        for start in range(0, len(names), _PAGE):
+            by_key = {key_of(storable(name)): name for name in names[start : start + _PAGE]}
+            ours = (quarantine.c.source_id == self.run.source_id, quarantine.c.key.in_(by_key))
+            found |= {by_key[bytes(row.key)] for row in self._rows(sa.select(quarantine.c.key).where(*ours))}
+        return found
 
     def failure_codes(self) -> dict[str, int]:
         """Return how often each code occurs in the run's quarantine."""
-        return self._read(quarantined.count_codes)
+        found = sa.select(quarantine.c.code, sa.func.count()).where(of_scan(self.run)).group_by(quarantine.c.code)
+        return {row[0]: row[1] for row in self._rows(found)}
+
+
+def _keep_done(new: Any) -> Values:
+    """Keep documents as FOUND; one that this run has sent stays so while its fingerprint is the same."""
+    # Not as a list, which no statement for many rows may have.
+    done = sa.or_(documents.c.state == "uploaded", documents.c.state == "indexed")
+    stays = sa.and_(documents.c.fingerprint == new.fingerprint, done)
+    return {
+        "document_id": sa.func.coalesce(new.document_id, documents.c.document_id),
+        "state": sa.case((stays, documents.c.state), else_="found"),
+        # A document that was planned to be deleted is in the source again.
+        "action": sa.case((documents.c.action == "delete", sa.null()), else_=documents.c.action),
+    }

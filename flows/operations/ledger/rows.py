@@ -3,14 +3,55 @@
 import hashlib
 import json
 import time
-from dataclasses import astuple, dataclass
-from typing import Any
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, astuple, dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import Row
+from carrel.wire.catalog import ContainedFiles
+from flows.operations.sources.documents import Access, Problem, SourceDocument, StoredObject, key_of
 
-from flows.operations.ledger.states import State
-from flows.operations.sources.documents import Access, Problem, SourceDocument, StoredObject
-from flows.operations.sources.fingerprint import key_of
+if TYPE_CHECKING:
+    from sqlalchemy import Row
+
+
+class State(StrEnum):
+    """How far a document is. FORBIDDEN and FAILED are in quarantine; UPLOADED waits for its index."""
+
+    FOUND = "found"
+    PLANNED = "planned"
+    UNCHANGED = "unchanged"
+    FORBIDDEN = "forbidden"
+    UPLOADED = "uploaded"
+    INDEXED = "indexed"
+    FAILED = "failed"
+    IGNORED = "ignored"
+    DELETED = "deleted"
+
+
+class Action(StrEnum):
+    """What the plan wants done with a document."""
+
+    CREATE = "create"
+    UPDATE = "update"
+    DELETE = "delete"
+
+
+class Count(NamedTuple):
+    """How many documents are in a state with an action, how many bytes of them were sent, how many of them have parts
+    that were not read, and how many of their pages are read later.
+
+    In each of them are files that are as far as `contained` says (ledger.tables); empty: there are none.
+    """
+
+    state: State
+    action: Action | None
+    documents: int
+    sent_bytes: int
+    partly_read: int
+    pages_waiting: int
+    contained: str = ""
+
 
 FIRST = bytes(16)
 """Before every key (but that of one text in 2**128)."""
@@ -41,10 +82,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """The SHA-256 of something that was read, good while its size and `marker` are the same.
-
-    `taken_at_ns` is when it was read, in nanoseconds since the epoch.
-    """
+    """The SHA-256 of contents, read at `taken_at_ns` since the epoch; good while size and `marker` are the same."""
 
     size: int
     marker: str
@@ -119,7 +157,7 @@ def values_of(entry: Entry, key: bytes, run: Run) -> dict[str, Any]:
     }
 
 
-def entry_of(row: Row[Any]) -> Entry:
+def entry_of(row: "Row[Any]") -> Entry:
     """Return a row of the documents as an entry."""
     members: dict[str, Any] = json.loads(row.payload)
     access = members["access"]
@@ -197,3 +235,33 @@ def _quarantine_values(run: Run, *, place: str, code: str, message: str) -> dict
 def storable(text: str) -> str:
     """Return a text that every database takes: lone surrogates written out, and no NUL."""
     return text.encode(errors="backslashreplace").decode().replace("\0", "\\x00")
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The service's response to a document; `state` UPLOADED: not searchable yet.
+
+    `fingerprint` is of the contents that were sent. `parts_not_read` are such as pictures and charts;
+    `pages_waiting` are scanned ones, and pictures, which are read later; so are the files that it is a container of.
+    """
+
+    state: State
+    document_id: str
+    sent_bytes: int
+    fingerprint: str
+    parts_not_read: int = 0
+    pages_waiting: int = 0
+    contained: ContainedFiles | None = None
+
+    def as_row(self) -> dict[str, Any]:
+        """Return what a row of the ledger's documents keeps of it."""
+        return asdict(self) | as_row(self.contained)
+
+
+def as_row(contained: ContainedFiles | None) -> dict[str, Any]:
+    """Return what a row of the ledger's documents keeps of how far the files in a document are."""
+    return {"contained": "" if contained is None else contained.model_dump_json()}
+
+
+Send = Callable[[Entry], Awaitable[Sent]]
+"""Sends a document; safe to repeat."""

@@ -1,23 +1,27 @@
 """The one interface to where ledgers are kept: transactions on their tables, and the lock on a source.
 
-A place is a SQLite file for each source (flows.operations.ledger.files), or one PostgreSQL database that several
-machines share (flows.operations.ledger.database). Statements are the same in both. Everything raises LedgerError, with
-what to do, when the place can't be used.
+A place is a SQLite file for each source, or one PostgreSQL database that several machines share. The statements are the
+same in both. Everything raises LedgerError, with what to do, when the place can't be used.
 """
 
 import sqlite3
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
-from sqlalchemy import ColumnElement, Connection, Engine
-from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError
+import sqlalchemy as sa
+from pydantic import SecretStr
+from sqlalchemy import event
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, NoSuchModuleError, ProgrammingError
+from sqlalchemy.pool import StaticPool
 
 from flows.errors import LedgerError
 from flows.operations.ledger.addresses import Address
-from flows.operations.ledger.tables import FORMAT, UPGRADES, metadata
+from flows.operations.ledger.tables import FORMAT, UPGRADES, formats, metadata
 
 _PERMISSION_DENIED = "42501"
 
@@ -27,7 +31,7 @@ class Store(ABC):
 
     turn: AbstractContextManager[object] = nullcontext()
     """What one thread at a time has while it uses the engine."""
-    held: ColumnElement[bool]
+    held: sa.ColumnElement[bool]
     """Whether the lock that some row of the runs is under is still held, as an expression of SQL."""
     lock_pid: int | None = None
     """The PostgreSQL process that holds this store's lock, for others to see whether it still does."""
@@ -56,13 +60,13 @@ class Store(ABC):
             self.engine.dispose()
 
     @contextmanager
-    def read(self) -> Generator[Connection]:
+    def read(self) -> Generator[sa.Connection]:
         """Read, all of one moment in SQLite."""
         with self.turn, translate_errors(self.address), self.engine.connect() as connection:
             yield connection
 
     @contextmanager
-    def write(self) -> Generator[Connection]:
+    def write(self) -> Generator[sa.Connection]:
         """Write all of it or nothing; in SQLite other writers wait."""
         writing = self.engine.execution_options(carrel_writes=True)
         with self.turn, translate_errors(self.address), writing.begin() as connection:
@@ -70,40 +74,52 @@ class Store(ABC):
 
     @abstractmethod
     def lock(self) -> bool:
-        """Take the lock that lets one run at a time have a source, or return False at once when another has it.
-
-        It is given back by itself when its holder dies.
-        """
+        """Take the source's lock, or return False when another run has it. It is given back when its holder dies."""
 
     @abstractmethod
     def unlock(self) -> None:
         """Give the lock back; harmless when it is not held."""
 
     @abstractmethod
-    def _connect(self) -> Engine:
+    def _connect(self) -> sa.Engine:
         """Return an engine for the place, which need not have been asked yet."""
 
     @abstractmethod
+    def _read_format(self, connection: sa.Connection) -> int:
+        """Return the format of the tables there; 0: there are none yet."""
+
+    @abstractmethod
+    def _write_format(self, connection: sa.Connection) -> None:
+        """Record that the tables there have the present format."""
+
+    @abstractmethod
+    def _wait_for_makers(self, connection: sa.Connection) -> None:
+        """Wait for others that make the tables at the same time."""
+
     def _prepare(self) -> None:
-        """Make the tables where they are missing. Raises LedgerError where they are of a newer format."""
+        """Make the tables where they are missing, or bring those of an older format to this one.
 
-
-def make_tables(connection: Connection, found: int) -> None:
-    """Make the tables, or bring those of an older format to this one; `found` is their format, 0: there are none yet.
-
-    Raises LedgerError, and changes nothing, where they are of a newer format, or of one from before 0.1.0.
-    """
-    if found > FORMAT:
-        msg = f"The ledger is of a newer Carrel (format {found}, here {FORMAT}). Run that one."
-        raise LedgerError(msg)
-    if 0 < found < min(UPGRADES) - 1:
-        msg = f"The ledger is of format {found}, from before 0.1.0 (here {FORMAT}). Move it away, and run again."
-        raise LedgerError(msg)
-    if not found:
-        metadata.create_all(connection)
-        return
-    for number in range(found + 1, FORMAT + 1):
-        connection.exec_driver_sql(UPGRADES[number])
+        Raises LedgerError, and changes nothing, where they are of a newer format, or of one from before 0.1.0.
+        """
+        with self.read() as connection:
+            if self._read_format(connection) == FORMAT:
+                return
+        with self.write() as connection:
+            self._wait_for_makers(connection)
+            found = self._read_format(connection)
+            if found > FORMAT:
+                msg = f"The ledger is of a newer Carrel (format {found}, here {FORMAT}). Run that one."
+                raise LedgerError(msg)
+            if 0 < found < min(UPGRADES) - 1:
+                msg = (
+                    f"The ledger is of format {found}, from before 0.1.0 (here {FORMAT}). Move it away, and run again."
+                )
+                raise LedgerError(msg)
+            if not found:
+                metadata.create_all(connection)
+            for number in range(found + 1, FORMAT + 1) if found else ():
+                connection.exec_driver_sql(UPGRADES[number])
+            self._write_format(connection)
 
 
 @contextmanager
@@ -131,3 +147,169 @@ def _advice(place: Address | Path, why: BaseException | None) -> str:
         f"The ledger {place} can't be used ({why}). Make room or let this user write there, and run again; "
         "a damaged one can be deleted, which costs the next run time and no document."
     )
+
+
+_BUSY_SECONDS = 60.0
+
+
+class FileStore(Store):
+    """A SQLite file. It has one connection, which threads take turns at; the lock is another file's."""
+
+    held = sa.true()
+
+    def __init__(self, address: Address) -> None:
+        self.turn = threading.RLock()
+        self._lock: sqlite3.Connection | None = None
+        super().__init__(address)
+
+    def lock(self) -> bool:
+        """See Store."""
+        path = self.address.path.with_suffix(".lock")
+        with translate_errors(path):
+            connection = sqlite3.connect(path, timeout=0, check_same_thread=False, isolation_level=None)
+            try:
+                connection.execute("BEGIN EXCLUSIVE")
+            except sqlite3.OperationalError as exc:
+                connection.close()
+                if exc.sqlite_errorcode == sqlite3.SQLITE_BUSY:
+                    return False
+                raise
+        self._lock = connection
+        return True
+
+    def unlock(self) -> None:
+        """See Store."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def _connect(self) -> sa.Engine:
+        self.address.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        url = URL.create("sqlite", database=str(self.address.path))
+        arguments = {"timeout": _BUSY_SECONDS, "check_same_thread": False, "isolation_level": None}
+        engine = sa.create_engine(url, connect_args=arguments, poolclass=StaticPool, hide_parameters=True)
+        event.listen(engine, "connect", _set_up)
+        event.listen(engine, "begin", _begin)
+        return engine
+
+    def _read_format(self, connection: sa.Connection) -> int:
+        return int(connection.exec_driver_sql("PRAGMA user_version").scalar_one())
+
+    def _write_format(self, connection: sa.Connection) -> None:
+        connection.exec_driver_sql(f"PRAGMA user_version = {FORMAT}")
+
+    def _wait_for_makers(self, connection: sa.Connection) -> None:
+        """Nothing to do: the right to write was waited for."""
+
+
+def _set_up(connection: sqlite3.Connection, _: object) -> None:
+    connection.execute("PRAGMA journal_mode = WAL")
+    # A killed process loses nothing so; a power cut may lose the last rows, which the next plan finds again.
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("PRAGMA cache_size = -4000")
+
+
+def _begin(connection: sa.Connection) -> None:
+    """Take the right to write at once: taken later, it could fail where others have written since."""
+    writes = connection.get_execution_options().get("carrel_writes")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+_CREATION = 0x6361_7272_656C_6C64  # the advisory lock under which tables are made: a number of our own
+# A machine that vanishes is noticed within about a minute, by either side.
+_SESSION = {
+    "idle_session_timeout": 0,
+    "lock_timeout": 60_000,
+    "tcp_keepalives_idle": 30,
+    "tcp_keepalives_interval": 10,
+    "tcp_keepalives_count": 3,
+}
+_CONNECTION: dict[str, Any] = {
+    "connect_timeout": 10,
+    "application_name": "carrel-flows",
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
+    "options": " ".join(f"-c {name}={value}" for name, value in _SESSION.items()),
+}
+# Whether the connection that took the source's advisory lock still has it; pg_locks shows the lock in two halves.
+_HELD = (
+    "EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1"
+    " AND pid = ledger_runs.lock_pid AND classid::bigint = {high} AND objid::bigint = {low}"
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))"
+)
+
+
+class DatabaseStore(Store):
+    """A PostgreSQL database. The lock is an advisory one, of a connection of its own; when that breaks, it is gone.
+
+    Who has lost it may write no more: each write asks whether it is still `held`.
+    """
+
+    def __init__(self, address: Address) -> None:
+        self._lock: sa.Connection | None = None
+        self._number = int(address.name[:16] or "0", 16)
+        self.held = sa.literal_column(_HELD.format(high=self._number >> 32, low=self._number % 2**32), sa.Boolean)
+        super().__init__(address)
+
+    def lock(self) -> bool:
+        """See Store."""
+        signed = self._number - 2**64 if self._number >= 2**63 else self._number
+        with translate_errors(self.address):
+            self._lock = self.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+            if self._lock.execute(sa.select(sa.func.pg_try_advisory_lock(signed))).scalar_one():
+                self.lock_pid = self._lock.execute(sa.select(sa.func.pg_backend_pid())).scalar_one()
+                return True
+        self.unlock()
+        return False
+
+    def unlock(self) -> None:
+        """See Store."""
+        if self._lock is not None:
+            self._lock.invalidate()  # ends the session, and with it the lock, whatever state it is in
+            self._lock.close()
+            self._lock = None
+
+    def _connect(self) -> sa.Engine:
+        url = _driver_url(self.address.database_url or SecretStr(""))
+        return sa.create_engine(url, connect_args=_CONNECTION, pool_pre_ping=True, hide_parameters=True)
+
+    def _read_format(self, connection: sa.Connection) -> int:
+        if not sa.inspect(connection).has_table(formats.name):
+            return 0
+        return connection.execute(sa.select(sa.func.max(formats.c.format))).scalar_one()
+
+    def _write_format(self, connection: sa.Connection) -> None:
+        connection.execute(sa.delete(formats))
+        connection.execute(sa.insert(formats).values(format=FORMAT))
+
+    def _wait_for_makers(self, connection: sa.Connection) -> None:
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_CREATION)))
+
+
+def _driver_url(secret: SecretStr) -> URL:
+    """Read the setting as an address for psycopg, repeating nothing of it, since a password may stand in it."""
+    scheme, separator, rest = secret.get_secret_value().partition("://")
+    try:
+        if separator and scheme in {"postgresql", "postgres", "postgresql+psycopg"}:
+            return make_url(f"postgresql+psycopg://{rest}")
+    except (ArgumentError, ValueError, NoSuchModuleError):
+        pass
+    msg = (
+        "CARREL_FLOWS_DATABASE_URL can't be read. It is postgresql://user:password@host:port/database, with"
+        " @ : / ? # and % percent-encoded in user and password."
+    )
+    raise LedgerError(msg)
+
+
+def open_store(address: Address) -> Store:
+    """Open the place of a ledger, making it where it is missing. Raises LedgerError."""
+    return DatabaseStore(address) if address.shared else FileStore(address)
+
+
+def open_stores(address: Address) -> Iterator[Store]:
+    """Yield each store of the ledgers of all sources in the same place, open until the next one is asked for."""
+    for place in address.places():
+        with open_store(place) as store:
+            yield store

@@ -1,32 +1,40 @@
 """Taking a permission snapshot. It knows nothing of Prefect."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
+from carrel import AsyncCarrel, AsyncPager
+from carrel.wire.access import AccessHolder, ClassedResource
+from carrel.wire.admin import User
+from carrel.wire.common import PagedResponse, ResponseModel
+from carrel.wire.service_accounts import ServiceAccount
 from flows.errors import SnapshotError
 from flows.operations.jobs import open_client, outage_policy_of
-from flows.operations.run_reports import report_run
+from flows.operations.outages import OutagePolicy, walk_pages
+from flows.operations.reporting import report_run
 from flows.operations.snapshots.comparing import compare
-from flows.operations.snapshots.difference import Difference
 from flows.operations.snapshots.files import (
+    COLUMNS,
     DIFFERENCE,
+    GROUP_PEOPLE,
+    HOLDERS,
     MANIFEST,
+    PRINCIPALS,
     RESOURCES,
+    Difference,
     Manifest,
     list_snapshots,
     open_unfinished,
     publish,
+    table,
 )
-from flows.operations.snapshots.listing import ATTEMPTS, list_access
+from flows.operations.snapshots.parquet import Row, TableWriter
 from flows.settings import FlowSettings
-
-
-def _nobody(rows: int) -> None:
-    del rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +62,7 @@ class Taken:
         return "\n".join((first, compared, *self.problems))
 
 
-async def take_snapshot(settings: FlowSettings, *, on_rows: Callable[[int], None] = _nobody) -> Taken:
+async def take_snapshot(settings: FlowSettings, *, on_rows: "OnRows | None" = None) -> Taken:
     """Write who may read what into a new folder of `settings.snapshots`, with the changes since the last one there.
 
     Needs an admin's key. `on_rows` is called with the number of rows written of the current list. Raises RefusedError,
@@ -67,7 +75,7 @@ async def take_snapshot(settings: FlowSettings, *, on_rows: Callable[[int], None
         report.has_begun = True
         home = settings.snapshots / str(organization.organization_id)
         with open_unfinished(home) as folder:
-            listed = await list_access(client, folder, outages=outages, on_rows=on_rows)
+            listed = await list_access(client, folder, outages=outages, on_rows=on_rows or (lambda _: None))
             manifest = Manifest(
                 taken_at=datetime.now(UTC),
                 organization_id=organization.organization_id,
@@ -97,3 +105,81 @@ def _finish(folder: Path, manifest: Manifest) -> Taken:
         except SnapshotError as exc:
             problems.append(f"The last snapshot was not compared with: {exc} Move its folder away.")
     return Taken(publish(folder, taken_at=manifest.taken_at), manifest, difference, tuple(problems))
+
+
+ATTEMPTS = 3
+PAGE_SIZE = 1000
+
+Item = TypeVar("Item", bound=ResponseModel)
+Page = TypeVar("Page", bound=PagedResponse)
+OnRows = Callable[[int], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The `rows` written, by table. Not `consistent`: access changed during every attempt."""
+
+    consistent: bool
+    attempts: int
+    rows: dict[str, int]
+
+
+async def list_access(client: AsyncCarrel, folder: Path, *, outages: OutagePolicy, on_rows: OnRows) -> Listed:
+    """Write all access into the folder's tables, again when it changes meanwhile, `ATTEMPTS` times at most."""
+    access, attempt = client.admin.access, 0
+    while True:
+        attempt += 1
+        before = await outages.call(access.get_state)
+        rows = await _write_tables(client, folder, outages, on_rows)
+        after = await outages.call(partial(access.get_state, since=before.state))
+        if not after.changed or attempt == ATTEMPTS:
+            return Listed(consistent=not after.changed, attempts=attempt, rows=rows)
+
+
+async def _write_tables(client: AsyncCarrel, folder: Path, outages: OutagePolicy, on_rows: OnRows) -> dict[str, int]:
+    """Write all tables, in place of those of an earlier attempt; return how many rows each has."""
+    admin, access = client.admin, client.admin.access
+
+    async def list_rows(
+        pager_of: "Callable[..., AsyncPager[Item, Page]]", row_of: Callable[[Item], Row]
+    ) -> AsyncGenerator[list[Row]]:
+        async for page in walk_pages(outages, lambda token: pager_of(page_size=PAGE_SIZE, page_token=token)):
+            yield [row_of(cast("Item", item)) for item in page.table_rows()]
+
+    async def write(name: str, *lists: AsyncGenerator[list[Row]]) -> int:
+        with TableWriter(table(folder, name), COLUMNS[name]) as writer:
+            for listed in lists:
+                async for rows in listed:
+                    await asyncio.to_thread(writer.add, rows)
+                    on_rows(writer.count)
+            return writer.count
+
+    return {
+        RESOURCES: await write(RESOURCES, list_rows(access.list_resources, _resource)),
+        HOLDERS: await write(HOLDERS, list_rows(access.list_holders, _holder)),
+        GROUP_PEOPLE: await write(
+            GROUP_PEOPLE, list_rows(access.list_group_people, lambda one: (str(one.group_id), str(one.principal_id)))
+        ),
+        PRINCIPALS: await write(
+            PRINCIPALS,
+            list_rows(admin.users.list, _user),
+            list_rows(admin.service_accounts.list, _account),
+            list_rows(admin.groups.list, lambda one: (str(one.id), "group", one.name, None, "true")),
+        ),
+    }
+
+
+def _resource(one: ClassedResource) -> Row:
+    return str(one.object_id), one.resource_type.value, one.resource_id, one.access_class
+
+
+def _holder(one: AccessHolder) -> Row:
+    return one.access_class, str(one.principal_id), one.principal_type.value, one.role.value
+
+
+def _user(one: User) -> Row:
+    return str(one.id), "user", one.name, one.email, "true" if one.active else "false"
+
+
+def _account(one: ServiceAccount) -> Row:
+    return str(one.service_account_id), "serviceAccount", one.display_name, one.email, "true"

@@ -7,13 +7,15 @@ from the bytes that go with it; else a file that changed and changed back would 
 import hashlib
 import io
 import os
+import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from io import FileIO
 from typing import IO
 
-from flows.operations.ledger.rows import Entry
-from flows.operations.sources.fingerprint import fingerprint_of
-from flows.operations.sources.hashing import hash_open_file
+from flows.operations.ledger.ledger import Ledger
+from flows.operations.ledger.rows import Digest, Entry
+from flows.operations.sources.documents import fingerprint_of
 from flows.operations.sources.objects import marker_digest, read_object
 
 _IN_MEMORY = 4 * 1024 * 1024
@@ -75,3 +77,46 @@ def _fingerprint(entry: Entry, digest: bytes) -> str:
 def _open_no_link(path: str, flags: int) -> int:
     """Open a file but no link: a path that became a link since the scan could lead anywhere."""
     return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0))
+
+
+# A kept digest is trusted when path, size, times and inode are the same and the file was already older than two seconds
+# when it was read: a file written again within a clock's tick of its reading can look the same and hold something else
+# (git knows this as a racy index). The change time is compared too, since a tool can set the modification time back.
+_RACY_NS = 2_000_000_000
+
+
+def hash_open_file(file: FileIO) -> Digest:
+    """Read an open file from start to end, and return its digest with the status from before the reading."""
+    now = time.time_ns()
+    status = os.fstat(file.fileno())
+    digest = hashlib.file_digest(file, "sha256").digest()
+    return Digest(status.st_size, _marker_of(status), digest, now)
+
+
+def _marker_of(status: os.stat_result) -> str:
+    return f"{status.st_mtime_ns}:{status.st_ctime_ns}:{status.st_ino}"
+
+
+def _holds_for(digest: Digest, status: os.stat_result) -> bool:
+    """Return whether a file with this status still has this digest."""
+    same = (digest.size, digest.marker) == (status.st_size, _marker_of(status))
+    return same and max(status.st_mtime_ns, status.st_ctime_ns) < digest.taken_at_ns - _RACY_NS
+
+
+def hash_files(ledger: Ledger, paths: Iterable[str]) -> dict[str, Digest | OSError]:
+    """Return each file's digest by its path, or why it can't be read. Only files that have changed are read."""
+    wanted = list(paths)
+    known = ledger.digests(wanted)
+    hashes: dict[str, Digest | OSError] = {}
+    fresh: dict[str, Digest] = {}
+    for path in wanted:
+        try:
+            digest = known.get(path)
+            if digest is None or not _holds_for(digest, os.stat(path)):  # noqa: PTH116 - a Path costs as much again
+                with FileIO(path) as file:
+                    digest = fresh[path] = hash_open_file(file)
+            hashes[path] = digest
+        except OSError as exc:
+            hashes[path] = exc
+    ledger.keep_digests(fresh)
+    return hashes

@@ -1,7 +1,9 @@
-"""The items of a source: documents to send, and problems with items that can't be sent."""
+"""The items of a source: documents to send, with their fingerprints, and problems with items that can't be sent."""
 
+import hashlib
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
 from types import MappingProxyType
@@ -23,6 +25,15 @@ class Access:
     users: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     internal_public: bool = False
+
+    @classmethod
+    def of(
+        cls, users: Iterable[str] | None, groups: Iterable[str] | None, *, internal_public: bool | None
+    ) -> "Access | None":
+        """Return the access that is given; None when nothing of it is."""
+        if users is None and groups is None and internal_public is None:
+            return None
+        return cls(tuple(sorted(set(users or ()))), tuple(sorted(set(groups or ()))), bool(internal_public))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +99,23 @@ class Defaults:
     files: FileSelection = field(default_factory=FileSelection)
 
 
+def document_at(path: str, place: str, defaults: Defaults, *, stored: StoredObject | None = None) -> SourceDocument:
+    """Return the document of a file or object whose place is its external id, with the source's defaults."""
+    name = place.rpartition("/")[2]
+    return SourceDocument(
+        path=path,
+        external_id=place,
+        name=name,
+        file_name=name,
+        access=defaults.access,
+        metadata=defaults.metadata,
+        collection=defaults.collection,
+        read_pictures=defaults.read_pictures,
+        place=place,
+        stored=stored,
+    )
+
+
 def folders_of(place: str) -> set[str]:
     """Return a place and every folder that it is in."""
     return set(accumulate(place.split("/"), lambda folder, part: f"{folder}/{part}"))
@@ -96,3 +124,41 @@ def folders_of(place: str) -> set[str]:
 def undecodable(text: str) -> bool:
     """Return whether a text from a file or its name had bytes that aren't UTF-8, now lone surrogates."""
     return not text.isascii() and _SURROGATE.search(text) is not None
+
+
+_KEY_BYTES = 16
+_KEYS = 2 ** (8 * _KEY_BYTES)
+_encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
+_VERSION = "1"  # goes up when what is covered changes: every document is then sent once more
+
+
+def fingerprint_of(document: SourceDocument, *, sha256: bytes) -> str:
+    """Return the document's fingerprint (66 characters; the service keeps at most 128).
+
+    It covers the bytes (by their SHA-256), the file's and the document's name, access, metadata, collection and URL;
+    groups and collection as ids, since a name may come to mean another one. Whether pictures in it are read is covered
+    where that is said.
+    """
+    access = document.access
+    covered = [
+        sha256.hex(),
+        document.file_name,
+        document.name,
+        None if access is None else [list(access.users), list(access.groups), access.internal_public],
+        sorted(document.metadata.items()),
+        document.collection,
+        document.external_url,
+        *([] if document.read_pictures is None else [document.read_pictures]),
+    ]
+    return f"{_VERSION}-{hashlib.sha256(_encode(covered).encode()).hexdigest()}"
+
+
+def key_of(text: str) -> bytes:
+    """Return the key (16 bytes) of an external id, place or path in the ledger: the same for the same text, ever."""
+    return hashlib.blake2b(text.encode(), digest_size=_KEY_BYTES).digest()
+
+
+def key_range(partition: int, *, partitions: int) -> tuple[bytes, bytes]:
+    """Return the first and last key of a partition; the ranges of all partitions cover every key once."""
+    first, end = (_KEYS * part // partitions for part in (partition, partition + 1))
+    return first.to_bytes(_KEY_BYTES, "big"), (end - 1).to_bytes(_KEY_BYTES, "big")

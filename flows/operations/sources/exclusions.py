@@ -16,42 +16,17 @@ HIDDEN = "hidden"
 
 # The first that fits is the reason, so that a secret is told as one, whatever else it is.
 EXCLUSIONS: Mapping[str, Sequence[str]] = {
-    SECRETS: (
-        ".env",
-        ".env.*",
-        "*.env",
-        "*.pem",
-        "*.key",  # of TLS; and of Keynote, whose files the service can't read
-        "*.p12",
-        "*.pfx",
-        "*.jks",
-        "*.keystore",
-        "*.kdbx",
-        "*.ppk",
-        "id_rsa",
-        "id_dsa",
-        "id_ecdsa",
-        "id_ed25519",
-        ".netrc",
-        ".npmrc",
-        ".pgpass",
-        ".htpasswd",
-        ".git-credentials",
-    ),
-    "certificates": ("*.crt", "*.cer", "*.csr", "*.der", "*.p7b", "id_*.pub"),
-    "lock files": (
-        "*.lock",
-        "*.lockb",
-        "package-lock.json",
-        "npm-shrinkwrap.json",
-        "pnpm-lock.yaml",
-        "packages.lock.json",
-        ".terraform.lock.hcl",
-        "package.resolved",
-        "go.sum",
-    ),
-    "minified files and source maps": ("*.min.js", "*.min.css", "*.min.mjs", "*.map"),
-    "stylesheets": ("*.css", "*.scss", "*.sass", "*.less"),
+    reason: patterns.split()
+    for reason, patterns in {
+        # *.key is of TLS; and of Keynote, whose files the service can't read.
+        SECRETS: ".env .env.* *.env *.pem *.key *.p12 *.pfx *.jks *.keystore *.kdbx *.ppk"
+        " id_rsa id_dsa id_ecdsa id_ed25519 .netrc .npmrc .pgpass .htpasswd .git-credentials",
+        "certificates": "*.crt *.cer *.csr *.der *.p7b id_*.pub",
+        "lock files": "*.lock *.lockb package-lock.json npm-shrinkwrap.json pnpm-lock.yaml packages.lock.json"
+        " .terraform.lock.hcl package.resolved go.sum",
+        "minified files and source maps": "*.min.js *.min.css *.min.mjs *.map",
+        "stylesheets": "*.css *.scss *.sass *.less",
+    }.items()
 }
 _ANY = re.compile("|".join(translate(one) for patterns in EXCLUSIONS.values() for one in patterns))
 

@@ -71,16 +71,6 @@ class ManifestRow(BaseModel):
     collection: _Line | None = None
     external_url: _Line | None = None
 
-    def access(self) -> Access | None:
-        """Return the access in the row, or None when it has none at all."""
-        if self.allowed_users is None and self.allowed_groups is None and self.internal_public is None:
-            return None
-        return Access(
-            users=tuple(sorted(set(self.allowed_users or ()))),
-            groups=tuple(sorted(set(self.allowed_groups or ()))),
-            internal_public=bool(self.internal_public),
-        )
-
 
 def read_manifest(path: Path, *, defaults: Defaults) -> Iterator[SourceItem]:
     """Yield the manifest's documents and problems in its order. Raises SourceError for a wrong header."""
@@ -95,18 +85,14 @@ def _items(rows: Iterator[_Row], *, root: str, defaults: Defaults) -> Iterator[S
     for line, members in rows:
         place = f"line {line}"
         if isinstance(members, str):
-            yield Problem(place=place, code="row_invalid", message=members)
+            yield Problem(place, "row_invalid", members)
             continue
         try:
             row = ManifestRow.model_validate(members)
         except ValidationError as exc:
-            external_id = members.get("externalId") or members.get("path")
-            yield Problem(
-                place=place,
-                code="row_invalid",
-                message=describe_errors(exc),
-                external_id=external_id if isinstance(external_id, str) else None,
-            )
+            named = members.get("externalId") or members.get("path")
+            external_id = named if isinstance(named, str) else None
+            yield Problem(place, "row_invalid", describe_errors(exc), external_id)
             continue
         yield _item(row, place=place, root=root, defaults=defaults)
 
@@ -115,16 +101,16 @@ def _item(row: ManifestRow, *, place: str, root: str, defaults: Defaults) -> Sou
     written = Path(root, row.path)
     relative = posixpath.normpath(os.path.relpath(written, root).replace(os.sep, "/"))
     external_id = row.external_id or relative
-    problem = _path_problem(written, root=root)
-    if problem is not None:
+    if (problem := _path_problem(written, root=root)) is not None:
         code, message = problem
-        return Problem(place=place, code=code, message=f"{row.path}: {message}", external_id=external_id)
+        return Problem(place, code, f"{row.path}: {message}", external_id)
+    access = Access.of(row.allowed_users, row.allowed_groups, internal_public=row.internal_public)
     return SourceDocument(
         path=str(written.resolve()),
         external_id=external_id,
         file_name=posixpath.basename(relative),
         name=row.name or posixpath.basename(relative),
-        access=row.access() or defaults.access,
+        access=access or defaults.access,
         metadata={**defaults.metadata, **row.metadata},
         collection=row.collection or defaults.collection,
         read_pictures=defaults.read_pictures,

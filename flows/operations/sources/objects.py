@@ -25,9 +25,9 @@ from flows.operations.sources.documents import (
     Defaults,
     Problem,
     Skipped,
-    SourceDocument,
     SourceItem,
     StoredObject,
+    document_at,
     undecodable,
 )
 from flows.operations.sources.exclusions import HIDDEN
@@ -51,10 +51,8 @@ def object_identity(url: str) -> str:
     """Return the URL in its normal form. Raises SourceError for a malformed one, or one with a secret in it."""
     parts = urlsplit(url)
     if "@" in parts.netloc or ":" in parts.netloc:
-        msg = (
-            "Credentials don't go into a source's URL. Leave them in the environment, where the store's own tools look."
-        )
-        raise SourceError(msg)
+        advice = "Leave them in the environment, where the store's own tools look."
+        raise SourceError(f"Credentials don't go into a source's URL. {advice}")
     if parts.query or parts.fragment or _PATTERN & set(parts.path):
         msg = f"{url.partition('?')[0]}: give a bucket and a prefix, without pattern or query: s3://reports/published"
         raise SourceError(msg)
@@ -99,19 +97,7 @@ def _item(meta: "ObjectMeta", *, store: str, defaults: Defaults) -> SourceItem:
         return Problem(place=key, code="name_undecodable", message="The key is not valid UTF-8. Rename the object.")
     if not defaults.hidden and any(part.startswith(".") for part in PurePosixPath(key).parts):
         return Skipped(place=key, reason=HIDDEN)
-    name = key.rpartition("/")[2]
-    return SourceDocument(
-        path=key,
-        external_id=key,
-        name=name,
-        file_name=name,
-        access=defaults.access,
-        metadata=defaults.metadata,
-        collection=defaults.collection,
-        read_pictures=defaults.read_pictures,
-        place=key,
-        stored=StoredObject(store, key, marker_of(meta), meta["size"]),
-    )
+    return document_at(key, key, defaults, stored=StoredObject(store, key, marker_of(meta), meta["size"]))
 
 
 def marker_of(meta: "ObjectMeta") -> str:

@@ -7,12 +7,20 @@ import os
 import stat
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, takewhile
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
 from flows.errors import SourceError
-from flows.operations.sources.documents import Defaults, Problem, Skipped, SourceDocument, SourceItem, undecodable
+from flows.operations.sources.documents import (
+    Defaults,
+    Problem,
+    Skipped,
+    SourceDocument,
+    SourceItem,
+    document_at,
+    undecodable,
+)
 from flows.operations.sources.exclusions import HIDDEN, SECRETS, FileSelection, default_reason
 from flows.operations.sources.manifest import MANIFEST_SUFFIXES, read_manifest
 from flows.operations.sources.objects import SCHEMES, is_object_url, list_objects, object_identity
@@ -47,7 +55,8 @@ def _read(source: str, defaults: Defaults) -> Iterator[SourceItem]:
         return list_objects(source, defaults=defaults)
     path = local_path(source)
     if path.is_dir():
-        return _folder(path, defaults)
+        root = str(path.resolve())
+        return _walk(root, root, defaults)
     if path.is_file():
         if path.suffix.lower() in MANIFEST_SUFFIXES:
             return read_manifest(path, defaults=defaults)
@@ -71,10 +80,7 @@ def _select(items: Iterator[SourceItem], files: FileSelection) -> Iterator[Sourc
 
 
 def source_identity(source: str) -> str:
-    """Return the source's name in its normal form: different spellings of one folder are one source.
-
-    Raises SourceError for a name that is not valid UTF-8, and for a URL that can't be a source.
-    """
+    """Return the source's name in its normal form, the same for each spelling. Raises SourceError."""
     if is_object_url(source):
         return object_identity(source)
     if is_selection(source):
@@ -105,18 +111,8 @@ def local_path(source: str) -> Path:
 
 
 def _split_pattern(path: Path) -> tuple[Path, str]:
-    fixed = path.parts[: _first_wildcard(path)]
-    rest = path.parts[len(fixed) :]
-    return Path(*fixed) if fixed else Path(), str(PurePosixPath(*rest))
-
-
-def _first_wildcard(path: Path) -> int:
-    return next((index for index, part in enumerate(path.parts) if _WILDCARDS & set(part)), len(path.parts))
-
-
-def _folder(root: Path, defaults: Defaults) -> Iterator[SourceItem]:
-    resolved = root.resolve()
-    return _walk(str(resolved), str(resolved), defaults)
+    fixed = list(takewhile(lambda part: not _WILDCARDS & set(part), path.parts))
+    return Path(*fixed), str(PurePosixPath(*path.parts[len(fixed) :]))
 
 
 def _walk(folder: str, root: str, defaults: Defaults) -> Iterator[SourceItem]:
@@ -138,7 +134,7 @@ def _walk(folder: str, root: str, defaults: Defaults) -> Iterator[SourceItem]:
         elif entry.is_dir():
             yield from _walk(entry.path, root, defaults)
         elif entry.is_file():
-            yield _document(entry.path, place, defaults)
+            yield document_at(entry.path, place, defaults)
         else:
             yield Skipped(place=place, reason="not a regular file")
 
@@ -149,10 +145,10 @@ def _link(path: str, root: str, defaults: Defaults) -> SourceItem:
     target = os.path.realpath(path)
     if not is_inside(target, root):
         message = "The link leads out of the source's folder, so it is not followed. Copy the file into the folder."
-        return Problem(place=place, code="link_escapes", message=message, external_id=place)
+        return Problem(place, "link_escapes", message, place)
     if undecodable(target):
         message = "The link leads to a name that is not valid UTF-8. Rename what it leads to."
-        return Problem(place=place, code="name_undecodable", message=message, external_id=place)
+        return Problem(place, "name_undecodable", message, place)
     return _follow_link(target, place, defaults)
 
 
@@ -160,15 +156,14 @@ def _follow_link(target: str, place: str, defaults: Defaults) -> SourceItem:
     try:
         kind = Path(target).stat().st_mode
     except FileNotFoundError:
-        return Problem(place=place, code="link_broken", message="The link leads nowhere.", external_id=place)
+        return Problem(place, "link_broken", "The link leads nowhere.", place)
     except OSError as exc:
-        message = f"The link can't be followed: {exc.strerror or exc}"
-        return Problem(place=place, code="file_unreadable", message=message, external_id=place)
+        return Problem(place, "file_unreadable", f"The link can't be followed: {exc.strerror or exc}", place)
     if stat.S_ISDIR(kind):
         return Skipped(place=place, reason="link to a folder")
     if not stat.S_ISREG(kind):
         return Skipped(place=place, reason="not a regular file")
-    return _document(target, place, defaults)
+    return document_at(target, place, defaults)
 
 
 def _glob(pattern: Path, defaults: Defaults) -> Iterator[SourceItem]:
@@ -213,7 +208,7 @@ def _matches(root: Path, found: list[Path], defaults: Defaults) -> Iterator[Sour
         elif os.path.islink(path) or not is_inside(os.path.realpath(path), str(root)):  # noqa: PTH114 - never raises
             yield _link(str(path), str(root), defaults)
         elif os.path.isfile(path):  # noqa: PTH113 - never raises
-            yield _document(str(path), place, defaults)
+            yield document_at(str(path), place, defaults)
 
 
 def _is_hidden(place: str) -> bool:
@@ -227,20 +222,6 @@ def _name_problem(place: str) -> Problem:
 
 def _readable(name: str) -> str:
     return name.encode(errors="backslashreplace").decode()
-
-
-def _document(path: str, place: str, defaults: Defaults) -> SourceDocument:
-    return SourceDocument(
-        path=path,
-        external_id=place,
-        name=place.rpartition("/")[2],
-        file_name=place.rpartition("/")[2],
-        access=defaults.access,
-        metadata=defaults.metadata,
-        collection=defaults.collection,
-        read_pictures=defaults.read_pictures,
-        place=place,
-    )
 
 
 def is_inside(path: str, root: str) -> bool:

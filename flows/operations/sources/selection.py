@@ -11,9 +11,9 @@ from typing import Self
 from urllib.parse import parse_qs, unquote
 
 from carrel import AsyncCarrel
-from carrel.wire.catalog import Document, ListDocumentsResponse
+from carrel.wire.catalog import Document
 from flows.errors import SourceError
-from flows.operations.outages import OutagePolicy
+from flows.operations.outages import OutagePolicy, walk_pages
 from flows.operations.sources.documents import Defaults, SourceDocument, SourceItem
 
 SCHEME = "catalog://"
@@ -56,17 +56,9 @@ async def select_documents(
     client: AsyncCarrel, source: str, *, defaults: Defaults, outages: OutagePolicy
 ) -> AsyncGenerator[list[SourceItem]]:
     """Yield the chosen documents of the catalog, as far as the caller may read it, a page at a time."""
-    selection, token = Selection.read(source), None
-    while True:
-        page = await outages.call(lambda: _page(client, token))  # noqa: B023 - called before the next round
+    selection, listed = Selection.read(source), client.catalog.list_documents
+    async for page in walk_pages(outages, lambda token: listed(page_size=_PAGE, page_token=token)):
         yield [_document_of(one, defaults) for one in page.documents if selection.takes(one)]
-        token = page.next_page_token
-        if token is None:
-            return
-
-
-async def _page(client: AsyncCarrel, token: str | None) -> ListDocumentsResponse:
-    return await anext(client.catalog.list_documents(page_size=_PAGE, page_token=token).pages())
 
 
 def _document_of(document: Document, defaults: Defaults) -> SourceDocument:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from app.settings import settings
-from flows.run_status import DEPLOYMENT
+from flows.runs import DEPLOYMENT
 from tests.app.conftest import House
 from tests.app.pages import Page
 from tests.app.prefect_api import PrefectServer

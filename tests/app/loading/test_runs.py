@@ -4,7 +4,7 @@ import pytest
 
 from app.loading import run_page
 from flows.operations.summary import Summary
-from flows.run_status import RunStatus
+from flows.runs import RunStatus
 from tests.app.loading.house import LoadingHouse, bar, offered, run_of
 from tests.app.pages import MARKUP, NOTHING
 

@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 from flows.runs import Runs
-from flows.schedule_changes import Draft, add_schedule, change_schedule, delete_schedule
-from flows.schedules import Schedule, list_schedules
-from flows.times import Times
+from flows.schedules import Draft, Schedule, Times, add_schedule, change_schedule, delete_schedule, list_schedules
 from tests.app.loading.house import LoadingHouse, dropped, offered, run_of, start
 from tests.app.pages import MARKUP, Page
 

@@ -1,24 +1,25 @@
-"""Adding documents of the catalog to a collection, each with its metadata there."""
+"""Runs over a source: uploading it, and adding documents of the catalog to a collection, without Prefect."""
 
 import asyncio
 import hashlib
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 
 from carrel import AsyncCarrel
 from carrel.errors import NotFoundError
 from flows.errors import NameUnknownError
-from flows.operations.jobs import NO_HOOKS, Hooks, Outcome, Planned, Stopwatch, carry_out, open_client, outage_policy_of
+from flows.operations.backlog import notes_of
+from flows.operations.deletions import plan_deletions
+from flows.operations.jobs import NO_HOOKS, Hooks, Outcome, Planned, carry_out, open_client, outage_policy_of
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import Entry, Retry
 from flows.operations.names import names_of
-from flows.operations.notes import notes_of
-from flows.operations.options import CollectionOptions, options_for_ledger
+from flows.operations.options import CollectionOptions, UploadOptions, options_for_ledger
 from flows.operations.outages import OutagePolicy
-from flows.operations.plan import read_plan
-from flows.operations.reporting import report_at_end, take_ignored
-from flows.operations.run_reports import name_source, report_run
-from flows.operations.scan import Prepare, scan
+from flows.operations.plan import count_unread, make_plan, read_plan
+from flows.operations.reporting import RunReport, name_source, report_at_end, report_run, take_ignored
+from flows.operations.scan import scan
 from flows.operations.sources.documents import Defaults, SourceDocument
 from flows.operations.sources.reading import source_identity
 from flows.operations.sources.selection import is_selection, select_documents
@@ -26,8 +27,8 @@ from flows.operations.summary import summarize
 from flows.settings import FlowSettings
 
 
-def collection_ledger(source: str, collection: str, *, settings: FlowSettings) -> Ledger:
-    """Open the ledger of adding this source's documents to a collection (its id)."""
+def open_ledger(source: str, *, settings: FlowSettings, collection: str | None = None) -> Ledger:
+    """Open the ledger of a source on the settings' service: of uploads, or of additions to a collection (its id)."""
     return Ledger.at(
         settings.ledgers,
         target=settings.base_url,
@@ -35,6 +36,58 @@ def collection_ledger(source: str, collection: str, *, settings: FlowSettings) -
         collection=collection,
         database_url=settings.flows_database_url,
     )
+
+
+async def upload(
+    source: str,
+    *,
+    options: UploadOptions,
+    settings: FlowSettings,
+    hooks: Hooks = NO_HOOKS,
+    dry_run: bool = False,
+    retry: Retry | None = None,
+) -> Outcome:
+    """Bring the catalog to what the source holds.
+
+    Documents the source no longer has are left alone, unless the options say `delete_missing`
+    (flows.operations.deletions). `dry_run` ends with the plan; `retry` sends just that of what is in quarantine, and
+    deletes nothing. Raises SourceError, SourceBusyError, LedgerError, RefusedError or ServiceDownError; whatever was
+    done is kept and the next run goes on from there.
+    """
+    name = name_source(source)
+    reporting = nullcontext(RunReport()) if dry_run else report_run(settings, flow="bulk-upload", source=name)
+    async with reporting as report, open_client(settings) as client:
+        with open_ledger(source, settings=settings) as ledger:
+            kept = None if retry or dry_run else options_for_ledger(source, options)
+            await asyncio.to_thread(ledger.begin, options=kept, retry=retry)
+            async with nullcontext() if dry_run else report_at_end(client, ledger, settings=settings):
+                outages = outage_policy_of(client, settings, ledger=ledger.address.name)
+                names = names_of(client, outages=outages)
+                defaults = await names.defaults(options.defaults())
+                scanned = await scan(ledger, source, defaults=defaults, names=names, retry=retry)
+                report.has_begun = True
+                notes_of(ledger.address.name).scanned = scanned
+                await take_ignored(client, ledger, settings=settings, outages=outages)
+                plan = await make_plan(
+                    client,
+                    ledger,
+                    outages=outages,
+                    upload_as=options.upload_as_user_email,
+                    retry_refused=options.retry_refused or retry is not None,
+                )
+                if options.delete_missing and retry is None:
+                    await plan_deletions(client, ledger, source, options=options, outages=outages)
+                    plan = await asyncio.to_thread(read_plan, ledger)
+                if dry_run:
+                    plan = replace(plan, unread=await asyncio.to_thread(count_unread, ledger))
+                user = options.upload_as_user_email
+                planned = Planned("upload", scanned, plan, options.wait_for_index, user, dry_run=dry_run)
+                await carry_out(planned, client, ledger, settings=settings, outages=outages, hooks=hooks)
+                outcome = Outcome(summarize(ledger), plan, scanned, ledger.address)
+                report.take(outcome.summary)
+                if dry_run:
+                    await asyncio.to_thread(ledger.forget_plan)
+                return outcome
 
 
 async def add_to_collection(
@@ -53,27 +106,30 @@ async def add_to_collection(
 
     Needs EDITOR on the collection and READ on the documents. Raises the errors of flows.operations.bulk.upload.
     """
-    watch = Stopwatch()
     reporting = report_run(settings, flow="collection-add", source=name_source(source), within=options.collection)
     async with reporting as report, open_client(settings) as client:
         outages = outage_policy_of(client, settings)
         names = names_of(client, outages=outages)
         collection = await names.id_of("collection", options.collection)
         defaults = Defaults(metadata=options.metadata, hidden=options.hidden, files=options.files)
-        with collection_ledger(source, collection, settings=settings) as ledger:
+
+        def prepare(_: Ledger, documents: list[SourceDocument]) -> list[Entry]:
+            """Make the ledger's entries: of each document only its id and metadata count."""
+            entries: list[Entry] = []
+            for document in documents:
+                covered = json.dumps([collection, sorted(document.metadata.items())])
+                member = replace(document, access=None, collection=collection)
+                entries.append(Entry(member, 0, b"", hashlib.sha256(covered.encode()).hexdigest()))
+            return entries
+
+        with open_ledger(source, settings=settings, collection=collection) as ledger:
             kept = None if retry else options_for_ledger(source, options)
             await asyncio.to_thread(ledger.begin, options=kept, retry=retry)
             async with report_at_end(client, ledger, settings=settings):
+                selected = select_documents(client, source, defaults=defaults, outages=outages)
+                chunks = selected if is_selection(source) else None
                 scanned = await scan(
-                    ledger,
-                    source,
-                    defaults=defaults,
-                    names=names,
-                    prepare=_membership(collection),
-                    retry=retry,
-                    chunks=select_documents(client, source, defaults=defaults, outages=outages)
-                    if is_selection(source)
-                    else None,
+                    ledger, source, defaults=defaults, names=names, prepare=prepare, retry=retry, chunks=chunks
                 )
                 report.has_begun = True
                 notes_of(ledger.address.name).scanned = scanned
@@ -86,23 +142,9 @@ async def add_to_collection(
                 plan = await asyncio.to_thread(read_plan, ledger)
                 planned = Planned("collection", scanned, plan, options.wait_for_index)
                 await carry_out(planned, client, ledger, settings=settings, outages=outages, hooks=hooks)
-                outcome = Outcome(summarize(ledger), plan, scanned, watch.seconds, ledger.address)
+                outcome = Outcome(summarize(ledger), plan, scanned, ledger.address)
                 report.take(outcome.summary)
                 return outcome
-
-
-def _membership(collection: str) -> Prepare:
-    """Return what makes ledger entries for additions to the collection: of each document only id and metadata count."""
-
-    def prepare(_: Ledger, documents: list[SourceDocument]) -> list[Entry]:
-        return [_entry(replace(document, access=None, collection=collection)) for document in documents]
-
-    return prepare
-
-
-def _entry(document: SourceDocument) -> Entry:
-    covered = json.dumps([document.collection, sorted(document.metadata.items())])
-    return Entry(document, 0, b"", hashlib.sha256(covered.encode()).hexdigest())
 
 
 async def _identify(client: AsyncCarrel, ledger: Ledger, *, outages: OutagePolicy) -> None:

@@ -1,0 +1,226 @@
+"""Sources and their runs: a run is claimed, taken up and finished, and writes only as long as its claim holds."""
+
+import os
+import socket
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+from uuid import uuid4
+
+import sqlalchemy as sa
+from pydantic import SecretStr
+
+from flows.errors import LedgerError, SourceBusyError
+from flows.operations.ledger.addresses import Address, kind_of, ledger_name
+from flows.operations.ledger.quarantine import release_unseen
+from flows.operations.ledger.rows import Retry, Run
+from flows.operations.ledger.statements import AnyRow, insert_into, keep_intents
+from flows.operations.ledger.store import open_store
+from flows.operations.ledger.tables import documents, runs, sent, sources
+
+
+class ClaimedRun:
+    """A run of a source, and the right to write for it.
+
+    `run` is the run that `begin` has claimed or `join` was given the claim of. Every write raises SourceBusyError once
+    somebody else has taken that run up, and LedgerError once the lock on the source is lost: then nothing is written
+    that another run could not know of.
+    """
+
+    def __init__(self, address: Address, *, kind: str = "", target: str = "", source: str = "") -> None:
+        self.address = address
+        self.run, self._retry = Run(), Retry()
+        self._described = {"kind": kind, "target": target, "source": source}
+        self._store = open_store(address)
+        self._doubtful = False
+
+    @classmethod
+    def at(
+        cls,
+        folder: Path,
+        *,
+        target: str,
+        source: str,
+        collection: str | None = None,
+        database_url: SecretStr | None = None,
+    ) -> Self:
+        """Open the ledger of a source (flows.operations.sources.reading.source_identity) on the service at `target`.
+
+        It is a file in `folder`, or in the database that is given; of additions to a `collection`, or of uploads.
+        """
+        address = Address(folder, ledger_name(source, target=target, collection=collection), database_url)
+        return cls(address, kind=kind_of(collection), target=target, source=source)
+
+    @classmethod
+    def join(cls, address: Address, claim: str) -> Self:
+        """Open the ledger of a run that somebody else holds; raises SourceBusyError once another has taken it up."""
+        ledger = cls(address)
+        ledger.run = Run(claim=claim)
+        try:
+            with ledger._store.write() as connection:
+                ledger._follow(ledger._own_run(connection))
+        except BaseException:
+            ledger.close()
+            raise
+        return ledger
+
+    @classmethod
+    def watch(cls, address: Address, *, process: int) -> Self | None:
+        """Open the ledger of the run that a process of this machine has begun, to read; None as long as it has not."""
+        if not address.exists:
+            return None
+        ledger = cls(address)
+        here = (runs.c.host == socket.gethostname(), runs.c.process == process, runs.c.finished_at.is_(None))
+        with ledger._store.read() as connection:
+            found = connection.execute(_runs_of(address.name).where(*here)).one_or_none()
+        if found is None:
+            ledger.close()
+            return None
+        ledger._follow(found)
+        return ledger
+
+    def join_latest(self) -> None:
+        """Read the run that was begun last."""
+        if (found := self._latest_run()) is not None:
+            self._follow(found)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the lock back and close the connections."""
+        self._store.close()
+
+    def begin(self, *, options: str | None = None, retry: Retry | None = None) -> None:
+        """Take the source and its unfinished run, else (or for a `retry`) begin a run. Raises SourceBusyError."""
+        if not self._store.lock():
+            who = _name_holder(self._latest_run(), shared=self.address.shared)
+            advice = "Wait for it to end, or stop it, then run again."
+            raise SourceBusyError(f"This source is being worked on by another run ({who}). {advice}")
+        self._retry = retry or Retry()
+        with self._store.write() as connection:
+            source_id = self._keep_source(connection, options)
+            unfinished = sa.select(runs.c.run_key).where(runs.c.source_id == source_id, runs.c.finished_at.is_(None))
+            latest = unfinished.order_by(runs.c.started_at.desc()).limit(1)
+            run_key = None if retry else connection.execute(latest).scalar_one_or_none()
+            _drop_runs(connection, source_id, but=run_key or "")
+            self._claim(connection, source_id, run_key or uuid4().hex)
+            intents = sa.select(sa.exists().where(sent.c.source_id == source_id, sent.c.intended.is_not(None)))
+            # Whether it is unknown of some document if it arrived.
+            self._doubtful = run_key is not None or bool(connection.execute(intents).scalar_one())
+
+    def finish(self) -> None:
+        """Mark the run finished. What it looked for, and has not found, is in quarantine no more."""
+        with self._writing() as connection:
+            self._update_run(connection, finished_at=time.time())
+            release_unseen(connection, self.run, names=self._retry.names)
+
+    def assure(self) -> None:
+        """Raise what a write would when this run is no longer the one that has the source."""
+        with self._writing():
+            pass
+
+    def block_deletions(self, reason: str) -> None:
+        """Record why deletions are blocked; marked documents stay marked and are not deleted."""
+        with self._writing() as connection:
+            self._update_run(connection, held_back=reason)
+
+    def blocked_reason(self) -> str:
+        """Return why deletions are blocked, or an empty text."""
+        run = self._latest_run()
+        return run.held_back if run and run.run_id == self.run.run_id else ""
+
+    def _follow(self, row: AnyRow) -> None:
+        self.run = Run(row.source_id, row.run_id, row.scan, row.run_key, row.claim)
+
+    def _latest_run(self) -> AnyRow | None:
+        found = self._rows(_runs_of(self.address.name).order_by(runs.c.started_at.desc()).limit(1))
+        return found[0] if found else None
+
+    def _keep_source(self, connection: sa.Connection, options: str | None) -> int:
+        """Keep what a source is and the options of its run, by default those of the run before; return its id."""
+        statement = insert_into(connection.dialect, sources).values(
+            name=self.address.name, **self._described, options=options or "{}", scans=0
+        )
+        fresh = {**self._described, "options": options or sources.c.options}
+        connection.execute(statement.on_conflict_do_update(index_elements=["name"], set_=fresh))
+        found = sa.select(sources.c.source_id).where(sources.c.name == self.address.name)
+        return connection.execute(found).scalar_one()
+
+    def _claim(self, connection: sa.Connection, source_id: int, run_key: str) -> None:
+        """Begin a run of this process, or take up the one of the same `run_key`, with a scan of a number of its own."""
+        ours = sources.c.source_id == source_id
+        connection.execute(sa.update(sources).where(ours).values(scans=sources.c.scans + 1))
+        claimed = {
+            "claim": uuid4().hex,
+            "scan": connection.execute(sa.select(sources.c.scans).where(ours)).scalar_one(),
+            "started_at": time.time(),
+            "host": socket.gethostname(),
+            "process": os.getpid(),
+            "lock_pid": self._store.lock_pid,
+            "held_back": "",
+        }
+        statement = insert_into(connection.dialect, runs).values(source_id=source_id, run_key=run_key, **claimed)
+        connection.execute(statement.on_conflict_do_update(index_elements=["run_key"], set_=claimed))
+        self._follow(connection.execute(sa.select(runs).where(runs.c.run_key == run_key)).one())
+
+    def _own_run(self, connection: sa.Connection) -> AnyRow:
+        """Return the run of this claim, and keep others from claiming it until the transaction ends."""
+        found = sa.select(runs, self._store.held.label("held")).where(runs.c.claim == self.run.claim)
+        run = connection.execute(found.with_for_update(read=True, of=runs)).one_or_none()
+        if run is None:
+            msg = "Another run has taken this source over. Wait for it to end, then run again."
+            raise SourceBusyError(msg)
+        if not run.held:
+            msg = (
+                "The connection that held the lock on this source broke, so that another run may have it. Nothing more"
+                " is written. Run again: the run goes on from here."
+            )
+            raise LedgerError(msg)
+        return run
+
+    @contextmanager
+    def _writing(self) -> Generator[sa.Connection]:
+        """Write as who has the run; nobody takes it up before this is committed."""
+        with self._store.write() as connection:
+            self._own_run(connection)
+            yield connection
+
+    def _write(self, statement: sa.Executable) -> None:
+        with self._writing() as connection:
+            connection.execute(statement)
+
+    def _rows(self, statement: sa.Executable) -> Sequence[AnyRow]:
+        with self._store.read() as connection:
+            return connection.execute(statement).all()
+
+    def _update_run(self, connection: sa.Connection, **values: object) -> None:
+        connection.execute(sa.update(runs).where(runs.c.run_id == self.run.run_id).values(**values))
+
+
+def _runs_of(name: str) -> sa.Select[Any]:
+    return sa.select(runs).join(sources, sources.c.source_id == runs.c.source_id).where(sources.c.name == name)
+
+
+def _name_holder(run: AnyRow | None, *, shared: bool) -> str:
+    """Return who has a source, by its latest run, for people; in `shared` ledgers, the machine too."""
+    if run is None:
+        return "another process"
+    since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(run.started_at))
+    return f"process {run.process}{f' on {run.host}' if shared else ''}, since {since}"
+
+
+def _drop_runs(connection: sa.Connection, source_id: int, *, but: str) -> None:
+    """Drop the source's runs with their documents; `but` is the key of one that stays."""
+    old = sa.select(runs.c.run_id).where(runs.c.source_id == source_id, runs.c.run_key != but)
+    # Locked first, so that who still writes for one of them is done, and finds it gone with his next write.
+    dropped = connection.execute(old.with_for_update()).scalars().all()
+    of_them = documents.c.run_id.in_(dropped)
+    keep_intents(connection, source_id, of_them)
+    connection.execute(sa.delete(documents).where(of_them))
+    connection.execute(sa.delete(runs).where(runs.c.run_id.in_(dropped)))

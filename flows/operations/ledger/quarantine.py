@@ -1,0 +1,168 @@
+"""The sources that have a ledger, and the items of each that did not get into the catalog, over all its runs."""
+
+import json
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from flows.operations.ledger.addresses import Address, collection_of
+from flows.operations.ledger.rows import LONGEST_TEXT, Failure, ItemMark, Run, storable
+from flows.operations.ledger.statements import AnyRow, Values, upsert
+from flows.operations.ledger.store import Store, open_store, open_stores
+from flows.operations.ledger.tables import quarantine, sources
+from flows.operations.sources.documents import key_of
+from flows.settings import FlowSettings
+
+PAGE = 1000
+"""Items that are read at a time."""
+
+
+def quarantine_items(connection: sa.Connection, values: Sequence[Values]) -> None:
+    """Keep items; what is ignored stays so while it is the same document, and its fingerprint the same."""
+    upsert(connection, quarantine, values, change=_keep_ignored)
+
+
+def _keep_ignored(new: Any) -> Values:
+    is_same_id = quarantine.c.external_id.is_not_distinct_from(new.external_id)
+    same = sa.and_(quarantine.c.fingerprint == new.fingerprint, is_same_id)
+    since = sa.case((same, quarantine.c.since), else_=new.since)
+    return {"ignored": sa.and_(quarantine.c.ignored, same), "since": since}
+
+
+def release(connection: sa.Connection, run: Run, key: bytes) -> None:
+    """Take a document out of the quarantine."""
+    which = (quarantine.c.source_id == run.source_id, quarantine.c.part == 1, quarantine.c.key == key)
+    connection.execute(sa.delete(quarantine).where(*which))
+
+
+def release_unseen(connection: sa.Connection, run: Run, *, names: frozenset[str]) -> None:
+    """Take out what this scan has not come upon, of these names or (without any) of all: it is gone, or it is well."""
+    unseen = (quarantine.c.source_id == run.source_id, quarantine.c.scan != run.scan)
+    connection.execute(sa.delete(quarantine).where(*unseen, _is_named(names) if names else sa.true()))
+
+
+def of_scan(run: Run, *, ignored: bool | None = False, part: int | None = None) -> sa.ColumnElement[bool]:
+    """Return the condition for items that this scan has come upon: by default those not ignored, of both parts."""
+    which = sa.and_(quarantine.c.source_id == run.source_id, quarantine.c.scan == run.scan)
+    if ignored is not None:
+        which = sa.and_(which, quarantine.c.ignored.is_(ignored))
+    return which if part is None else sa.and_(which, quarantine.c.part == part)
+
+
+def read_failures(store: Store, run: Run, *, limit: int | None) -> Iterator[Failure]:
+    """Yield what this scan has come upon and is not ignored: problems in the source's order, then documents by id."""
+    name = sa.func.coalesce(quarantine.c.external_id, quarantine.c.place)
+    order = (quarantine.c.part, quarantine.c.position, name)
+    found = sa.select(quarantine).where(of_scan(run)).order_by(*order).limit(limit)
+    with store.read() as connection:
+        yield from map(_to_failure, connection.execution_options(yield_per=PAGE).execute(found))
+
+
+def _to_failure(row: AnyRow) -> Failure:
+    ignored = bool(row.ignored)
+    return Failure(row.place, row.external_id, row.code, row.message, row.since, ignored, row.fingerprint)
+
+
+def _is_named(names: Collection[str]) -> sa.ColumnElement[bool]:
+    # A row of a manifest has its place as its key, and may have moved since it was reported.
+    of_rows = sa.and_(quarantine.c.part == 0, quarantine.c.external_id.in_(names))
+    return sa.or_(quarantine.c.key.in_([key_of(storable(name)) for name in names]), of_rows)
+
+
+def _mark_of(row: AnyRow) -> tuple[str, str]:
+    """Return what the service names a row by: its place, where its external id is missing or too long."""
+    name = row.external_id
+    return (name if name and len(name) <= LONGEST_TEXT else row.place), row.fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSource:
+    """A source that has a ledger of the name `ledger`; `options` are its last run's (flows.operations.options)."""
+
+    ledger: str
+    source_id: int
+    kind: str
+    target: str
+    identity: str
+    options: str
+
+    @property
+    def source(self) -> str:
+        """What the last run was given; of an older ledger that has not been used since, nothing but its name."""
+        return str(json.loads(self.options).get("source") or self.identity or self.ledger)
+
+    @property
+    def collection(self) -> str | None:
+        """The id of the collection that documents were added to; None: they were uploaded."""
+        return collection_of(self.kind)
+
+    @property
+    def purpose(self) -> str:
+        """What was done with the source, for people."""
+        return f"added to collection {self.collection}" if self.collection else "uploaded"
+
+
+def list_sources(settings: FlowSettings) -> list[KnownSource]:
+    """Return every source that has a ledger. Raises LedgerError for the first ledger that can't be read."""
+    found: list[KnownSource] = []
+    for store in open_stores(settings.ledger("")):
+        found += _read_sources(store)
+    return found
+
+
+def read_source(address: Address) -> KnownSource | None:
+    """Return the source of a ledger; None when no run has begun on it."""
+    with open_store(address) as store:
+        return next(iter(_read_sources(store, name=address.name)), None)
+
+
+def _read_sources(store: Store, *, name: str | None = None) -> list[KnownSource]:
+    every = sa.select(sources).order_by(sources.c.source, sources.c.name)
+    with store.read() as connection:
+        rows = connection.execute(every if name is None else every.where(sources.c.name == name)).all()
+    return [KnownSource(row.name, row.source_id, row.kind, row.target, row.source, row.options) for row in rows]
+
+
+def read_quarantine(settings: FlowSettings, known: KnownSource) -> Iterator[Failure]:
+    """Yield what of a source is in quarantine, ignored or not, page by page in the order of the ledger's keys."""
+    order = (quarantine.c.part, quarantine.c.key)
+    found = sa.select(quarantine).where(quarantine.c.source_id == known.source_id).order_by(*order).limit(PAGE)
+    page = found
+    with open_store(settings.ledger(known.ledger)) as store:
+        while True:
+            with store.read() as connection:
+                rows = connection.execute(page).all()
+            yield from map(_to_failure, rows)
+            if len(rows) < PAGE:
+                return
+            page = found.where(sa.tuple_(*order) > sa.tuple_(rows[-1].part, rows[-1].key))
+
+
+def mark_ignored(settings: FlowSettings, known: KnownSource, items: Collection[ItemMark], *, ignored: bool) -> int:
+    """Ignore those of at most 500 items that are in quarantine as described, or undo it; return their number."""
+    wanted = {(item.external_id or item.place, item.fingerprint) for item in items}
+    ours = quarantine.c.source_id == known.source_id
+    named = sa.select(quarantine).where(ours, _is_named({name for name, _ in wanted}))
+    with open_store(settings.ledger(known.ledger)) as store, store.write() as connection:
+        found = [row for row in connection.execute(named) if _mark_of(row) in wanted]
+        for part in (0, 1):
+            changed = [row.key for row in found if row.part == part and bool(row.ignored) != ignored]
+            which = sa.and_(ours, quarantine.c.part == part, quarantine.c.key.in_(changed))
+            connection.execute(sa.update(quarantine).where(which).values(ignored=ignored))
+    return len(found)
+
+
+def names_in_quarantine(settings: FlowSettings, known: KnownSource, names: frozenset[str]) -> set[str]:
+    """Return which of these names, as the service has them, items in a source's quarantine have."""
+    found = sa.select(quarantine).where(quarantine.c.source_id == known.source_id, _is_named(names))
+    with open_store(settings.ledger(known.ledger)) as store, store.read() as connection:
+        return {_mark_of(row)[0] for row in connection.execute(found)} & names
+
+
+def count_ignored(settings: FlowSettings, known: KnownSource) -> int:
+    """Return how many items of a source its ledger ignores."""
+    which = sa.and_(quarantine.c.source_id == known.source_id, quarantine.c.ignored)
+    with open_store(settings.ledger(known.ledger)) as store, store.read() as connection:
+        return connection.execute(sa.select(sa.func.count()).where(which)).scalar_one()
