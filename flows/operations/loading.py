@@ -104,7 +104,7 @@ async def add_to_collection(
     `catalog://…` is a selection from the catalog itself (flows.operations.sources.selection). `retry` adds
     only these of the documents in quarantine.
 
-    Needs EDITOR on the collection and READ on the documents. Raises the errors of flows.operations.bulk.upload.
+    Needs EDITOR on the collection and READ on the documents. Raises the errors of `upload`.
     """
     reporting = report_run(settings, flow="collection-add", source=name_source(source), within=options.collection)
     async with reporting as report, open_client(settings) as client:
