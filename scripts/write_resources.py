@@ -8,6 +8,7 @@ parameters. An operation without a text gets no method: `carrel.resources._by_ha
 import ast
 import inspect
 import itertools
+import re
 import subprocess
 import sys
 import textwrap
@@ -28,6 +29,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from carrel.wire import api
+from carrel.wire.access import ResourceFilters
+from carrel.wire.admin import UserFilters
 from carrel.wire.common import Action, PagedResponse, PrincipalReference, ResourceReference
 from carrel.wire.operations import ApiOperation
 from carrel.wire.oversight import Bucket
@@ -37,19 +40,24 @@ FOLDER = ROOT / "client" / "carrel" / "resources"
 TABLE = Path(__file__).with_name("resources.toml")
 DEFAULTS: Mapping[str, object] = {"action": Action.READ, "bucket": Bucket.DAY, "page_size": 100, "principals": []}
 """Defaults of parameters, in place of a member's own unless that is None."""
-FLATTENED = "search_options"
-"""The member of requests in whose place its own members are parameters."""
+FLATTENED = frozenset({"message_feedback", "search_options"})
+"""The members of requests in whose place their own members are parameters."""
 RAW = "The operations of the resource, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."
-BY_HAND = "carrel.resources._by_hand"
+METHODS = {"conversations": "list", "conversations/{conversationId}": "get"}
+"""Methods with another name than the last part of the operation's path."""
+FILTERS: Mapping[str, type[BaseModel]] = {"ResourceFilters": ResourceFilters, "UserFilters": UserFilters}
+"""Models whose members a method takes as those of a TypedDict with the same name."""
+ARGUMENTS, BY_HAND = "carrel.resources._arguments", "carrel.resources._by_hand"
 MODULES = {
-    **dict.fromkeys(("Iterable", "Mapping"), "collections.abc"),
-    **dict.fromkeys(("Any", "Literal", "TypeAlias", "TypeVar", "cast"), "typing"),
-    **dict.fromkeys(("Id", "Members", "as_any", "as_list", "reference_to"), "carrel.resources._arguments"),
+    **dict.fromkeys(("Iterable", "Mapping", "Sequence"), "collections.abc"),
+    **dict.fromkeys(("Any", "Literal", "TypeAlias", "TypeVar", "TypedDict", "Unpack", "cast"), "typing"),
+    **dict.fromkeys(("Id", "Members", "as_any", "as_list", "reference_to", "require_id"), ARGUMENTS),
     **dict.fromkeys(("DownloadOperation", "ListOperation", "Operation", "Raw", "Resource"), "carrel._operations"),
     **dict.fromkeys(("PrincipalReference", "ResourceIdentifier"), "carrel.wire.common"),
     "Call": "carrel._calls",
     "Listing": "carrel._pages",
     "SecretStr": "pydantic",
+    "cached_property": "functools",
 }
 """The modules of names that the resources import, beside those of models and enums."""
 
@@ -129,13 +137,21 @@ def generate() -> dict[Path, str]:
 
 def _module(module: Mapping[str, Any], operations: Mapping[str, list[Declaration]]) -> str:
     imports = Imports()
-    entries = module["class"]
-    classes = [_class(entry, operations.get(entry.get("operations", ""), []), imports) for entry in entries]
+    entries, filters = module["class"], module.get("filters", {})
+    classes = [_filters(FILTERS[name], text, imports) for name, text in filters.items()]
+    classes += [_class(entry, operations.get(entry.get("operations", ""), []), imports) for entry in entries]
     parts = [place.rpartition(".")[2] for entry in entries for _, place, _ in entry.get("parts", [])]
-    by_hand = [imports.name(name, BY_HAND) for name in module.get("exports", [])]
-    exported = sorted([*by_hand, *parts, *(entry["name"] for entry in entries)])
+    exported = sorted([*filters, *parts, *(entry["name"] for entry in entries)])
     mode = f'M = {imports.name("TypeVar")}("M")'
     return _file(module["text"], imports, [mode, *classes, f"__all__ = {exported}"])
+
+
+def _filters(model: type[BaseModel], text: str, imports: Imports) -> str:
+    """Return the type of the filters that methods take by name; a list has to be a sequence, as nothing copies it."""
+    given = [_parameter(name, field, imports) for name, field in model.model_fields.items()]
+    members = [f"{one.name}: {one.annotation.replace('Iterable', imports.name('Sequence'))}" for one in given]
+    head = f"class {model.__name__}({imports.name('TypedDict')}, total=False)"
+    return f"{head}:\n{_indent([_documentation(text), *members])}"
 
 
 def _class(entry: Mapping[str, Any], operations: Iterable[Declaration], imports: Imports) -> str:
@@ -145,10 +161,11 @@ def _class(entry: Mapping[str, Any], operations: Iterable[Declaration], imports:
     if "operations" in entry:
         head = f'with_raw_response(self) -> "{name}[{imports.name("Raw")}[M]]"'
         members.append(_function("property", head, RAW, f"return {name}(self._session.as_raw())"))
+    decorator = imports.name("cached_property") if "cached" in entry else "property"
     for part, place, text in entry.get("parts", []):
         module, _, kind = place.rpartition(".")
         imports.name(kind, f"carrel.resources.{module}")
-        members.append(_function("property", f"{part}(self) -> {kind}[M]", text, f"return {kind}(self._session)"))
+        members.append(_function(decorator, f"{part}(self) -> {kind}[M]", text, f"return {kind}(self._session)"))
     members += [_method(declaration, imports) for declaration in operations]
     return f"class {name}({base}[M]):\n{_indent(members)}"
 
@@ -156,21 +173,30 @@ def _class(entry: Mapping[str, Any], operations: Iterable[Declaration], imports:
 def _method(declaration: Declaration, imports: Imports) -> str:
     operation, answer = declaration.operation, declaration.operation.answer
     request = cast("type[BaseModel]", operation.request)
-    parameters = {name: _parameter(name, field, imports) for name, field in _members(request)}
+    filters = next((model for model in FILTERS.values() if issubclass(request, model)), BaseModel)
+    members = [(name, field) for name, field in _members(request) if name not in filters.model_fields]
+    parameters = {name: _parameter(name, field, imports) for name, field in members}
+    in_path = {name: to_snake(name) for name in re.findall(r"{(\w+)}", operation.path)}
+    parameters |= {name: Parameter(name, imports.name("Id"), None, name) for name in in_path.values()}
     required = [name for name in request.model_fields if name in parameters and parameters[name].default is None]
-    first = required if operation.by_position is None else operation.by_position
+    first = [*in_path.values(), *(required if operation.by_position is None else operation.by_position)]
     named = [str(parameters[name]) for name in dict.fromkeys([*required, *parameters]) if name not in first]
     signature = ["self", *(str(parameters[name]) for name in first), *(["*", *named] if named else [])]
+    if filters is not BaseModel:
+        signature.append(f"**filters: {imports.name('Unpack')}[{filters.__name__}]")
+    places = [f'"{name}": {imports.name("require_id")}("{given}", {given})' for name, given in in_path.items()]
+    values = f", values={{{', '.join(places)}}}" if places else ""
     sent = f"{imports.name(declaration.constant, declaration.module)}, request"
     if inspect.isclass(answer) and issubclass(answer, PagedResponse):
-        kind, sending = "ListOperation", f"Listing({sent}, lambda page: page.{answer.rows_in})"
+        kind, sending = "ListOperation", f"Listing({sent}, lambda page: page.{answer.rows_in}{values})"
         rows = " | ".join(map(imports.type, _alternatives(answer.row_type())))
         result = f"{imports.name('Listing')}[{rows}, {imports.type(answer)}]"
     else:
-        kind, sending = "DownloadOperation" if answer is None else "Operation", f"Call({sent})"
+        kind, sending = "DownloadOperation" if answer is None else "Operation", f"Call({sent}{values})"
         model = imports.name("Any") if answer is None else imports.type(cast("type", answer))
         result = f"{imports.name('Call')}[{model}]"
-    head = f"{to_snake(operation.path.rpartition('/')[2])}({', '.join(signature)}) -> {result}"
+    name = METHODS.get(operation.path) or to_snake(operation.path.rpartition("/")[2])
+    head = f"{name}({', '.join(signature)}) -> {result}"
     body = f"request = {_request(request, parameters, imports)}\nreturn {sending}"
     return _function(imports.name(kind), head, declaration.text, body)
 
@@ -180,21 +206,23 @@ def _members(model: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
     names = [name for base in model.__mro__ for name in inspect.get_annotations(base) if name in model.model_fields]
     for name in dict.fromkeys(names):
         field = model.model_fields[name]
-        if name == FLATTENED:
+        if name in FLATTENED:
             yield from _members(cast("type[BaseModel]", field.annotation))
         else:
             yield name, field
 
 
 def _request(model: type[BaseModel], parameters: Mapping[str, Parameter], imports: Imports) -> str:
-    """Return the expression that makes a request of the parameters."""
-
-    def value(name: str) -> str:
+    """Return the expression that makes a request of the parameters, and of the filters where it has such."""
+    values = []
+    if issubclass(model, tuple(FILTERS.values())):
+        values.append(f"**{imports.name('as_any')}(dict[str, {imports.name('Any')}], filters)")
+    for name, field in model.model_fields.items():
         if name in parameters:
-            return parameters[name].value
-        return _request(cast("type[BaseModel]", model.model_fields[name].annotation), parameters, imports)
-
-    return f"{imports.type(model)}({', '.join(f'{name}={value(name)}' for name in model.model_fields)})"
+            values.append(f"{name}={parameters[name].value}")
+        elif name in FLATTENED:
+            values.append(f"{name}={_request(cast('type[BaseModel]', field.annotation), parameters, imports)}")
+    return f"{imports.type(model)}({', '.join(values)})"
 
 
 def _parameter(name: str, field: FieldInfo, imports: Imports) -> Parameter:

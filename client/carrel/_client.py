@@ -1,7 +1,6 @@
 """Carrel and AsyncCarrel: a credential, an address, and the resources as attributes."""
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Self, TypeVar
 
 import httpx
@@ -22,18 +21,9 @@ from carrel._credentials import Credentials
 from carrel._display import register_displays
 from carrel._drivers import AsyncDriver, SyncDriver
 from carrel._logging import log_if_configured
-from carrel._operations import Async, Operation, Resource, Session, Sync
+from carrel._operations import Async, Operation, Session, Sync
 from carrel._tokens import TokenSource
-from carrel.resources.admin import Admin
-from carrel.resources.agents import Agents
-from carrel.resources.alerts import Alerts
-from carrel.resources.catalog import Catalog
-from carrel.resources.conversations import Conversations
-from carrel.resources.copilots import Copilots
-from carrel.resources.document_collections import DocumentCollections
-from carrel.resources.permissions import Permissions
-from carrel.resources.search import Search
-from carrel.resources.sources import Sources
+from carrel.resources._client import Resources
 from carrel.wire.common import RequestModel
 from carrel.wire.me import ME, MeResponse
 
@@ -42,7 +32,7 @@ M = TypeVar("M")
 register_displays()
 
 
-class _Client(Resource[M]):
+class _Client(Resources[M]):
     """The resources and options, in the client's mode."""
 
     _owns_http: bool
@@ -51,56 +41,6 @@ class _Client(Resource[M]):
     def me(self) -> Call[MeResponse]:
         """Return the person that the access token acts for, and the token's scopes; v1 only."""
         return Call(ME, RequestModel())
-
-    @cached_property
-    def agents(self) -> Agents[M]:
-        """Agents: those that are deployed to the caller, messages to them, and their replies."""
-        return Agents(self._session)
-
-    @cached_property
-    def copilots(self) -> Copilots[M]:
-        """Messages to agents as v0 has them; `agents` works with every credential."""
-        return Copilots(self._session)
-
-    @cached_property
-    def conversations(self) -> Conversations[M]:
-        """The person's conversations with agents; v1 only."""
-        return Conversations(self._session)
-
-    @cached_property
-    def catalog(self) -> Catalog[M]:
-        """Documents: upload, plan, list, download, delete."""
-        return Catalog(self._session)
-
-    @cached_property
-    def document_collections(self) -> DocumentCollections[M]:
-        """Collections, the documents in them, and their chunks."""
-        return DocumentCollections(self._session)
-
-    @cached_property
-    def alerts(self) -> Alerts[M]:
-        """Reports of runs and schedules, so that somebody is told when they fail."""
-        return Alerts(self._session)
-
-    @cached_property
-    def sources(self) -> Sources[M]:
-        """Sources that runs load documents from, and the documents of each source that could not be loaded."""
-        return Sources(self._session)
-
-    @cached_property
-    def search(self) -> Search[M]:
-        """Search over the catalog or a collection, and feedback on it."""
-        return Search(self._session)
-
-    @cached_property
-    def permissions(self) -> Permissions[M]:
-        """Who may act on a resource, and what the caller may act on."""
-        return Permissions(self._session)
-
-    @cached_property
-    def admin(self) -> Admin[M]:
-        """The organization, its users, groups, grants, API keys and audit log; for admins."""
-        return Admin(self._session)
 
     @property
     def base_url(self) -> str:

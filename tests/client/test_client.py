@@ -32,9 +32,8 @@ PUBLIC = """
     BadRequestError Carrel CarrelError ConfigurationError ConflictError Download InsufficientStorageError
     InvalidArgumentError NotFoundError OAuthError Pager PayloadTooLargeError PermissionDeniedError PlanRefusedError
     RateLimitError RawResponse Reply ReplyConnectionError ReplyError ReplyFailedError ReplyTimeoutError
-    ReplyWithheldError Restarted ServerError
-    SignInRequiredError Stream TextDelta TokenSource UnexpectedResponseError UnsupportedMediaTypeError __version__
-    sign_in sign_out
+    ReplyWithheldError Restarted ServerError SignInRequiredError Stream TextDelta TokenSource UnexpectedResponseError
+    UnsupportedMediaTypeError __version__ sign_in sign_out
 """
 
 

@@ -234,7 +234,6 @@ async def test_an_asynchronous_list_asks_nothing(server: Server) -> None:
 
 def test_secrets_stay_hidden() -> None:
     class Invitations(Tabular):
-        rows_in = "invitations"
         invitations: list[AdminUsersInviteResponse]
 
     invited = {"url": "https://carrel.example.com/invitation/secret", "expiresAt": AT}

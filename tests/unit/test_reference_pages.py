@@ -1,12 +1,13 @@
-"""The pages of reference, and that about scaling, are what the code and the committed results say."""
+"""Pages, and the resources of the SDK, are what the code and the committed results say."""
 
 from types import ModuleType
 
 import pytest
 
 from bench.cost import Prices, estimate, to_markdown
-from scripts import endpoints_reference, settings_reference
+from scripts import endpoints_reference, settings_reference, write_resources
 from scripts.settings_reference import ROOMS
+from scripts.size import GENERATED
 from tests.harness.requirements import REQUIREMENTS, V0_REQUIREMENTS, V1_REQUIREMENTS
 
 
@@ -14,6 +15,14 @@ from tests.harness.requirements import REQUIREMENTS, V0_REQUIREMENTS, V1_REQUIRE
 def test_a_page_is_what_the_code_says(module: ModuleType) -> None:
     """`make docs` brings it there."""
     assert module.PAGE.read_text() == module.reference()
+
+
+def test_resources_are_what_the_operations_say() -> None:
+    """`make docs` brings them there, and no other file says that it is generated."""
+    generated = write_resources.generate()
+    assert {path: path.read_text() for path in generated} == generated
+    marked = {path for path in write_resources.FOLDER.rglob("*.py") if path.read_bytes().startswith(GENERATED)}
+    assert marked == generated.keys()
 
 
 def test_every_operation_is_on_its_page() -> None:

@@ -1,24 +1,25 @@
-"""Operations that need more than a declaration says: uploads, filters, and changes in which None is a value."""
+"""Operations that need more than a declaration says: uploads, messages, changes in which None is a value."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import Any, TypeVar
 from uuid import UUID
 
 from carrel._calls import Call
 from carrel._connect import UNCHANGED, Unchanged
-from carrel._operations import ListOperation, Operation, Resource
-from carrel._pages import Listing
+from carrel._operations import Operation, Resource
 from carrel._uploads import FileInput, Upload, UploadProgress, source_of
 from carrel.resources._arguments import Id, Members, as_any, as_list
-from carrel.resources._choices import AnyAction, AnyResourceOrder, AnyResourceType
-from carrel.wire import access, admin, agents, people, uploads
-from carrel.wire.common import Action, PrincipalReference, ResourceType
+from carrel.resources._choices import AnyResourceType
+from carrel.wire import agents, messages, uploads
+from carrel.wire.common import ResourceType
 
 M = TypeVar("M")
 
 # The service answers an upload within about 20 seconds, unless asked to wait until it is indexed.
 INDEXING_PATIENCE = 3600.0
+# The service answers when the reply is there, for which it takes two minutes unless it is set otherwise.
+REPLY_PATIENCE = 300.0
 
 
 class Uploads(Resource[M]):
@@ -97,105 +98,6 @@ class Uploads(Resource[M]):
         return Call(uploads.UPLOAD_DOCUMENT_FILE, upload)
 
 
-class UserFilters(TypedDict, total=False):
-    """Filters on users; filters narrow together, and one that is None narrows nothing.
-
-    `query` is part of a name or an address. `active`, `is_admin`, `signed_in` (ever, with a browser) and `in_group`
-    (any) leave those of whom that is true, or with False those of whom it isn't.
-    """
-
-    query: str | None
-    active: bool | None
-    is_admin: bool | None
-    signed_in: bool | None
-    in_group: bool | None
-
-
-class FilteredUsers(Resource[M]):
-    """Users, narrowed by filters."""
-
-    @ListOperation
-    def list(
-        self,
-        *,
-        ids: Sequence[Id] | None = None,
-        page_size: int = 100,
-        page_token: str | None = None,
-        **filters: Unpack[UserFilters],
-    ) -> Listing[admin.ListedUser, admin.AdminUsersListResponse]:
-        """Walk the users: all, unless `ids` (at most 1000) or `UserFilters` narrow them."""
-        request = admin.AdminUsersListRequest(
-            **filters, ids=as_list(UUID, ids), page_size=page_size, page_token=page_token
-        )
-        return Listing(admin.ADMIN_USERS_LIST, request, lambda page: page.users)
-
-    @Operation
-    def count(self, **filters: Unpack[UserFilters]) -> Call[people.AdminUsersCountResponse]:
-        """Count the users that `list` walks with the same filters."""
-        return Call(people.ADMIN_USERS_COUNT, people.AdminUsersCountRequest(**filters))
-
-
-class ResourceFilters(TypedDict, total=False):
-    """Filters on resources; filters narrow together, and one that is None narrows nothing.
-
-    `object_ids` are own ids of documents, collections and agents, at most 1000; those of nothing are passed over.
-    `query` is part of a name or a resourceId, whatever its case; `resource_ids` are whole ones, at most 1000.
-    `readable_by` leaves what this user, group or service account may effectively act on (READ, unless another `action`
-    is named); `not_readable_by`, beside it, takes away what that one may act on, too. `owned_by` leaves the documents
-    and collections that belong to this user or service account, active or not. `organization_wide` leaves what is open
-    to everybody in the organization.
-    """
-
-    object_ids: Sequence[Id] | None
-    query: str | None
-    resource_ids: Sequence[str] | None
-    resource_types: Sequence[AnyResourceType] | None
-    readable_by: PrincipalReference | Members | None
-    action: AnyAction
-    not_readable_by: PrincipalReference | Members | None
-    owned_by: PrincipalReference | Members | None
-    organization_wide: bool
-
-
-class FilteredResources(Resource[M]):
-    """Resources, narrowed by filters."""
-
-    @ListOperation
-    def list_resources(
-        self,
-        *,
-        order: AnyResourceOrder | None = None,
-        with_through: bool | None = None,
-        page_size: int = 100,
-        page_token: str | None = None,
-        **filters: Unpack[ResourceFilters],
-    ) -> Listing[access.ClassedResource, access.AdminAccessListResourcesResponse]:
-        """Walk resources with their names and access classes: all, unless `ResourceFilters` narrow them.
-
-        In the order of their objects' ids, or, where these aren't too many to sort for each page, by NAME. With
-        `with_through`, each says through whom `readable_by` may act on it: itself, groups, or everybody.
-        """
-        request = access.AdminAccessListResourcesRequest(
-            **_members(filters),
-            order=as_any(access.ResourceOrder, order),
-            with_through=with_through,
-            page_size=page_size,
-            page_token=page_token,
-        )
-        return Listing(access.ADMIN_ACCESS_LIST_RESOURCES, request, lambda page: page.resources)
-
-    @Operation
-    def count_resources(self, **filters: Unpack[ResourceFilters]) -> Call[access.AdminAccessCountResourcesResponse]:
-        """Count by type what `list_resources` walks with the same filters; `total` is of all types."""
-        request = access.AdminAccessCountResourcesRequest(**_members(filters))
-        return Call(access.ADMIN_ACCESS_COUNT_RESOURCES, request)
-
-
-def _members(filters: ResourceFilters) -> dict[str, Any]:
-    given: dict[str, Any] = {"action": Action.READ, **filters}
-    return given if given.get("readable_by") is not None else {**given, "action": None}
-
-
 class AgentChanges(Resource[M]):
     """Changes of agents."""
 
@@ -229,3 +131,33 @@ class AgentChanges(Resource[M]):
             changes["model"] = model
         request = agents.AdminAgentsUpdateRequest(agent_id=as_any(UUID, agent_id), **changes)
         return Call(agents.ADMIN_AGENTS_UPDATE, request)
+
+
+class Messages(Resource[M]):
+    """Messages to agents."""
+
+    @Operation
+    def send_message(
+        self, agent_id: Id, message: str, *, conversation_id: Id | None = None, user_email: str | None = None
+    ) -> Call[messages.SendMessageResponse]:
+        """Send a message, in a new conversation unless one is named, and wait for the reply.
+
+        The result's `type` is `ai_response_result`, or `blocked_result` for a reply that rests on what the caller may
+        not read any more. Raises NotFoundError for an agent that isn't deployed to the caller, PermissionDeniedError
+        `api_access_off`, and ServerError when the model gives no reply. Sent again after a broken connection, it is
+        answered once.
+        """
+        return message_call(agent_id, message, conversation_id=conversation_id, user_email=user_email)
+
+
+def message_call(
+    agent_id: Id, message: str, *, conversation_id: Id | None, user_email: str | None
+) -> Call[messages.SendMessageResponse]:
+    """Return the call that sends a message on v0."""
+    request = messages.SendMessageRequest(
+        agent_id=as_any(UUID, agent_id),
+        message=message,
+        conversation_id=as_any(UUID, conversation_id),
+        user_email=user_email,
+    )
+    return Call(messages.SEND_MESSAGE, request, patience=REPLY_PATIENCE)

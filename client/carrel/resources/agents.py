@@ -12,8 +12,8 @@ from carrel._replies import Job, Reply, fetch, send_and_wait, submit_and_wait
 from carrel._reply_streams import ReplyEvent, send_and_stream, stream_message, stream_reply
 from carrel.errors import InvalidArgumentError
 from carrel.resources._arguments import Id, as_any, require_id
+from carrel.resources._by_hand import REPLY_PATIENCE, message_call
 from carrel.resources._choices import AnyVerdict
-from carrel.resources.copilots import REPLY_PATIENCE, feedback_request, message_call
 from carrel.wire import messages as wire
 from carrel.wire.agents import LIST_AGENTS, Agent, ListAgentsRequest, ListAgentsResponse
 
@@ -121,12 +121,14 @@ class Agents(Resource[M]):
         The reply was given to the caller, or to the user named by `user_email` (v0); admins judge everybody's. An end
         user who is no user of the organization is kept in the entry's text.
         """
-        request = feedback_request(
-            agent_id,
-            message_id,
-            feedback=feedback,
-            descriptive_feedback=descriptive_feedback,
-            suggested_answer=suggested_answer,
+        request = wire.ProvideMessageFeedbackRequest(
+            agent_id=as_any(UUID, agent_id),
+            message_id=as_any(UUID, message_id),
+            message_feedback=wire.MessageFeedback(
+                feedback=as_any(wire.Verdict, feedback),
+                descriptive_feedback=descriptive_feedback,
+                suggested_answer=suggested_answer,
+            ),
             user_email=user_email,
         )
         if self._session.connection.version == "v0":

@@ -5,7 +5,7 @@ among these the people in it: together they say who may read what, in as many ro
 """
 
 from enum import StrEnum
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, Self
 from uuid import UUID
 
 from pydantic import Field, model_validator
@@ -140,7 +140,6 @@ class ClassedResource(ResourceIdentifier):
 class AdminAccessListResourcesResponse(PagedResponse):
     """One page of resources."""
 
-    rows_in: ClassVar[str] = "resources"
     resources: list[ClassedResource]
     """The resources, in the order asked for."""
 
@@ -161,7 +160,6 @@ class ResourceCount(ResponseModel):
 class AdminAccessCountResourcesResponse(Tabular):
     """A count for each type that there is any of, ordered by type, and all of them together."""
 
-    rows_in: ClassVar[str] = "counts"
     counts: list[ResourceCount]
     """A count for each type that has any, ordered by type."""
     total: int
@@ -188,7 +186,6 @@ class AccessHolder(ResponseModel):
 class AdminAccessListHoldersResponse(PagedResponse):
     """One page of holders, class by class; only classes that a resource has, and nobody who is inactive."""
 
-    rows_in: ClassVar[str] = "holders"
     holders: list[AccessHolder]
     """The holders, class by class."""
 
@@ -209,7 +206,6 @@ class GroupPerson(ResponseModel):
 class AdminAccessListGroupPeopleResponse(PagedResponse):
     """One page of people, group by group; each once in a group, however many ways lead there."""
 
-    rows_in: ClassVar[str] = "people"
     people: list[GroupPerson]
     """The people, group by group."""
 
@@ -221,9 +217,15 @@ ADMIN_ACCESS_GET_STATE = ApiOperation(
 ADMIN_ACCESS_LIST_RESOURCES = ApiOperation(
     "admin/access/listResources", AdminAccessListResourcesRequest, AdminAccessListResourcesResponse, ADMIN
 )
+"""Walk resources with their names and access classes: all, unless `ResourceFilters` narrow them.
+
+In the order of their objects' ids, or, where these aren't too many to sort for each page, by NAME. With
+`with_through`, each says through whom `readable_by` may act on it: itself, groups, or everybody.
+"""
 ADMIN_ACCESS_COUNT_RESOURCES = ApiOperation(
     "admin/access/countResources", AdminAccessCountResourcesRequest, AdminAccessCountResourcesResponse, ADMIN
 )
+"""Count by type what `list_resources` walks with the same filters; `total` is of all types."""
 ADMIN_ACCESS_LIST_HOLDERS = ApiOperation(
     "admin/access/listHolders", AdminAccessListHoldersRequest, AdminAccessListHoldersResponse, ADMIN
 )

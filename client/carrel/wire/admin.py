@@ -1,6 +1,6 @@
 """admin/*: the organization's users, groups and grants; extensions, for admins."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 from uuid import UUID
 
 from pydantic import Field
@@ -64,7 +64,6 @@ class User(ResponseModel):
 class AdminUsersUpsertResponse(Tabular):
     """The users, in the order given."""
 
-    rows_in: ClassVar[str] = "users"
     users: list[User]
     """The users, in the order given."""
 
@@ -108,7 +107,6 @@ class ListedUser(User):
 class AdminUsersListResponse(PagedResponse):
     """One page of users."""
 
-    rows_in: ClassVar[str] = "users"
     users: list[ListedUser]
     """The users."""
 
@@ -149,7 +147,6 @@ class Group(ResponseModel):
 class AdminGroupsUpsertResponse(Tabular):
     """The groups, in the order given."""
 
-    rows_in: ClassVar[str] = "groups"
     groups: list[Group]
     """The groups, in the order given."""
 
@@ -164,7 +161,6 @@ class AdminGroupsListRequest(NarrowedRequest):
 class AdminGroupsListResponse(PagedResponse):
     """One page of groups."""
 
-    rows_in: ClassVar[str] = "groups"
     groups: list[Group]
     """The groups."""
 
@@ -266,7 +262,6 @@ NamedPrincipal = Annotated[NamedUser | NamedGroup | NamedServiceAccount, Field(d
 class AdminGroupsListMembersResponse(PagedResponse):
     """One page of members."""
 
-    rows_in: ClassVar[str] = "members"
     members: list[NamedPrincipal]
     """The direct members."""
 
@@ -319,8 +314,6 @@ class AdminGrantsListRequest(PagedRequest):
 class AdminGrantsListResponse(PagedResponse, ResourceGrants):
     """One page of the grants on a resource."""
 
-    rows_in: ClassVar[str] = "grants"
-
 
 _ACCESS = NOT_FOUND | CONFIRMED
 ADMIN_USERS_UPSERT = ApiOperation(
@@ -331,6 +324,7 @@ ADMIN_USERS_UPSERT = ApiOperation(
 A user is `{"email": …}` with any of `name`, `is_admin`, `active`, `password`; what is left out stays.
 """
 ADMIN_USERS_LIST = ApiOperation("admin/users/list", AdminUsersListRequest, AdminUsersListResponse, ADMIN)
+"""Walk the users: all, unless `ids` (at most 1000) or `UserFilters` narrow them."""
 ADMIN_GROUPS_UPSERT = ApiOperation(
     "admin/groups/upsert", AdminGroupsUpsertRequest, AdminGroupsUpsertResponse, ADMIN, KEYED | CONFLICT | _ACCESS
 )

@@ -1,6 +1,6 @@
 """Agents: admin/agents/* (extensions, for admins), and GET /api/v1/agents, which shows people theirs."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 from uuid import UUID
 
 from pydantic import Field
@@ -135,7 +135,6 @@ class AdminAgentsListRequest(NarrowedRequest):
 class AdminAgentsListResponse(PagedResponse):
     """One page of agents, and the models they may be given."""
 
-    rows_in: ClassVar[str] = "agents"
     agents: list[AgentDefinition]
     """The agents."""
     models: list[str]
@@ -196,7 +195,6 @@ class Agent(ResponseModel):
 class ListAgentsResponse(PagedResponse):
     """One page of the agents that the caller may message, by id."""
 
-    rows_in: ClassVar[str] = "agents"
     agents: list[Agent]
     """The agents, ordered by id."""
 

@@ -5,7 +5,7 @@ or which people; each message to one receiver is a delivery.
 """
 
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated
 from uuid import UUID
 
 from pydantic import AfterValidator, Field, model_validator
@@ -205,7 +205,6 @@ class AdminAlertRulesListRequest(PagedRequest):
 class AdminAlertRulesListResponse(PagedResponse):
     """One page of rules."""
 
-    rows_in: ClassVar[str] = "alert_rules"
     alert_rules: list[AlertRule]
     """The rules, oldest first."""
     mail_enabled: bool
@@ -305,7 +304,6 @@ class AdminAlertRulesListDeliveriesRequest(PagedRequest):
 class AdminAlertRulesListDeliveriesResponse(PagedResponse):
     """One page of deliveries."""
 
-    rows_in: ClassVar[str] = "deliveries"
     deliveries: list[AlertDelivery]
     """The deliveries, newest first."""
 
@@ -347,7 +345,6 @@ class AdminAlertsListRequest(PagedRequest):
 class AdminAlertsListResponse(PagedResponse):
     """One page of alerts."""
 
-    rows_in: ClassVar[str] = "alerts"
     alerts: list[Alert]
     """The alerts, newest first."""
 

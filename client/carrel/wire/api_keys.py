@@ -1,7 +1,6 @@
 """admin/apiKeys: the keys by which programs act for their owners; extensions, for admins."""
 
 from enum import StrEnum
-from typing import ClassVar
 from uuid import UUID
 
 from pydantic import Field
@@ -72,7 +71,6 @@ class AdminApiKeysListRequest(NarrowedRequest):
 class AdminApiKeysListResponse(PagedResponse):
     """One page of API keys."""
 
-    rows_in: ClassVar[str] = "api_keys"
     api_keys: list[ApiKey]
     """The API keys."""
 

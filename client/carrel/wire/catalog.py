@@ -1,13 +1,14 @@
 """catalog/*: documents and their files."""
 
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 from uuid import UUID
 
 from pydantic import Field
 
 from carrel.wire.common import (
     ActingRequest,
+    NamedDocument,
     NarrowedRequest,
     PagedRequest,
     PagedResponse,
@@ -104,15 +105,9 @@ def _count(count: int, name: str) -> str:
     return f"{count:,} {name}" if count == 1 else f"{count:,} {name}s"
 
 
-class Document(ResponseModel):
+class Document(NamedDocument):
     """A document of the catalog at its newest version."""
 
-    document_id: UUID
-    """Id of the document."""
-    document_name: str
-    """Name of the document, as people see it."""
-    document_external_id: str
-    """The document's identifier in the caller's own system, unique in the organization."""
     document_external_url: str | None = None
     """Address of the document in its source system."""
     resource: ResourceIdentifier
@@ -305,7 +300,6 @@ class ListDocumentsRequest(ActingRequest, NarrowedRequest):
 class ListDocumentsResponse(PagedResponse):
     """One page of documents."""
 
-    rows_in: ClassVar[str] = "documents"
     documents: list[Document]
     """The documents, newest first."""
 
@@ -333,7 +327,6 @@ class LeftOutFile(ResponseModel):
 class ListLeftOutFilesResponse(PagedResponse):
     """One page of files, as far as they were looked at."""
 
-    rows_in: ClassVar[str] = "files"
     files: list[LeftOutFile]
     """The files, in the order that they have in the archive or mail."""
 

@@ -1,7 +1,7 @@
 """documentCollections/* (docstore syncs aside): collections, the documents in them, and their chunks."""
 
 from enum import StrEnum
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, Self
 from uuid import UUID
 
 from pydantic import Field, model_validator
@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from carrel.wire.catalog import IndexingStatus
 from carrel.wire.common import (
     ActingRequest,
+    NamedDocument,
     NarrowedRequest,
     PagedRequest,
     PagedResponse,
@@ -225,23 +226,16 @@ class ListDocumentCollectionsRequest(ActingRequest, PagedRequest):
 class ListDocumentCollectionsResponse(PagedResponse):
     """One page of collections."""
 
-    rows_in: ClassVar[str] = "document_collections"
     document_collections: list[DocumentCollection]
     """The collections."""
 
 
-class DocumentInCollection(ResponseModel):
+class DocumentInCollection(NamedDocument):
     """A document in a collection.
 
     The version that is to be searchable is an older one where an upload left the collection as it was.
     """
 
-    document_id: UUID
-    """Id of the document."""
-    document_name: str
-    """Name of the document, as people see it."""
-    document_external_id: str
-    """The document's identifier in the caller's own system, unique in the organization."""
     resource: ResourceIdentifier
     """The document's identity in its source system."""
     document_version: int
@@ -277,7 +271,6 @@ class ListDocumentsInCollectionRequest(ActingRequest, NarrowedRequest):
 class ListDocumentsInCollectionResponse(PagedResponse):
     """One page of a collection's documents."""
 
-    rows_in: ClassVar[str] = "documents"
     documents: list[DocumentInCollection]
     """The documents."""
 
@@ -309,7 +302,6 @@ class GetDocumentChunksRequest(ActingRequest, PagedRequest):
 class GetDocumentChunksResponse(PagedResponse):
     """One page of chunks in reading order, all of one version."""
 
-    rows_in: ClassVar[str] = "chunks"
     document_version: int
     """Number of the version that the chunks are of."""
     chunks: list[DocumentChunk]

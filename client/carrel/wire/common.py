@@ -7,7 +7,7 @@ are camelCase on the wire and snake_case in Python (seed, "Resources and their f
 from collections.abc import Sequence
 from enum import StrEnum
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast, get_args, get_origin
 from uuid import UUID
 
 from pydantic import (
@@ -96,9 +96,15 @@ class ResponseModel(BaseModel):
 
 
 class Tabular(ResponseModel):
-    """A response whose member `rows_in` is a list of like objects, which reads well as a table."""
+    """A response whose first list is of like objects, and reads well as a table."""
 
     rows_in: ClassVar[str]
+    """Name of the member that has the list."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        lists = (name for name, field in cls.model_fields.items() if get_origin(field.annotation) is list)
+        cls.rows_in = next(lists, "")
 
     def to_frame(self) -> "pd.DataFrame":
         """Return the rows as a pandas DataFrame, in their order; see `carrel.wire.frames.frame_of`."""
@@ -268,6 +274,17 @@ class ResourceIdentifier(ResponseModel):
     """Identifier of the resource in its source system."""
     resource_type: ReportedType
     """Kind of the resource in its source system."""
+
+
+class NamedDocument(ResponseModel):
+    """A document with the names by which people and programs know it."""
+
+    document_id: UUID
+    """Id of the document."""
+    document_name: str
+    """Name of the document, as people see it."""
+    document_external_id: str
+    """The document's identifier in the caller's own system, unique in the organization."""
 
 
 class UserPrincipal(ResponseModel):

@@ -1,7 +1,6 @@
 """conversations/* on v1, and the creation of a conversation on v0."""
 
 from enum import StrEnum
-from typing import ClassVar
 from uuid import UUID
 
 from pydantic import Field
@@ -56,7 +55,6 @@ class Conversation(ResponseModel):
 class ListConversationsResponse(PagedResponse):
     """One page of the caller's conversations, the latest first."""
 
-    rows_in: ClassVar[str] = "conversations"
     conversations: list[Conversation]
     """The conversations, the latest first."""
 
@@ -100,7 +98,6 @@ class ConversationMessage(ResponseModel):
 class GetConversationResponse(PagedResponse):
     """One page of a conversation's messages, oldest first."""
 
-    rows_in: ClassVar[str] = "messages"
     conversation: Conversation
     """The conversation."""
     messages: list[ConversationMessage]
@@ -110,6 +107,7 @@ class GetConversationResponse(PagedResponse):
 LIST_CONVERSATIONS = ApiOperation(
     "conversations", ListConversationsRequest, ListConversationsResponse, MESSAGE, method="GET", version="v1"
 )
+"""Walk the conversations, the latest first; those with one agent if it is named."""
 GET_CONVERSATION = ApiOperation(
     "conversations/{conversationId}",
     GetConversationRequest,
@@ -119,6 +117,10 @@ GET_CONVERSATION = ApiOperation(
     method="GET",
     version="v1",
 )
+"""Walk a conversation's messages with their replies, oldest first; `pages()` also have the conversation.
+
+A reply that rests on what the person may not read any more is WITHHELD, without its text.
+"""
 CREATE_CONVERSATION = ApiOperation(
     "copilots/createConversation",
     CreateConversationRequest,

@@ -2,7 +2,7 @@
 
 import re
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 from uuid import UUID
 
 from pydantic import AfterValidator, Field, SecretStr
@@ -264,7 +264,6 @@ class ListDocstoreSyncsRequest(ActingRequest, PagedRequest):
 class ListDocstoreSyncsResponse(PagedResponse):
     """One page of syncs."""
 
-    rows_in: ClassVar[str] = "docstore_syncs"
     docstore_syncs: list[DocstoreSync]
     """The syncs."""
 
@@ -294,7 +293,6 @@ class DocstoreFailure(ResponseModel):
 class ListDocstoreFailuresResponse(PagedResponse):
     """One page of failures."""
 
-    rows_in: ClassVar[str] = "failures"
     failures: list[DocstoreFailure]
     """The failures."""
 

@@ -1,6 +1,6 @@
 """admin/evaluationSets/*: questions with judged documents; extensions. Runs are in `carrel.wire.evaluation_runs`."""
 
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, Self
 from uuid import UUID
 
 from pydantic import Field, StringConstraints, model_validator
@@ -88,7 +88,6 @@ class AdminEvaluationSetsListRequest(NarrowedRequest):
 class AdminEvaluationSetsListResponse(PagedResponse):
     """One page of evaluation sets."""
 
-    rows_in: ClassVar[str] = "evaluation_sets"
     evaluation_sets: list[EvaluationSet]
     """The sets."""
 
@@ -249,7 +248,6 @@ class EvaluationCase(ResponseModel):
 class AdminEvaluationSetsListCasesResponse(PagedResponse):
     """One page of cases."""
 
-    rows_in: ClassVar[str] = "cases"
     cases: list[EvaluationCase]
     """The cases."""
 

@@ -3,7 +3,7 @@
 The service keeps results. The caller searches, asks and measures (`carrel.evaluation`), as itself.
 """
 
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, Self
 from uuid import UUID
 
 from pydantic import Field, model_validator
@@ -162,7 +162,6 @@ class AdminEvaluationSetsListRunsRequest(NarrowedRequest):
 class AdminEvaluationSetsListRunsResponse(PagedResponse):
     """One page of runs."""
 
-    rows_in: ClassVar[str] = "runs"
     runs: list[EvaluationRun]
     """The runs, newest first."""
 
@@ -210,7 +209,6 @@ class KeptResult(ResponseModel):
 class AdminEvaluationSetsListResultsResponse(PagedResponse):
     """One page of results."""
 
-    rows_in: ClassVar[str] = "results"
     results: list[KeptResult]
     """The results."""
 

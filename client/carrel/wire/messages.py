@@ -204,7 +204,13 @@ PROVIDE_MESSAGE_FEEDBACK = ApiOperation(
     MESSAGE,
     KEYED | NOT_FOUND,
     version="v0",
+    by_position=("agent_id", "message_id", "feedback"),
 )
+"""Keep POSITIVE or NEGATIVE on a reply, with words about it, on the audit log.
+
+The reply was given to the caller, or to the user named by `user_email`; admins judge everybody's. An end user
+who is no user of the organization is kept in the entry's text.
+"""
 SEND_AGENT_MESSAGE = ApiOperation(
     "agents/sendMessage",
     SendAgentMessageRequest,

@@ -6,7 +6,7 @@ A redirect URI is compared character by character (RFC 9700, section 2.1), so on
 import re
 from enum import StrEnum
 from ipaddress import IPv6Address
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, Self
 from urllib.parse import parse_qsl, urlsplit
 from uuid import UUID
 
@@ -175,7 +175,6 @@ class AdminOAuthClientsListRequest(NarrowedRequest):
 class AdminOAuthClientsListResponse(PagedResponse):
     """One page of clients."""
 
-    rows_in: ClassVar[str] = "oauth_clients"
     oauth_clients: list[OAuthClient]
     """The clients."""
 
@@ -272,7 +271,6 @@ class AdminOAuthClientsListConsentsRequest(PagedRequest):
 class AdminOAuthClientsListConsentsResponse(PagedResponse):
     """One page of consents."""
 
-    rows_in: ClassVar[str] = "consents"
     consents: list[OAuthConsent]
     """The consents, those to a client together."""
 

@@ -1,7 +1,7 @@
 """admin/status, admin/auditLog and admin/searchLog: an organization's numbers and logs; extensions, for admins."""
 
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 from uuid import UUID
 
 from pydantic import Field
@@ -53,7 +53,6 @@ class SearchesInBucket(ResponseModel):
 class AdminSearchLogSummarizeResponse(Tabular):
     """Every bucket in its order, those without searches, too."""
 
-    rows_in: ClassVar[str] = "buckets"
     buckets: list[SearchesInBucket]
     """The buckets in order of time, empty ones included."""
 
@@ -303,7 +302,6 @@ class AuditEntry(ResponseModel):
 class AdminAuditLogQueryResponse(PagedResponse):
     """One page of entries."""
 
-    rows_in: ClassVar[str] = "entries"
     entries: list[AuditEntry]
     """The entries, newest first."""
 
@@ -352,7 +350,6 @@ class LoggedSearch(ResponseModel):
 class AdminSearchLogQueryResponse(PagedResponse):
     """One page of searches."""
 
-    rows_in: ClassVar[str] = "searches"
     searches: list[LoggedSearch]
     """The searches, newest first."""
 

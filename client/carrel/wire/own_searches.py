@@ -1,6 +1,6 @@
 """search/…: the caller's own searches, those of late and those that they saved; extensions."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 from uuid import UUID
 
 from pydantic import Field
@@ -37,7 +37,6 @@ class RecentSearch(ResponseModel):
 class ListRecentSearchesResponse(Tabular):
     """What the caller has searched for of late."""
 
-    rows_in: ClassVar[str] = "searches"
     searches: list[RecentSearch]
     """The searches, newest first."""
 
@@ -86,7 +85,6 @@ class SavedSearch(ResponseModel):
 class ListSavedSearchesResponse(Tabular):
     """The searches that the caller saved, at most 100."""
 
-    rows_in: ClassVar[str] = "searches"
     searches: list[SavedSearch]
     """The searches, newest first."""
 

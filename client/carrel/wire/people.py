@@ -1,7 +1,7 @@
 """admin/users, admin/groups: invitations, memberships, and what ends with a group; extensions, for admins."""
 
 from datetime import timedelta
-from typing import Annotated, ClassVar
+from typing import Annotated
 from uuid import UUID
 
 from pydantic import Field
@@ -64,7 +64,6 @@ class GroupMembership(Group):
 class AdminGroupsListMembershipsResponse(PagedResponse):
     """One page of memberships."""
 
-    rows_in: ClassVar[str] = "memberships"
     memberships: list[GroupMembership]
     """The groups, each once."""
 
@@ -131,6 +130,7 @@ class AdminGroupsDeleteResponse(ResponseModel):
 
 
 ADMIN_USERS_COUNT = ApiOperation("admin/users/count", AdminUsersCountRequest, AdminUsersCountResponse, ADMIN)
+"""Count the users that `list` walks with the same filters."""
 ADMIN_USERS_INVITE = ApiOperation(
     "admin/users/invite", AdminUsersInviteRequest, AdminUsersInviteResponse, ADMIN, KEYED | SECRET | CONFIRMED
 )

@@ -1,7 +1,7 @@
 """permissions/*: who may act on a resource, why, and what somebody may act on."""
 
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field
 
@@ -35,7 +35,6 @@ class ListAuthorizedPrincipalsForResourceRequest(PagedRequest):
 class ListAuthorizedPrincipalsForResourceResponse(PagedResponse):
     """One page of principals."""
 
-    rows_in: ClassVar[str] = "principals"
     principals: list[Principal]
     """Groups and users, each once."""
 
@@ -52,7 +51,6 @@ class ListAuthorizedResourcesRequest(ActingRequest, PagedRequest):
 class ListAuthorizedResourcesResponse(PagedResponse):
     """One page of resources."""
 
-    rows_in: ClassVar[str] = "resources"
     resources: list[ResourceIdentifier]
     """The resources."""
 
@@ -149,7 +147,6 @@ class ResourceAuthorization(ResponseModel):
 class CheckBulkResourcesAuthorizationForUserResponse(Tabular):
     """The answers, in the order asked."""
 
-    rows_in: ClassVar[str] = "results"
     results: list[ResourceAuthorization]
     """The answers, in the order asked."""
 

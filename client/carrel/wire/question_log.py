@@ -1,7 +1,7 @@
 """admin/questionLog: what people ask agents, and what came of it; extensions, for admins."""
 
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated
 from uuid import UUID
 
 from pydantic import Field
@@ -93,7 +93,6 @@ class LoggedQuestion(ResponseModel):
 class AdminQuestionLogQueryResponse(PagedResponse):
     """One page of questions."""
 
-    rows_in: ClassVar[str] = "questions"
     questions: list[LoggedQuestion]
     """The questions, newest first."""
 
@@ -136,7 +135,6 @@ class QuestionsInBucket(QuestionCounts):
 class AdminQuestionLogSummarizeResponse(Tabular):
     """Every bucket in its order, those without questions, too."""
 
-    rows_in: ClassVar[str] = "buckets"
     buckets: list[QuestionsInBucket]
     """The buckets in order of time, empty ones included."""
     askers: int
@@ -173,7 +171,6 @@ class RankedQuestions(QuestionCounts):
 class AdminQuestionLogRankResponse(Tabular):
     """The 100 agents or groups with the most questions; those without any are left out."""
 
-    rows_in: ClassVar[str] = "ranking"
     ranking: list[RankedQuestions]
     """The agents or groups, the one with the most questions first; who is in several groups counts in each."""
 

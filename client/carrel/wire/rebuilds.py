@@ -4,12 +4,12 @@ All of it is extensions.
 """
 
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated
 from uuid import UUID
 
 from pydantic import Field
 
-from carrel.wire.common import ActingRequest, PagedRequest, PagedResponse, ResponseModel
+from carrel.wire.common import ActingRequest, NamedDocument, PagedRequest, PagedResponse, ResponseModel
 from carrel.wire.fields import Instant, Label, StrictFlag
 from carrel.wire.operations import ADDS_DATA, CONFLICT, KEYED, NOT_FOUND, READ, WRITE, ApiOperation
 
@@ -93,15 +93,9 @@ class ListIndexRebuildFailuresRequest(ActingRequest, PagedRequest):
     """Id of the collection; absent: the catalog."""
 
 
-class IndexRebuildFailure(ResponseModel):
+class IndexRebuildFailure(NamedDocument):
     """A document that keeps a rebuild from coming to its end: why it failed last, of how many times in a row."""
 
-    document_id: UUID
-    """Id of the document."""
-    document_name: str
-    """Name of the document, as people see it."""
-    document_external_id: str
-    """The document's identifier in the caller's own system, unique in the organization."""
     error: str
     """Why indexing failed last."""
     attempts: Annotated[int, Field(ge=0)]
@@ -111,7 +105,6 @@ class IndexRebuildFailure(ResponseModel):
 class ListIndexRebuildFailuresResponse(PagedResponse):
     """One page of failures, none when no rebuild goes on."""
 
-    rows_in: ClassVar[str] = "failures"
     failures: list[IndexRebuildFailure]
     """The failures; none when no rebuild goes on."""
 

@@ -1,6 +1,5 @@
 """admin/scimTokens: the tokens by which an identity provider keeps people and groups (SCIM); extensions, for admins."""
 
-from typing import ClassVar
 from uuid import UUID
 
 from pydantic import Field
@@ -55,7 +54,6 @@ class AdminScimTokensListRequest(NarrowedRequest):
 class AdminScimTokensListResponse(PagedResponse):
     """One page of tokens."""
 
-    rows_in: ClassVar[str] = "tokens"
     tokens: list[ScimToken]
     """The tokens."""
     base_url: str

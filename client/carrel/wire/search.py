@@ -1,7 +1,7 @@
 """search/*: over the catalog, within a collection, and the feedback on what was found."""
 
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated
 from uuid import UUID
 
 from pydantic import Field
@@ -9,6 +9,7 @@ from pydantic import Field
 from carrel.wire.common import (
     ActingRequest,
     FeedbackRequest,
+    NamedDocument,
     RequestModel,
     ResourceIdentifier,
     ResourceType,
@@ -155,15 +156,9 @@ class Snippet(ResponseModel):
     """Where the passage stands in the document; absent where that is unknown."""
 
 
-class CatalogSearchResult(ResponseModel):
+class CatalogSearchResult(NamedDocument):
     """A document found."""
 
-    document_id: UUID
-    """Id of the document."""
-    document_name: str
-    """Name of the document, as people see it."""
-    document_external_id: str
-    """The document's identifier in the caller's own system, unique in the organization."""
     document_external_url: str | None = None
     """Address of the document in its source system."""
     document_version: int | None = None
@@ -185,7 +180,6 @@ class CatalogSearchResult(ResponseModel):
 class SearchDocumentCatalogResponse(Tabular):
     """What was found, best first."""
 
-    rows_in: ClassVar[str] = "results"
     search_id: UUID
     """Id of the search; feedback names it."""
     results: list[CatalogSearchResult]
@@ -241,15 +235,9 @@ class FoundChunk(ResponseModel):
     """Where the chunk stands in the document; absent where that is unknown."""
 
 
-class CollectionSearchResult(ResponseModel):
+class CollectionSearchResult(NamedDocument):
     """A document with its chunks that were found, best first."""
 
-    document_id: UUID
-    """Id of the document."""
-    document_name: str
-    """Name of the document, as people see it."""
-    document_external_id: str
-    """The document's identifier in the caller's own system, unique in the organization."""
     document_url: str | None = None
     """Address of the document in its source system."""
     document_version: int | None = None
@@ -298,7 +286,6 @@ def _row_of(result: CollectionSearchResult, chunk: FoundChunk) -> FoundChunkRow:
 class SearchDocumentCollectionResponse(Tabular):
     """What was found, the document with the best chunk first."""
 
-    rows_in: ClassVar[str] = "results"
     search_id: UUID
     """Id of the search; feedback names it."""
     results: list[CollectionSearchResult]

@@ -1,6 +1,6 @@
 """admin/serviceAccounts, admin/serviceAccountTokens: identities that aren't people, and what they are called with."""
 
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, Self
 from uuid import UUID
 
 from pydantic import Field, model_validator
@@ -48,7 +48,6 @@ class AdminServiceAccountsListRequest(NarrowedRequest):
 class AdminServiceAccountsListResponse(PagedResponse):
     """One page of service accounts."""
 
-    rows_in: ClassVar[str] = "service_accounts"
     service_accounts: list[ServiceAccount]
     """The service accounts."""
 
@@ -126,7 +125,6 @@ class AdminServiceAccountTokensListRequest(NarrowedRequest):
 class AdminServiceAccountTokensListResponse(PagedResponse):
     """One page of tokens."""
 
-    rows_in: ClassVar[str] = "tokens"
     tokens: list[ServiceAccountToken]
     """The tokens."""
 

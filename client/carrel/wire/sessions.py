@@ -1,7 +1,7 @@
 """admin/sessions: where a person is signed in, and which applications act for them; extensions, for admins."""
 
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated
 from uuid import UUID
 
 from pydantic import Field
@@ -51,7 +51,6 @@ class AdminSessionsListRequest(PagedRequest):
 class AdminSessionsListResponse(PagedResponse):
     """One page of sessions."""
 
-    rows_in: ClassVar[str] = "sessions"
     sessions: list[PersonSession]
     """The sessions, oldest first."""
 

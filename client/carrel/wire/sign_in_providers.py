@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated
 from uuid import UUID
 
 from pydantic import AfterValidator, Field, SecretStr
@@ -142,7 +142,6 @@ class AdminSignInProvidersListRequest(PagedRequest):
 class AdminSignInProvidersListResponse(PagedResponse):
     """One page of providers."""
 
-    rows_in: ClassVar[str] = "sign_in_providers"
     sign_in_providers: list[SignInProvider]
     """The providers, oldest first."""
 

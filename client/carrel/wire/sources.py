@@ -4,7 +4,7 @@ All of it is extensions. Runs report a source's quarantine as a whole, in batche
 its end. What people ignore is kept here, from one report to the next.
 """
 
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, Self
 from uuid import UUID
 
 from pydantic import AfterValidator, Field, model_validator
@@ -162,7 +162,6 @@ class ListSourcesRequest(ActingRequest, PagedRequest):
 class ListSourcesResponse(PagedResponse):
     """One page of sources."""
 
-    rows_in: ClassVar[str] = "sources"
     sources: list[Source]
     """The sources."""
 
@@ -200,7 +199,6 @@ class SourceItem(ResponseModel):
 class ListSourceItemsResponse(PagedResponse):
     """One page of items."""
 
-    rows_in: ClassVar[str] = "items"
     items: list[SourceItem]
     """The items."""
 

@@ -2,7 +2,7 @@
 
 import json
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Self, cast
+from typing import Annotated, Any, Self, cast
 from uuid import UUID
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -233,7 +233,6 @@ class UploadPlan(ResponseModel):
 class PlanUploadResponse(Tabular):
     """The plan, in the order asked."""
 
-    rows_in: ClassVar[str] = "documents"
     documents: list[UploadPlan]
     """The plan for each document, in the order asked."""
 

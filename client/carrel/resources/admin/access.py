@@ -2,14 +2,13 @@
 """admin/users, admin/groups, admin/grants: the people of an organization and what they are granted."""
 
 from collections.abc import Iterable
-from typing import TypeVar, cast
+from typing import Any, TypedDict, TypeVar, Unpack, cast
 from uuid import UUID
 
 from carrel._calls import Call
 from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
 from carrel.resources._arguments import Id, Members, as_any, as_list, reference_to
-from carrel.resources._by_hand import FilteredUsers, UserFilters
 from carrel.wire.admin import (
     ADMIN_GRANTS_LIST,
     ADMIN_GRANTS_SET,
@@ -19,6 +18,7 @@ from carrel.wire.admin import (
     ADMIN_GROUPS_LIST_MEMBERS,
     ADMIN_GROUPS_REMOVE_MEMBERS,
     ADMIN_GROUPS_UPSERT,
+    ADMIN_USERS_LIST,
     ADMIN_USERS_UPSERT,
     AdminGrantsListRequest,
     AdminGrantsListResponse,
@@ -36,12 +36,15 @@ from carrel.wire.admin import (
     AdminGroupsRemoveMembersResponse,
     AdminGroupsUpsertRequest,
     AdminGroupsUpsertResponse,
+    AdminUsersListRequest,
+    AdminUsersListResponse,
     AdminUsersUpsertRequest,
     AdminUsersUpsertResponse,
     Grant,
     GrantInfo,
     Group,
     GroupUpsert,
+    ListedUser,
     NamedGroup,
     NamedServiceAccount,
     NamedUser,
@@ -60,6 +63,7 @@ from carrel.wire.people import (
     ADMIN_GROUPS_DELETE,
     ADMIN_GROUPS_LIST_MEMBERSHIPS,
     ADMIN_GROUPS_PREVIEW_LOSSES,
+    ADMIN_USERS_COUNT,
     ADMIN_USERS_INVITE,
     ADMIN_USERS_RESET_SECOND_FACTOR,
     AdminGroupsDeleteRequest,
@@ -68,6 +72,8 @@ from carrel.wire.people import (
     AdminGroupsListMembershipsResponse,
     AdminGroupsPreviewLossesRequest,
     AdminGroupsPreviewLossesResponse,
+    AdminUsersCountRequest,
+    AdminUsersCountResponse,
     AdminUsersInviteRequest,
     AdminUsersInviteResponse,
     AdminUsersResetSecondFactorRequest,
@@ -78,7 +84,21 @@ from carrel.wire.people import (
 M = TypeVar("M")
 
 
-class Users(FilteredUsers[M]):
+class UserFilters(TypedDict, total=False):
+    """Filters on users; filters narrow together, and one that is None narrows nothing.
+
+    `query` is part of a name or an address. `active`, `is_admin`, `signed_in` (ever, with a browser) and `in_group`
+    (any) leave those of whom that is true, or with False those of whom it isn't.
+    """
+
+    query: str | None
+    active: bool | None
+    is_admin: bool | None
+    signed_in: bool | None
+    in_group: bool | None
+
+
+class Users(Resource[M]):
     """The organization's users."""
 
     @property
@@ -94,6 +114,27 @@ class Users(FilteredUsers[M]):
         """
         request = AdminUsersUpsertRequest(users=as_list(UserUpsert, users))
         return Call(ADMIN_USERS_UPSERT, request)
+
+    @ListOperation
+    def list(
+        self,
+        *,
+        ids: Iterable[Id] | None = None,
+        page_size: int = 100,
+        page_token: str | None = None,
+        **filters: Unpack[UserFilters],
+    ) -> Listing[ListedUser, AdminUsersListResponse]:
+        """Walk the users: all, unless `ids` (at most 1000) or `UserFilters` narrow them."""
+        request = AdminUsersListRequest(
+            **as_any(dict[str, Any], filters), page_size=page_size, page_token=page_token, ids=as_list(UUID, ids)
+        )
+        return Listing(ADMIN_USERS_LIST, request, lambda page: page.users)
+
+    @Operation
+    def count(self, **filters: Unpack[UserFilters]) -> Call[AdminUsersCountResponse]:
+        """Count the users that `list` walks with the same filters."""
+        request = AdminUsersCountRequest(**as_any(dict[str, Any], filters))
+        return Call(ADMIN_USERS_COUNT, request)
 
     @Operation
     def invite(self, email: str) -> Call[AdminUsersInviteResponse]:
