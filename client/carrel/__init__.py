@@ -14,12 +14,12 @@ from carrel._version import __version__
 if TYPE_CHECKING:
     from carrel._calls import RawResponse
     from carrel._client import AsyncCarrel, Carrel
+    from carrel._credentials import TokenSource
     from carrel._downloads import AsyncDownload, Download
     from carrel._pages import AsyncPager, Pager
     from carrel._replies import Reply
     from carrel._reply_streams import Restarted
     from carrel._streams import AsyncStream, Stream
-    from carrel._tokens import TokenSource
     from carrel.errors import (
         APIConnectionError,
         APIError,
@@ -108,7 +108,7 @@ _MODULES = {
     "Restarted": "_reply_streams",
     "Stream": "_streams",
     "TextDelta": "wire.replies",
-    "TokenSource": "_tokens",
+    "TokenSource": "_credentials",
     "sign_in": "oauth.interactive",
     "sign_out": "oauth.interactive",
 }

@@ -11,10 +11,10 @@ from typing import Any, Generic, TypeVar
 import httpx
 
 from carrel._answers import connection_error, error_from, model_from
+from carrel._credentials import TokenSource
 from carrel._flow import Flow, Request, Sleep
 from carrel._logging import logger
 from carrel._retries import RetryPolicy
-from carrel._tokens import TokenSource
 from carrel._uploads import Upload
 from carrel.errors import APIError, AuthenticationError, CarrelError, ConfigurationError
 from carrel.wire.common import RequestModel, ResponseModel

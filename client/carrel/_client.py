@@ -6,7 +6,6 @@ from typing import Self, TypeVar
 import httpx
 
 from carrel._calls import Call
-from carrel._closing import AsyncClosing, Closing
 from carrel._connect import (
     DEFAULT_MAX_RETRIES,
     DEFAULT_TIMEOUT,
@@ -17,12 +16,12 @@ from carrel._connect import (
     connect,
     reconnect,
 )
-from carrel._credentials import Credentials
+from carrel._credentials import Credentials, TokenSource
 from carrel._display import register_displays
 from carrel._drivers import AsyncDriver, SyncDriver
 from carrel._logging import log_if_configured
 from carrel._operations import Async, Operation, Session, Sync
-from carrel._tokens import TokenSource
+from carrel._streams import AsyncClosing, Closing
 from carrel.resources._client import Resources
 from carrel.wire.common import RequestModel
 from carrel.wire.me import ME, MeResponse

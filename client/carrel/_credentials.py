@@ -1,11 +1,49 @@
-"""Which one credential a client uses: an API key or service-account token, an access token, or a source of those."""
+"""The credential of a client: an API key, the token of a service account, or an access token and its source."""
 
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from carrel._tokens import FixedToken, TokenSource
+from carrel._flow import Flow
 from carrel.errors import ConfigurationError
+
+
+class TokenSource(Protocol):
+    """A source of access tokens, as flows; one source serves many requests, threads and tasks at once.
+
+    `carrel.oauth` has a source that refreshes tokens kept in a store. A source of your own makes blocking calls through
+    `carrel._flow.run_in_thread`, so that they don't block an event loop.
+    """
+
+    def current(self) -> Flow[str]:
+        """Return the access token to send; raises CarrelError when there is none."""
+        ...
+
+    def renewed(self, refused: str) -> Flow[str | None]:
+        """Return another token in place of one that the service has refused, None when there is no other.
+
+        It is called at most once for a request. Raises CarrelError when renewing the token fails.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FixedToken:
+    """A token that is used as long as it works."""
+
+    value: str = field(repr=False)
+
+    def current(self) -> Flow[str]:
+        """Return the fixed token."""
+        return self.value
+        yield  # a flow is a generator
+
+    def renewed(self, refused: str) -> Flow[str | None]:  # noqa: ARG002 - the interface's
+        """Return None: a fixed token has no replacement."""
+        return None
+        yield  # a flow is a generator
+
 
 VARIABLES = ("CARREL_API_KEY", "CARREL_ACCESS_TOKEN")
 

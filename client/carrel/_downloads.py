@@ -11,7 +11,7 @@ import anyio.to_thread
 import httpx
 
 from carrel._answers import connection_error
-from carrel._closing import AsyncClosing, Closing
+from carrel._streams import AsyncClosing, Closing
 from carrel.wire.pages import PAGE_COUNT
 
 CHUNK_SIZE = 256 * 1024

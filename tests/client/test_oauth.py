@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from carrel import errors
 from carrel.oauth import AsyncOAuthClient, AuthorizationRequest, OAuthClient, ServerMetadata, Tokens
-from carrel.oauth.metadata import metadata_at, metadata_from
+from carrel.oauth.authorization import metadata_at, metadata_from
 from tests.client.conftest import Caller, MakeCaller
 from tests.client.server import Answer, Server, json_answer, raw, refuse, resetting
 

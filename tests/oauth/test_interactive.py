@@ -17,7 +17,7 @@ from filelock import FileLock
 
 from carrel import APIConnectionError, Carrel, ConfigurationError, SignInRequiredError, sign_in, sign_out
 from carrel.oauth import LOOPBACK_REDIRECT_URIS, AccessDeniedError, CallbackError, InvalidClientError, interactive
-from carrel.oauth.loopback import HOST, PORTS
+from carrel.oauth.interactive import HOST, PORTS
 from tests.harness.services import RunningService
 from tests.oauth.flow import Person, an_app, works
 from tests.oauth.sdk import callback

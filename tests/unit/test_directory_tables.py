@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from carrel import InvalidArgumentError
-from carrel.directory.entries import Entries, read_entries
+from carrel.directory.tables import Entries, read_entries
 
 PEOPLE = "email,name,isAdmin,active\nada@example.com,Ada Lovelace,true,\nGRACE@example.com,Grace Hopper,,no\n"
 READ = [("ada@example.com", "Ada Lovelace", True, None), ("grace@example.com", "Grace Hopper", None, False)]

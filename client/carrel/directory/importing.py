@@ -2,15 +2,13 @@
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import cast
 
 from carrel._calls import Connection
 from carrel._flow import Flow, run_in_thread
 from carrel.directory.applying import Applying
-from carrel.directory.entries import Entries, read_entries
 from carrel.directory.plan import DirectoryChanges, DirectoryPlan
-from carrel.directory.planning import make_plan
+from carrel.directory.planning import Targets, make_plan, select_named_groups
 from carrel.directory.progress import OnProgress
 from carrel.directory.state import (
     State,
@@ -23,22 +21,12 @@ from carrel.directory.state import (
     read_service_accounts,
     read_users,
 )
-from carrel.directory.tables import Table
-from carrel.directory.targets import Targets, select_named_groups
+from carrel.directory.tables import Entries, Table, read_entries
 from carrel.errors import InvalidArgumentError, PlanRefusedError
 
 
-@dataclass(frozen=True, slots=True)
-class Tables:
-    """The three files; None for one that isn't given, whose part of the organization stays as it is."""
-
-    users: Table | None
-    groups: Table | None
-    memberships: Table | None
-
-
 def plan_import(
-    tables: Tables,
+    tables: Mapping[str, Table | None],
     connection: Connection,
     *,
     deactivate_missing: bool,
@@ -46,15 +34,18 @@ def plan_import(
     force: bool,
     progress: OnProgress,
 ) -> Flow[DirectoryPlan]:
-    """Return a plan; changes nothing."""
-    if tables.users is None and tables.groups is None and tables.memberships is None:
+    """Return a plan; changes nothing.
+
+    `tables` are users, groups and memberships; None for one that isn't given, whose part of the organization stays.
+    """
+    if all(table is None for table in tables.values()):
         msg = "Give at least one of users, groups and memberships"
         raise InvalidArgumentError(msg)
-    if deactivate_missing and tables.users is None:
+    if deactivate_missing and tables["users"] is None:
         msg = "deactivate_missing needs the users: who isn't among them is deactivated"
         raise InvalidArgumentError(msg)
-    users, groups, memberships = map(_at_hand, (tables.users, tables.groups, tables.memberships))
-    entries = yield from run_in_thread(lambda: read_entries(users=users, groups=groups, memberships=memberships))
+    at_hand = {kind: _at_hand(table) for kind, table in tables.items()}
+    entries = yield from run_in_thread(lambda: read_entries(**at_hand))
     if any(not problem.skippable for problem in entries.problems):
         return DirectoryPlan(problems=entries.problems, skips_problems=skip_problems, notes=entries.notes)
     state = State(organization_id=(yield from read_organization(connection)))

@@ -12,8 +12,8 @@ from uuid import UUID
 from carrel._calls import Call, Connection, perform
 from carrel._flow import Flow
 from carrel._pages import Listing, fetch
-from carrel.directory.entries import Entries
 from carrel.directory.progress import OnProgress, Progress
+from carrel.directory.tables import Entries
 from carrel.wire import admin as wire
 from carrel.wire.api_keys import ADMIN_API_KEYS_LIST, AdminApiKeysListRequest, CredentialStatus
 from carrel.wire.common import PagedResponse, ResponseModel

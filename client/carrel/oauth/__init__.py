@@ -9,7 +9,7 @@
 >>> client = Carrel(tokens=oauth.token_source(store, "session"))
 """
 
-from carrel._tokens import TokenSource
+from carrel._credentials import TokenSource
 from carrel.errors import (
     AccessDeniedError,
     AuthorizationError,
@@ -20,14 +20,11 @@ from carrel.errors import (
     SignInRequiredError,
     TokenRequestError,
 )
-from carrel.oauth.authorization import AuthorizationRequest
+from carrel.oauth.authorization import AuthorizationRequest, ServerMetadata
 from carrel.oauth.client import AsyncOAuthClient, OAuthClient
-from carrel.oauth.files import FileTokenStore
-from carrel.oauth.interactive import sign_in, sign_out
-from carrel.oauth.loopback import LOOPBACK_REDIRECT_URIS
-from carrel.oauth.metadata import ServerMetadata
+from carrel.oauth.interactive import LOOPBACK_REDIRECT_URIS, sign_in, sign_out
 from carrel.oauth.source import StoredTokens
-from carrel.oauth.stores import MemoryTokenStore, TokenStore
+from carrel.oauth.stores import FileTokenStore, MemoryTokenStore, TokenStore
 from carrel.oauth.tokens import Tokens
 
 __all__ = [

@@ -8,7 +8,6 @@ from uuid import UUID
 import httpx
 
 from carrel._calls import Connection
-from carrel._closing import AsyncClosing, Closing
 from carrel._connect import (
     DEFAULT_BASE_URL,
     DEFAULT_MAX_RETRIES,
@@ -22,10 +21,10 @@ from carrel._drivers import AsyncDriver, SyncDriver
 from carrel._flow import Flow
 from carrel._logging import log_if_configured
 from carrel._operations import Async, FlowOperation, Resource, Session, Sync
+from carrel._streams import AsyncClosing, Closing
 from carrel.errors import ConfigurationError
-from carrel.oauth.authorization import AuthorizationRequest, begin
+from carrel.oauth.authorization import AuthorizationRequest, ServerMetadata, begin, metadata_at
 from carrel.oauth.endpoints import Endpoints
-from carrel.oauth.metadata import ServerMetadata, metadata_at
 from carrel.oauth.source import StoredTokens
 from carrel.oauth.stores import TokenStore
 from carrel.oauth.tokens import Tokens

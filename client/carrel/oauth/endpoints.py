@@ -20,8 +20,14 @@ from carrel.errors import (
     TokenRequestError,
     UnexpectedResponseError,
 )
-from carrel.oauth.authorization import AuthorizationRequest, code_of, readable
-from carrel.oauth.metadata import ServerMetadata, description_url, metadata_from
+from carrel.oauth.authorization import (
+    AuthorizationRequest,
+    ServerMetadata,
+    code_of,
+    description_url,
+    metadata_from,
+    readable,
+)
 from carrel.oauth.tokens import TokenResponse, Tokens
 
 FORM = "application/x-www-form-urlencoded"

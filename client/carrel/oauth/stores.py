@@ -1,10 +1,20 @@
-"""Stores for the tokens of an application's people, one entry for each session."""
+"""Stores for the tokens of an application's people, an entry for each session: in memory, or in a folder."""
 
+import hashlib
+import os
+import stat
+import tempfile
 import threading
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Protocol
 from weakref import WeakValueDictionary
 
+from filelock import FileLock
+from pydantic import ValidationError
+
+from carrel._logging import logger
+from carrel.errors import ConfigurationError
 from carrel.oauth.tokens import Tokens
 
 
@@ -63,3 +73,77 @@ class MemoryTokenStore:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self._tokens)} sessions)"
+
+
+class FileTokenStore:
+    """Tokens in a folder of one's own, a file for each session, readable by its owner alone (0600).
+
+    A file is replaced as a whole, and flushed to disk before `put` returns. Raises ConfigurationError for a folder that
+    others may write to, and OSError when the disk fails. Tokens aren't encrypted: anyone who reads a file can use them.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if os.name == "posix" and self.folder.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise ConfigurationError(f"Others may write to {self.folder}; keep tokens in a folder of your own")
+
+    def get(self, key: str, /) -> Tokens | None:
+        """Return the tokens of a session; None when there are none, or the file can't be read as tokens."""
+        try:
+            return Tokens.model_validate_json(self._path(key).read_bytes())
+        except FileNotFoundError:
+            return None
+        except ValidationError:
+            logger.warning("%s holds no tokens; the person has to sign in again", self._path(key))
+            return None
+
+    def put(self, key: str, tokens: Tokens, /) -> None:
+        """Store the tokens of a session."""
+        replace_private_file(self._path(key), tokens.model_dump_json().encode())
+
+    def delete(self, key: str, /) -> None:
+        """Delete a session's tokens."""
+        self._path(key).unlink(missing_ok=True)
+        _sync_folder(self.folder)
+
+    def lock(self, key: str, /) -> AbstractContextManager[object]:
+        """Lock a session among all processes of this machine; the system releases the lock when a process dies.
+
+        Sessions share 256 lock files, which stay: a file removed while others wait for its lock would lock nobody out.
+        """
+        name = f"{self._path(key).stem[:2]}.lock"
+        return FileLock(self.folder / name, mode=0o600, thread_local=False, fallback_to_soft=False)
+
+    def _path(self, key: str) -> Path:
+        """Return the file of a session, named by a digest because a key may contain any character."""
+        return self.folder / f"{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}.json"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.folder)!r})"
+
+
+def replace_private_file(path: Path, content: bytes) -> None:
+    """Replace a file as a whole, readable by its owner alone, and flush it to disk."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Flush a folder's entries to disk, on systems that can open a folder for that."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -4,7 +4,7 @@ from typing import TypeVar
 
 from carrel._flow import Flow
 from carrel._operations import FlowOperation, Resource
-from carrel.directory.importing import Tables, apply_plan, plan_import
+from carrel.directory.importing import apply_plan, plan_import
 from carrel.directory.plan import DirectoryChanges, DirectoryPlan
 from carrel.directory.progress import OnProgress, unheard
 from carrel.directory.tables import Table
@@ -43,9 +43,8 @@ class Directory(Resource[M]):
         Raises OSError for a path that can't be read, InvalidArgumentError, and what the operations on users and groups
         raise. What is wrong inside the tables is in the plan's `problems`.
         """
-        tables = Tables(users, groups, memberships)
         return plan_import(
-            tables,
+            {"users": users, "groups": groups, "memberships": memberships},
             self._session.connection,
             deactivate_missing=deactivate_missing,
             skip_problems=skip_problems,
