@@ -1,6 +1,6 @@
-"""SQL of the index: a document's chunks in a space, their code pages, and how many chunks contain which term."""
+"""SQL of the index: a document's chunks in a space, code pages, how many chunks contain which term, and removing it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -12,6 +12,7 @@ from sqlalchemy import (
     ARRAY,
     BigInteger,
     ColumnElement,
+    Delete,
     FromClause,
     Integer,
     LargeBinary,
@@ -29,7 +30,11 @@ from sqlalchemy import (
     delete,
     false,
     func,
+    insert,
+    literal,
     select,
+    true,
+    union_all,
     update,
 )
 from sqlalchemy.dialects.postgresql import Insert, distinct_on
@@ -41,9 +46,23 @@ from carrel.wire.catalog import IndexingStatus
 from carrel.wire.places import PassagePlace
 from service.index.codes import from_binary
 from service.index.progress import FAILED_AFTER
+from service.index.spaces.queries import stands_for
 from service.index.statistics.queries import ADD_DELTAS, OF_DELTAS, sum_changes
-from service.platform.sql import ORGANIZATION, ModelJson, as_arrays, columns_of, find_rows, param, params, unnest_rows
-from service.schema.indexing import CHUNKS_PER_PAGE, INDEX_TABLES, space_documents, spaces
+from service.index.stemming import ENGLISH, stemming_of
+from service.index.terms import TERMS_OF_STEMMINGS
+from service.platform.sql import (
+    ORGANIZATION,
+    ModelJson,
+    as_arrays,
+    columns_of,
+    find_rows,
+    in_array,
+    matches,
+    param,
+    params,
+    unnest_rows,
+)
+from service.schema.indexing import CHUNKS_PER_PAGE, INDEX_TABLES, TOTAL_TERM, space_documents, spaces, term_deltas
 from service.schema.permissions import resources
 
 # As many rows as the driver writes into one statement without holding the event loop for longer than a moment.
@@ -101,8 +120,7 @@ def has_status(
     entries = space_documents.alias("pending")
     has_failed = entries.c.attempts >= FAILED_AFTER
     found = select(entries.c.document_id).where(
-        entries.c.organization_id == organization_id,
-        entries.c.space_id == space_id,
+        matches(entries, organization_id, space_id=space_id),
         is_pending(entries),
         has_failed if status is IndexingStatus.FAILED else ~has_failed,
     )
@@ -334,3 +352,92 @@ async def truncate_entry(connection: AsyncConnection, entry: IndexEntry, *, chun
     page_count = -(-chunk_count // CHUNKS_PER_PAGE)
     for table, number, kept in ((tables.chunks, "chunk_no", chunk_count), (tables.code_pages, "page_no", page_count)):
         await connection.execute(delete(table).where(entry.matches(table), table.c[number] >= kept))
+
+
+# So much is removed by one statement: it ends long before a statement may take too long.
+CHUNKS_AT_ONCE = ENTRIES_AT_ONCE = 2000
+_OF_ENTRIES: dict[str, TypeEngine[Any]] = {"document_id": Uuid(), "space_id": Integer(), "stemming": Integer()}
+
+
+async def lock_entries(
+    connection: AsyncConnection, organization_id: UUID, *, document_ids: Collection[UUID], space_id: int | None = None
+) -> Sequence[IndexEntry]:
+    """Lock documents' rows in every space, in the order of the documents and then of the spaces.
+
+    With `space_id`: in that space and its replacement only.
+    """
+    entry = space_documents.c
+    statement = (
+        select(*columns_of(space_documents, IndexEntry, spaces.c.dimensions))
+        .join(spaces, spaces.c.space_id == entry.space_id)
+        .where(entry.organization_id == organization_id, in_array(entry.document_id, document_ids))
+        .order_by(entry.document_id, entry.space_id)
+        .with_for_update(of=space_documents)
+    )
+    if space_id is not None:
+        statement = statement.where(stands_for(space_id))
+    return await find_rows(connection, statement, IndexEntry)
+
+
+async def remove_entries(
+    connection: AsyncConnection, organization_id: UUID, *, entries: Collection[IndexEntry]
+) -> None:
+    """Remove index entries, whose rows are locked, from their spaces."""
+    for portion in _divide(entries):
+        rows = [(one.document_id, one.space_id, _stemming_term(one)) for one in portion]
+        parameters = params(organization_id, **as_arrays("entries", _OF_ENTRIES, rows))
+        await connection.execute(_build_removal(portion[0].dimensions), parameters)
+
+
+def _divide(entries: Collection[IndexEntry]) -> Iterator[Sequence[IndexEntry]]:
+    """Divide entries into portions of equal dimensions, none much larger than a statement may remove."""
+    for dimensions in sorted({one.dimensions for one in entries}):
+        portion, chunk_count = list[IndexEntry](), 0
+        for one in entries:
+            if one.dimensions != dimensions:
+                continue
+            if portion and (chunk_count + one.chunk_count > CHUNKS_AT_ONCE or len(portion) >= ENTRIES_AT_ONCE):
+                yield portion
+                portion, chunk_count = [], 0
+            portion.append(one)
+            chunk_count += one.chunk_count
+        yield portion
+
+
+def _stemming_term(entry: IndexEntry) -> int | None:
+    """Return the term under which chunks of an entry's language are counted; None where they are not."""
+    return TERMS_OF_STEMMINGS.get(stemming_of(entry.language, default=ENGLISH))
+
+
+@cache
+def _build_removal(dimensions: int) -> Delete:
+    """Build the statement that removes entries of these dimensions.
+
+    The database itself subtracts what their chunks count among the terms: no term is sent for that.
+    """
+    tables = INDEX_TABLES[dimensions]
+    given = unnest_rows("entries", _OF_ENTRIES)
+
+    def delete_from(table: Table) -> Delete:
+        is_given = table.c.document_id == given.c.document_id, table.c.space_id == given.c.space_id
+        return delete(table).where(table.c.organization_id == ORGANIZATION, *is_given)
+
+    chunks = tables.chunks
+    terms, stemming = cast(chunks.c.terms, Text).label("terms"), cast(given.c.stemming, Integer).label("stemming")
+    removed = delete_from(chunks).returning(chunks.c.space_id, terms, stemming).cte("removed")
+    # As pgvector writes terms: {term:weight,term:weight}/dimensions.
+    listed = func.split_part(func.ltrim(removed.c.terms, "{"), "}", 1)
+    entries = func.string_to_table(func.nullif(listed, ""), ",").table_valued("entry").render_derived(name="entries")
+    counted = union_all(
+        select(removed.c.space_id, cast(func.split_part(entries.c.entry, ":", 1), Integer).label("term"))
+        .select_from(removed)
+        .join(entries, true()),
+        select(removed.c.space_id, literal(TOTAL_TERM)),
+        select(removed.c.space_id, removed.c.stemming).where(removed.c.stemming.is_not(None)),
+    ).subquery()
+    sums = select(ORGANIZATION, counted.c.space_id, counted.c.term, -func.count())
+    deltas = insert(term_deltas).from_select(
+        ["organization_id", "space_id", "term", "delta"], sums.group_by(counted.c.space_id, counted.c.term)
+    )
+    pages = delete_from(tables.code_pages)
+    return delete_from(space_documents).add_cte(pages.cte("pages"), deltas.cte("deltas"))

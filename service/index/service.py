@@ -19,7 +19,6 @@ from carrel.wire.places import PassagePlace
 from service.index import queries
 from service.index.codes import as_vector, binary_codes, pages_of
 from service.index.queries import ChunkRow, IndexChange, IndexedChunk, IndexEntry, LockedEntry, read_embeddings
-from service.index.removal import queries as removal_queries
 from service.index.spaces import queries as space_queries
 from service.index.spaces.queries import Space
 from service.index.statistics.queries import delete_unused_terms, fold_deltas, try_lock_statistics
@@ -301,10 +300,8 @@ async def _remove(
     connection: AsyncConnection, organization_id: UUID, document_ids: Collection[UUID], *, space_id: int | None = None
 ) -> set[UUID]:
     await lock_objects(connection, organization_id, object_ids=document_ids)
-    entries = await removal_queries.lock_entries(
-        connection, organization_id, document_ids=document_ids, space_id=space_id
-    )
-    await removal_queries.remove_entries(connection, organization_id, entries=entries)
+    entries = await queries.lock_entries(connection, organization_id, document_ids=document_ids, space_id=space_id)
+    await queries.remove_entries(connection, organization_id, entries=entries)
     return {entry.document_id for entry in entries}
 
 

@@ -19,6 +19,7 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     Uuid,
+    and_,
     any_,
     bindparam,
     cast,
@@ -56,6 +57,11 @@ ORGANIZATION = bindparam("param_organization_id", type_=Uuid())
 def params(organization_id: UUID, **values: Any) -> dict[str, Any]:
     """Return the parameters of a statement that is built once, whose organization is `ORGANIZATION`."""
     return {"param_organization_id": organization_id, **{f"param_{name}": value for name, value in values.items()}}
+
+
+def matches(table: FromClause, organization_id: UUID | BindParameter[UUID], **values: object) -> ColumnElement[bool]:
+    """Build the condition that a row is of this organization and has these values in the columns of their names."""
+    return and_(table.c.organization_id == organization_id, *(table.c[name] == value for name, value in values.items()))
 
 
 def in_array(column: ColumnElement[Value], values: Iterable[Value]) -> ColumnElement[bool]:

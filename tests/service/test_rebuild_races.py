@@ -16,7 +16,6 @@ from service.domains.search import pipeline
 from service.domains.search import queries as search_queries
 from service.index.ingestion import indexing
 from service.index.rebuilds import queries, running
-from service.index.rebuilds.comparison import queries as comparison
 from service.index.rebuilds.queries import RunningRebuild
 from service.runtime import Runtime
 from tests.answering.asking import Library
@@ -243,7 +242,7 @@ def test_a_rebuild_begins_though_its_documents_can_not_be_counted(
         await connection.execute(text("SELECT pg_sleep(1)"))
 
     with monkeypatch.context() as patch:
-        patch.setattr(comparison, "count_progress", count)
+        patch.setattr(queries, "count_progress", count)
         started = shelf.start()
     assert (started["status"], started.get("documentCount")) == ("RUNNING", None)
     shelf.finish()
@@ -316,7 +315,7 @@ async def look_on(service: RunningService, organization: UUID, rebuild: RunningR
         after = (await connection.execute(text(some), {"old": rebuild.replaces_space_id})).scalar_one()
     async with service.runtime.database.transaction(organization) as connection:
         spaces = {"old_id": rebuild.replaces_space_id, "new_id": rebuild.space_id}
-        assert not await comparison.list_missing_entries(connection, organization, **spaces, after=after, limit=200)
+        assert not await queries.list_missing_entries(connection, organization, **spaces, after=after, limit=200)
         return await count_read(connection)
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from service.index.ingestion.sweeper import sweep
 from service.index.rebuilds import queries, running
-from service.index.rebuilds.comparison import queries as comparison
 from tests.harness.documents import add_to_collection, chunks, create_collection, get_document, ok, refused, uploaded
 from tests.harness.embeddings import MODEL, EmbeddingsEndpoint
 from tests.harness.services import RunningService
@@ -283,14 +282,14 @@ def test_what_is_to_be_copied_is_not_looked_for_with_every_document(
 ) -> None:
     """Places of both indexes are compared for that: each batch from where the one before ended, then for the swap."""
     looked: list[tuple[UUID, Sequence[UUID]]] = []
-    missing_places = comparison.list_missing_entries
+    missing_places = queries.list_missing_entries
 
     async def counted(*arguments: Any, **options: Any) -> Any:
         found = await missing_places(*arguments, **options)
         looked.append((options["after"], found))
         return found
 
-    monkeypatch.setattr(comparison, "list_missing_entries", counted)
+    monkeypatch.setattr(queries, "list_missing_entries", counted)
     monkeypatch.setattr(running, "INDEXED_AT_ONCE", 1)
     shelf.start()
     shelf.finish()

@@ -44,15 +44,11 @@ WITHOUT_ORGANIZATION = {
     "the secret key, the store, and the database's servers are the deployment's": {
         *(f"operate.deployment.{name}" for name in ("lock_key_fingerprint", "key_fingerprint", "count_services")),
         *(f"operate.deployment.{name}" for name in ("insert_key_fingerprint", "replace_key_fingerprint")),
-        *(
-            "operate.backup.read_key_fingerprint",
-            "domains.documents.files.begin_pass",
-            "domains.documents.files.read_store_id",
-        ),
-        "runtime.standbys.write_mark",
+        *(f"domains.documents.files.{name}" for name in ("begin_pass", "read_store_id")),
+        *("operate.backup.read_key_fingerprint", "runtime.standbys.write_mark"),
     },
     "transactions are the whole server's, and the queue, which holds ids alone, is everybody's": {
-        *(f"index.rebuilds.comparison.{name}" for name in ("number_transaction", "have_ended")),
+        *(f"index.rebuilds.{name}" for name in ("number_transaction", "have_ended")),
         "runtime.jobs.count_waiting",
     },
     "an operator names an organization, and housekeeping visits every organization, a transaction each": {

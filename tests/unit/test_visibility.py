@@ -106,8 +106,8 @@ EXCUSED = {
 }
 # Functions of those packages that callers see the answers of all the same.
 FOR_CALLERS = {
-    "index.rebuilds.comparison.queries.count_progress",
-    "index.rebuilds.comparison.queries.list_failures",
+    "index.rebuilds.queries.count_progress",
+    "index.rebuilds.queries.list_failures",
     "permissions.agents.queries.count_documents_through_agents",
     "permissions.agents.queries.list_agents_without_search",
     "permissions.agents.queries.list_deployed_agents",

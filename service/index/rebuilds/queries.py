@@ -1,35 +1,48 @@
-"""Every statement about rebuilds: what is left to do, the copying of places, and the swap.
+"""Every statement about rebuilds: copying entries, comparing the old space with the new one, the swap, and emptying.
 
-A space that is built is written by the indexer as every other; here is what only a rebuild does with it.
+A space that is built is written by the indexer as every other; here is what only a rebuild does with it. A retired
+space, whose place another one has taken, is written by nobody, and emptied.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
     Integer,
     Select,
+    Text,
     and_,
+    any_,
+    cast,
+    delete,
     func,
     literal,
+    or_,
     select,
+    true,
     update,
 )
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.rebuilds import IndexRebuildStatus
+from carrel.wire.rebuilds import IndexRebuildFailure, IndexRebuildStatus
 from service.auth.callers import Caller
 from service.index.ingestion.backlog.queries import select_is_large
+from service.index.queries import is_pending
 from service.index.spaces.queries import SearchedSpace, Space
-from service.platform.sql import as_member, columns_of, find_row, find_rows, in_array
+from service.permissions.queries import readable_classes
+from service.platform.sql import as_member, columns_of, find_row, find_rows, get_row, in_array, matches
+from service.schema.catalog import documents
 from service.schema.collections import caller_chunks, collections
-from service.schema.indexing import space_documents, spaces
+from service.schema.indexing import INDEX_TABLES, space_documents, spaces, term_deltas, term_statistics
 from service.schema.permissions import resources
 from service.schema.rebuilds import index_rebuilds
+from service.text.embedding import EmbeddingModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,44 +83,33 @@ class CopiedEntry:
     caller_chunks: bool
 
 
-async def insert_replacement(
-    connection: AsyncConnection, organization_id: UUID, *, replaced: Space, model: str, dimensions: int
-) -> int:
-    """Add an empty space as the replacement of another, which is locked, and return its id."""
-    statement = (
-        insert(spaces)
-        .values(
-            organization_id=organization_id,
-            model=model,
-            dimensions=dimensions,
-            language=replaced.language,
-            replaces_space_id=replaced.space_id,
-        )
-        .returning(spaces.c.space_id)
-    )
-    return (await connection.execute(statement)).scalar_one()
-
-
 async def insert_rebuild(
     connection: AsyncConnection,
     caller: Caller,
     *,
     rebuild_id: UUID,
     collection_id: UUID | None,
-    space_id: int,
-    models: tuple[str, str],
+    replaced: Space,
+    model: EmbeddingModel,
     forced: bool,
 ) -> None:
-    """Add a running rebuild; `models` are the old and the new embedding model."""
-    previous, new = models
+    """Add a running rebuild, and an empty space of a model as the replacement of another space, which is locked."""
+    replacement = insert(spaces).values(
+        organization_id=caller.organization_id,
+        model=model.name,
+        dimensions=model.dimensions,
+        language=replaced.language,
+        replaces_space_id=replaced.space_id,
+    )
+    space_id = (await connection.execute(replacement.returning(spaces.c.space_id))).scalar_one()
     await connection.execute(
         insert(index_rebuilds).values(
             rebuild_id=rebuild_id,
             organization_id=caller.organization_id,
             collection_id=collection_id,
             space_id=space_id,
-            previous_model=previous,
-            model=new,
+            previous_model=replaced.model,
+            model=model.name,
             forced=forced,
             started_by=caller.principal_id,
         )
@@ -161,7 +163,7 @@ async def force_completion(connection: AsyncConnection, organization_id: UUID, *
     """Let a rebuild finish without the documents that fail."""
     await connection.execute(
         update(index_rebuilds)
-        .where(index_rebuilds.c.organization_id == organization_id, index_rebuilds.c.rebuild_id == rebuild_id)
+        .where(matches(index_rebuilds, organization_id, rebuild_id=rebuild_id))
         .values(forced=True)
     )
 
@@ -169,25 +171,13 @@ async def force_completion(connection: AsyncConnection, organization_id: UUID, *
 async def retry_failed(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> None:
     """Have failed documents of a space indexed again at once, as if for the first time."""
     failed = and_(
-        space_documents.c.organization_id == organization_id,
-        space_documents.c.space_id == space_id,
+        matches(space_documents, organization_id, space_id=space_id),
         space_documents.c.indexed_version.is_distinct_from(space_documents.c.version),
         space_documents.c.error.is_not(None),
     )
     await connection.execute(
         update(space_documents).where(failed).values(attempts=0, error=None, claimed_until=func.now())
     )
-
-
-async def lock_documents(connection: AsyncConnection, organization_id: UUID, *, document_ids: Collection[UUID]) -> None:
-    """Lock the resources of documents, in the order that everybody locks several in."""
-    statement = (
-        select(resources.c.object_id)
-        .where(resources.c.organization_id == organization_id, in_array(resources.c.object_id, document_ids))
-        .order_by(resources.c.object_id)
-        .with_for_update()
-    )
-    await connection.execute(statement)
 
 
 async def copy_entries(
@@ -204,8 +194,7 @@ async def copy_entries(
         select(*(space_documents.c[name] for name in copied), select_is_large(), spaces.c.space_id, func.now())
         .join(spaces, still)
         .where(
-            space_documents.c.organization_id == organization_id,
-            space_documents.c.space_id == old_id,
+            matches(space_documents, organization_id, space_id=old_id),
             in_array(space_documents.c.document_id, document_ids),
         )
     )
@@ -224,9 +213,7 @@ async def copy_waiting_chunks(
     """Copy callers' chunks that wait for the old space to the new one; return the documents of the copied chunks."""
     kept = ("document_id", "organization_id", "batch_id", "chunks")
     waiting = select(*(caller_chunks.c[name] for name in kept), literal(new_id, Integer())).where(
-        caller_chunks.c.organization_id == organization_id,
-        caller_chunks.c.space_id == old_id,
-        in_array(caller_chunks.c.document_id, document_ids),
+        matches(caller_chunks, organization_id, space_id=old_id), in_array(caller_chunks.c.document_id, document_ids)
     )
     statement = (
         insert(caller_chunks)
@@ -266,9 +253,7 @@ async def swap(
     searched = {"is_catalog": old.is_catalog, "replaces_space_id": None}
     await connection.execute(update(spaces).where(own, spaces.c.space_id == new_id).values(searched))
     if collection_id is not None:
-        of_collection = and_(
-            collections.c.organization_id == organization_id, collections.c.collection_id == collection_id
-        )
+        of_collection = matches(collections, organization_id, collection_id=collection_id)
         await connection.execute(update(collections).where(of_collection).values(space_id=new_id))
 
 
@@ -278,7 +263,7 @@ async def finish_rebuild(
     """Record how a rebuild ended."""
     await connection.execute(
         update(index_rebuilds)
-        .where(index_rebuilds.c.organization_id == organization_id, index_rebuilds.c.rebuild_id == rebuild_id)
+        .where(matches(index_rebuilds, organization_id, rebuild_id=rebuild_id))
         .values(status=status, left_count=left_count, finished_at=func.now())
     )
 
@@ -287,7 +272,223 @@ async def lock_collection(connection: AsyncConnection, organization_id: UUID, *,
     """Lock a collection against being added to; False when there is none."""
     statement = (
         select(collections.c.collection_id)
-        .where(collections.c.organization_id == organization_id, collections.c.collection_id == collection_id)
+        .where(matches(collections, organization_id, collection_id=collection_id))
         .with_for_update()
     )
     return (await connection.execute(statement)).one_or_none() is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The documents of a rebuild; `held`: some are left, and none of these without many failures."""
+
+    documents: int
+    indexed: int
+    failed: int
+    held: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Unready:
+    """How many documents the new space doesn't have as the old one has them; `blocking`: that hold the swap back."""
+
+    documents: int
+    blocking: int
+
+
+_old = space_documents.alias("old_places")
+_new = space_documents.alias("new_places")
+
+
+def _is_ready() -> ColumnElement[bool]:
+    """Build the condition that a document's entry in the new space has all that is searched in the old one.
+
+    An entry that isn't indexed in the old space need only be requested in the new one.
+    """
+    never_indexed = and_(
+        _old.c.indexed_version.is_(None), or_(_new.c.indexed_version.is_not(None), _old.c.chunk_count == 0)
+    )
+    as_new = func.coalesce(_new.c.indexed_version >= _old.c.indexed_version, never_indexed)
+    return and_(_new.c.document_id.is_not(None), as_new)
+
+
+def _select_entries(organization_id: UUID, old_id: int, new_id: int, *columns: Any) -> Select[*tuple[Any, ...]]:
+    """Select from the entries of the old space, each with its entry in the new one if there is one."""
+    is_same = and_(_new.c.document_id == _old.c.document_id, _new.c.space_id == new_id)
+    chosen: Select[*tuple[Any, ...]] = select(*columns)
+    return (
+        chosen.select_from(_old.outerjoin(_new, is_same))
+        .join(resources, resources.c.object_id == _old.c.document_id)
+        .where(matches(_old, organization_id, space_id=old_id))
+    )
+
+
+def _number(transaction: ColumnElement[Any]) -> ColumnElement[int]:
+    """Select the number of a transaction as an integer."""
+    return cast(cast(transaction, Text), BigInteger)
+
+
+async def list_missing_entries(
+    connection: AsyncConnection, organization_id: UUID, *, old_id: int, new_id: int, after: UUID, limit: int
+) -> Sequence[UUID]:
+    """List documents of the old space that are not in the new one, by id; `after` is the last one of the list before.
+
+    It reads the entries from there on, of both spaces, until it has found so many.
+    """
+    missing = _select_entries(organization_id, old_id, new_id, _old.c.document_id).where(
+        _old.c.document_id > after, _new.c.document_id.is_(None)
+    )
+    return (await connection.execute(missing.order_by(_old.c.document_id).limit(limit))).scalars().all()
+
+
+async def number_transaction(connection: AsyncConnection) -> int:
+    """Return the number of this transaction: all others that have one by now have smaller ones."""
+    return (await connection.execute(select(_number(func.pg_current_xact_id())))).scalar_one()
+
+
+async def have_ended(connection: AsyncConnection, *, before: int) -> bool:
+    """Check whether all transactions with a smaller number have ended."""
+    statement = select(_number(func.pg_snapshot_xmin(func.pg_current_snapshot())) >= before)
+    return bool((await connection.execute(statement)).scalar_one())
+
+
+async def count_unready(
+    connection: AsyncConnection, organization_id: UUID, *, old_id: int, new_id: int, forced: bool
+) -> Unready:
+    """Count the documents that the new space doesn't have as the old one has them; failed ones block unless `forced`.
+
+    It reads all entries of both spaces.
+    """
+    statement = _select_unready(organization_id, old_id, new_id, forced=forced)
+    return await get_row(connection, statement, Unready)
+
+
+async def count_unready_pending(
+    connection: AsyncConnection, organization_id: UUID, *, old_id: int, new_id: int, forced: bool
+) -> Unready:
+    """Count like `count_unready` of the documents that are pending in the new space, and read those entries alone."""
+    new = space_documents.alias("pending_places")
+    pending = select(new.c.document_id).where(matches(new, organization_id, space_id=new_id), is_pending(new))
+    # An array, of which the planner assumes few: it would rather read all entries of the old space to join them.
+    ids: Any = func.array(pending.scalar_subquery())
+    statement = _select_unready(organization_id, old_id, new_id, forced=forced).where(_old.c.document_id == any_(ids))
+    return await get_row(connection, statement, Unready)
+
+
+def _select_unready(organization_id: UUID, old_id: int, new_id: int, *, forced: bool) -> Select[*tuple[Any, ...]]:
+    failed = and_(_new.c.document_id.is_not(None), _new.c.error.is_not(None)) if forced else ~true()
+    counts = func.count().label("documents"), func.count().filter(~failed).label("blocking")
+    return _select_entries(organization_id, old_id, new_id, *counts).where(~_is_ready())
+
+
+def _is_visible(caller: Caller) -> ColumnElement[bool]:
+    return true() if caller.is_admin else resources.c.access_class.in_(readable_classes(caller))
+
+
+async def count_progress(
+    connection: AsyncConnection, caller: Caller, *, old_id: int, new_id: int, hopeless: int
+) -> Progress:
+    """Count the documents that the caller may know about, those of them that are indexed, and those that failed.
+
+    `held` is about all documents: some are left, and each of those failed at least `hopeless` times in a row.
+    """
+    ready, known = _is_ready(), _is_visible(caller)
+    failed = and_(_new.c.document_id.is_not(None), _new.c.error.is_not(None))
+    given_up = and_(failed, _new.c.attempts >= hopeless)
+    left, beyond_hope = func.count().filter(~ready), func.count().filter(~ready, given_up)
+    statement = _select_entries(
+        caller.organization_id,
+        old_id,
+        new_id,
+        func.count().filter(known).label("documents"),
+        func.count().filter(known, ready).label("indexed"),
+        func.count().filter(known, ~ready, failed).label("failed"),
+        and_(left > 0, left == beyond_hope).label("held"),
+    )
+    return await get_row(connection, statement, Progress)
+
+
+async def list_failures(
+    connection: AsyncConnection, caller: Caller, *, old_id: int, new_id: int, after: UUID, limit: int
+) -> list[IndexRebuildFailure]:
+    """List failed documents that the caller may know about, by id."""
+    statement = (
+        _select_entries(
+            caller.organization_id,
+            old_id,
+            new_id,
+            documents.c.document_id,
+            documents.c.name.label("document_name"),
+            documents.c.external_id.label("document_external_id"),
+            _new.c.error,
+            _new.c.attempts,
+        )
+        .join(documents, documents.c.document_id == _old.c.document_id)
+        .where(~_is_ready(), _new.c.error.is_not(None), _is_visible(caller), _old.c.document_id > after)
+        .order_by(_old.c.document_id)
+        .limit(limit)
+    )
+    return await find_rows(connection, statement, IndexRebuildFailure)
+
+
+# A request that began before a swap may go on reading the old index for so long.
+READ_FOR = timedelta(minutes=1)
+# And one that indexes finds by the old space's row for so long which one took its place.
+LEADS_FOR = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class RetiredSpace:
+    """A retired space; `done`: its row may go too."""
+
+    space_id: int
+    dimensions: int
+    done: bool
+
+
+async def list_retired(connection: AsyncConnection, organization_id: UUID) -> list[RetiredSpace]:
+    """List retired spaces that no search reads any more."""
+    done = or_(spaces.c.replaced_by_space_id.is_(None), spaces.c.retired_at < func.now() - LEADS_FOR)
+    statement = select(*columns_of(spaces, RetiredSpace, done.label("done"))).where(
+        spaces.c.organization_id == organization_id, spaces.c.retired_at < func.now() - READ_FOR
+    )
+    return await find_rows(connection, statement.order_by(spaces.c.space_id), RetiredSpace)
+
+
+async def list_some_documents(
+    connection: AsyncConnection, organization_id: UUID, *, space_id: int, limit: int
+) -> Sequence[UUID]:
+    """List some documents that have an entry in a space."""
+    statement = (
+        select(space_documents.c.document_id)
+        .where(matches(space_documents, organization_id, space_id=space_id))
+        .order_by(space_documents.c.document_id)
+        .limit(limit)
+    )
+    return (await connection.execute(statement)).scalars().all()
+
+
+async def clear_entries(
+    connection: AsyncConnection, organization_id: UUID, *, space: RetiredSpace, document_ids: Collection[UUID]
+) -> None:
+    """Remove these locked documents from a retired space; the space's term statistics are deleted as a whole later."""
+    tables = INDEX_TABLES[space.dimensions]
+    for table in (tables.chunks, tables.code_pages, caller_chunks, space_documents):
+        own = and_(
+            matches(table, organization_id, space_id=space.space_id), in_array(table.c.document_id, document_ids)
+        )
+        await connection.execute(delete(table).where(own))
+
+
+async def delete_statistics(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> bool:
+    """Delete the term statistics of a retired space, which are locked against folding; False if there were none."""
+    found = 0
+    for table in (term_statistics, term_deltas):
+        own = matches(table, organization_id, space_id=space_id)
+        found += (await connection.execute(delete(table).where(own))).rowcount
+    return found > 0
+
+
+async def delete_row(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> None:
+    """Remove the row of an empty space."""
+    await connection.execute(delete(spaces).where(matches(spaces, organization_id, space_id=space_id)))

@@ -22,18 +22,10 @@ from service.index.ingestion.indexer import Indexer
 from service.index.ingestion.indexing import pack_chunks
 from service.index.queries import IndexEntry, list_chunks
 from service.index.rebuilds import queries
-from service.index.rebuilds.comparison import queries as comparison
-from service.index.rebuilds.queries import RunningRebuild
-from service.index.rebuilds.retired.queries import (
-    RetiredSpace,
-    clear_entries,
-    delete_row,
-    delete_statistics,
-    list_retired,
-    list_some_documents,
-)
+from service.index.rebuilds.queries import RetiredSpace, RunningRebuild
 from service.index.spaces.queries import SearchedSpace, lock_space
 from service.index.statistics.queries import try_lock_statistics
+from service.permissions.queries import lock_objects
 from service.platform.background import for_each_organization
 from service.platform.disk import DiskGuard
 from service.platform.identifiers import NIL, uuid7
@@ -73,7 +65,7 @@ async def rebuild_organization(indexer: Indexer, organization_id: UUID) -> bool:
     """Take a step of each rebuild of an organization, and of emptying retired spaces; False if there was none."""
     async with indexer.database.transaction(organization_id, read_only=True) as connection:
         rebuilds = await queries.list_running(connection, organization_id)
-        retired = await list_retired(connection, organization_id)
+        retired = await queries.list_retired(connection, organization_id)
     progressed = [await _advance(indexer, organization_id, rebuild) for rebuild in rebuilds]
     progressed += [await _empty(indexer, organization_id, space) for space in retired]
     return any(progressed)
@@ -97,12 +89,12 @@ async def copy_batch(indexer: Indexer, organization_id: UUID, rebuild: RunningRe
     spaces = {"old_id": rebuild.replaces_space_id, "new_id": rebuild.space_id}
     after = indexer.rebuilds_copied_to.pop(rebuild.rebuild_id, NIL)
     async with indexer.database.transaction(organization_id) as connection:
-        missing = await comparison.list_missing_entries(
+        missing = await queries.list_missing_entries(
             connection, organization_id, **spaces, after=after, limit=COPIED_AT_ONCE
         )
         if not missing:
             return False
-        await queries.lock_documents(connection, organization_id, document_ids=missing)
+        await lock_objects(connection, organization_id, object_ids=missing)
         copied = await queries.copy_entries(connection, organization_id, **spaces, document_ids=missing)
         by_callers = [row.document_id for row in copied if row.caller_chunks]
         await _copy_chunks(connection, organization_id, rebuild, by_callers)
@@ -153,13 +145,13 @@ async def try_swap(indexer: Indexer, organization_id: UUID, rebuild: RunningRebu
     if not await _wait_for_older_transactions(indexer, organization_id, rebuild):
         return False
     async with indexer.database.transaction(organization_id, read_only=True) as connection:
-        if (await comparison.count_unready(connection, organization_id, **key)).blocking:
+        if (await queries.count_unready(connection, organization_id, **key)).blocking:
             return False
     async with indexer.database.transaction(organization_id) as connection:
         old = await _lock(connection, organization_id, rebuild)
         if old is None:
             return False
-        unready = await comparison.count_unready_pending(connection, organization_id, **key)
+        unready = await queries.count_unready_pending(connection, organization_id, **key)
         if unready.blocking:
             return False
         await _swap(connection, organization_id, rebuild, old, left=unready.documents)
@@ -172,7 +164,7 @@ async def know_from_now(indexer: Indexer, organization_id: UUID, rebuild: Runnin
     """Return the number of a transaction of when this process has first seen the rebuild: later ones know of it."""
     if rebuild.rebuild_id not in indexer.rebuilds_known_from:
         async with indexer.database.transaction(organization_id) as connection:
-            number = await comparison.number_transaction(connection)
+            number = await queries.number_transaction(connection)
         indexer.rebuilds_known_from.setdefault(rebuild.rebuild_id, number)
     return indexer.rebuilds_known_from[rebuild.rebuild_id]
 
@@ -183,7 +175,7 @@ async def _wait_for_older_transactions(indexer: Indexer, organization_id: UUID, 
     deadline = time.monotonic() + OLDER_SECONDS
     while True:
         async with indexer.database.transaction(organization_id, read_only=True) as connection:
-            if await comparison.have_ended(connection, before=before):
+            if await queries.have_ended(connection, before=before):
                 return True
         if time.monotonic() >= deadline:
             logger.warning("index_rebuild_waits_for_transactions", collection_id=str(rebuild.collection_id))
@@ -220,15 +212,15 @@ async def _empty(indexer: Indexer, organization_id: UUID, space: RetiredSpace) -
     """Remove a part of a retired space, at last its row; False if there was nothing to remove."""
     space_id = space.space_id
     async with indexer.database.transaction(organization_id) as connection:
-        some = await list_some_documents(connection, organization_id, space_id=space_id, limit=EMPTIED_AT_ONCE)
+        some = await queries.list_some_documents(connection, organization_id, space_id=space_id, limit=EMPTIED_AT_ONCE)
         if some:
-            await queries.lock_documents(connection, organization_id, document_ids=some)
-            await clear_entries(connection, organization_id, space=space, document_ids=some)
+            await lock_objects(connection, organization_id, object_ids=some)
+            await queries.clear_entries(connection, organization_id, space=space, document_ids=some)
             return True
         # Whoever folds deltas writes statistics of this space too.
         if not await try_lock_statistics(connection, organization_id):
             return False
-        had_terms = await delete_statistics(connection, organization_id, space_id=space_id)
+        had_terms = await queries.delete_statistics(connection, organization_id, space_id=space_id)
         if space.done:
-            await delete_row(connection, organization_id, space_id=space_id)
+            await queries.delete_row(connection, organization_id, space_id=space_id)
     return had_terms or space.done

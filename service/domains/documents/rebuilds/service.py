@@ -8,28 +8,15 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire import rebuilds as wire
 from carrel.wire.common import Role
-from carrel.wire.rebuilds import (
-    LIST_INDEX_REBUILD_FAILURES,
-    CancelIndexRebuildRequest,
-    CancelIndexRebuildResponse,
-    GetIndexRebuildRequest,
-    GetIndexRebuildResponse,
-    IndexRebuild,
-    IndexRebuildStatus,
-    ListIndexRebuildFailuresRequest,
-    ListIndexRebuildFailuresResponse,
-    StartIndexRebuildRequest,
-    StartIndexRebuildResponse,
-)
 from service.audit.service import record
 from service.auth.callers import Caller, acting_for
 from service.domains.documents.collections.queries import read_collection
-from service.domains.documents.collections.service import unknown_collection
+from service.domains.documents.collections.service import require_collection, unknown_collection
 from service.index.ingestion.indexer import Indexer
 from service.index.progress import FAILED_AFTER
 from service.index.rebuilds import queries
-from service.index.rebuilds.comparison import queries as comparison
 from service.index.rebuilds.queries import Rebuild
 from service.index.rebuilds.running import rebuild_organization
 from service.index.service import find_catalog
@@ -45,8 +32,8 @@ TARGET = "indexRebuild"
 
 
 async def start_rebuild(
-    runtime: Runtime, caller: Caller, *, request: StartIndexRebuildRequest
-) -> StartIndexRebuildResponse:
+    runtime: Runtime, caller: Caller, *, request: wire.StartIndexRebuildRequest
+) -> wire.StartIndexRebuildResponse:
     """Make an index with another embedding model beside the one that is searched, and swap it in when it is whole.
 
     Returns at once. If the same rebuild goes on or is done, returns that. Raises BadRequest for an unknown model;
@@ -57,41 +44,41 @@ async def start_rebuild(
         caller = await acting_for(connection, caller, request.user_email)
         model = runtime.embedders.get(request.embeddings_model).model
         started = await _start(connection, caller, model=model, request=request)
-    if started.status is IndexRebuildStatus.RUNNING:
+    if started.status is wire.IndexRebuildStatus.RUNNING:
         runtime.background.spawn(_run_now(runtime.indexer, caller.organization_id))
     # All entries are counted when nobody waits for this any more. It has begun, counted or not.
     try:
         async with runtime.database.transaction(caller.organization_id, read_only=True) as connection:
-            return StartIndexRebuildResponse(**dict(await _to_rebuild(connection, caller, started)))
+            return wire.StartIndexRebuildResponse(**dict(await _to_rebuild(connection, caller, started)))
     except DATABASE_ERRORS as error:
         logger.warning("index_rebuild_not_counted", kind=type(error).__name__)
-        return StartIndexRebuildResponse(**dict(_without_counts(caller, started)))
+        return wire.StartIndexRebuildResponse(**dict(_without_counts(caller, started)))
 
 
 async def get_rebuild(
-    connection: AsyncConnection, caller: Caller, *, request: GetIndexRebuildRequest
-) -> GetIndexRebuildResponse:
+    connection: AsyncConnection, caller: Caller, *, request: wire.GetIndexRebuildRequest
+) -> wire.GetIndexRebuildResponse:
     """Show the newest rebuild of an index, and how far it is."""
     collection_id = request.document_collection_id
     await _check(connection, caller, collection_id)
-    return GetIndexRebuildResponse(
+    return wire.GetIndexRebuildResponse(
         **dict(await _to_rebuild(connection, caller, await _newest(connection, caller, collection_id)))
     )
 
 
 async def list_failures(
-    connection: AsyncConnection, caller: Caller, *, request: ListIndexRebuildFailuresRequest
-) -> ListIndexRebuildFailuresResponse:
+    connection: AsyncConnection, caller: Caller, *, request: wire.ListIndexRebuildFailuresRequest
+) -> wire.ListIndexRebuildFailuresResponse:
     """List the documents that keep a rebuild from coming to its end, and why.
 
     Of the documents that the caller may know of.
     """
     await _check(connection, caller, request.document_collection_id)
-    cursor = Cursor.read(caller, operation=LIST_INDEX_REBUILD_FAILURES.path, request=request)
+    cursor = Cursor.read(caller, operation=wire.LIST_INDEX_REBUILD_FAILURES.path, request=request)
     rebuild = await _newest(connection, caller, request.document_collection_id)
     if rebuild.replaces_space_id is None:
-        return ListIndexRebuildFailuresResponse(failures=[], next_page_token=None)
-    rows = await comparison.list_failures(
+        return wire.ListIndexRebuildFailuresResponse(failures=[], next_page_token=None)
+    rows = await queries.list_failures(
         connection,
         caller,
         old_id=rebuild.replaces_space_id,
@@ -100,17 +87,17 @@ async def list_failures(
         limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: [str(row.document_id)])
-    return ListIndexRebuildFailuresResponse(failures=list(page.items), next_page_token=page.next_page_token)
+    return wire.ListIndexRebuildFailuresResponse(failures=list(page.items), next_page_token=page.next_page_token)
 
 
 async def cancel_rebuild(
-    connection: AsyncConnection, caller: Caller, *, request: CancelIndexRebuildRequest
-) -> CancelIndexRebuildResponse:
+    connection: AsyncConnection, caller: Caller, *, request: wire.CancelIndexRebuildRequest
+) -> wire.CancelIndexRebuildResponse:
     """Give up a rebuild; the index that is searched stays as it is."""
     collection_id = request.document_collection_id
     space = await _lock(connection, caller, collection_id)
     rebuild = await _newest(connection, caller, collection_id)
-    if rebuild.status != IndexRebuildStatus.RUNNING:
+    if rebuild.status != wire.IndexRebuildStatus.RUNNING:
         raise Conflict(
             f"No rebuild of this index is running; the newest is {rebuild.status}. getIndexRebuild shows it.",
             code="rebuild_over",
@@ -118,33 +105,30 @@ async def cancel_rebuild(
     await retire_replacement(connection, caller.organization_id, space_id=space.space_id)
     await queries.finish_rebuild(connection, caller.organization_id, rebuild_id=rebuild.rebuild_id, status="CANCELLED")
     await _record(connection, caller, "index.rebuild_cancel", rebuild)
-    return CancelIndexRebuildResponse(
+    return wire.CancelIndexRebuildResponse(
         **dict(await _to_rebuild(connection, caller, await _newest(connection, caller, collection_id)))
     )
 
 
 async def _start(
-    connection: AsyncConnection, caller: Caller, *, model: EmbeddingModel, request: StartIndexRebuildRequest
+    connection: AsyncConnection, caller: Caller, *, model: EmbeddingModel, request: wire.StartIndexRebuildRequest
 ) -> Rebuild:
     collection_id, organization_id = request.document_collection_id, caller.organization_id
     space = await _lock(connection, caller, collection_id)
     newest = await queries.find_newest_rebuild(connection, organization_id, collection_id=collection_id)
-    if newest is not None and newest.status == IndexRebuildStatus.RUNNING:
+    if newest is not None and newest.status == wire.IndexRebuildStatus.RUNNING:
         return await _retry(connection, caller, newest, model=model, force=request.force)
     if space.model == model.name:
-        if newest is not None and (newest.status, newest.model) == (IndexRebuildStatus.COMPLETED, model.name):
+        if newest is not None and (newest.status, newest.model) == (wire.IndexRebuildStatus.COMPLETED, model.name):
             return newest
         raise Conflict("The index is made with this model already.", code="model_in_use")
-    new_id = await queries.insert_replacement(
-        connection, organization_id, replaced=space, model=model.name, dimensions=model.dimensions
-    )
     await queries.insert_rebuild(
         connection,
         caller,
         rebuild_id=uuid7(),
         collection_id=collection_id,
-        space_id=new_id,
-        models=(space.model, model.name),
+        replaced=space,
+        model=model,
         forced=request.force,
     )
     started = await _newest(connection, caller, collection_id)
@@ -177,15 +161,10 @@ async def _check(connection: AsyncConnection, caller: Caller, collection_id: UUI
                 "Only an admin may rebuild the catalog's index. Name a collection, or use an admin's key.",
                 code="admin_only",
             )
-        return
-    collection = await read_collection(connection, caller, collection_id=collection_id)
-    if collection is None or (collection.role is None and not caller.is_admin):
+    elif not caller.is_admin:
+        await require_collection(connection, caller, collection_id=collection_id, at_least=Role.EDITOR)
+    elif await read_collection(connection, caller, collection_id=collection_id) is None:
         raise unknown_collection()
-    if collection.role is Role.VIEWER and not caller.is_admin:
-        raise Forbidden(
-            "You may search this collection, not change it. Ask its owner for the EDITOR role.",
-            code="collection_editor_required",
-        )
 
 
 async def _lock(connection: AsyncConnection, caller: Caller, collection_id: UUID | None) -> SearchedSpace:
@@ -234,8 +213,8 @@ async def _run_now(indexer: Indexer, organization_id: UUID) -> None:
         pass
 
 
-def _without_counts(caller: Caller, rebuild: Rebuild) -> IndexRebuild:
-    return IndexRebuild(
+def _without_counts(caller: Caller, rebuild: Rebuild) -> wire.IndexRebuild:
+    return wire.IndexRebuild(
         index_rebuild_id=rebuild.rebuild_id,
         document_collection_id=rebuild.collection_id,
         embeddings_model=rebuild.model,
@@ -249,16 +228,16 @@ def _without_counts(caller: Caller, rebuild: Rebuild) -> IndexRebuild:
     )
 
 
-async def _to_rebuild(connection: AsyncConnection, caller: Caller, rebuild: Rebuild) -> IndexRebuild:
+async def _to_rebuild(connection: AsyncConnection, caller: Caller, rebuild: Rebuild) -> wire.IndexRebuild:
     shown = _without_counts(caller, rebuild)
     if rebuild.replaces_space_id is None:
         return shown
-    counts = await comparison.count_progress(
+    counts = await queries.count_progress(
         connection, caller, old_id=rebuild.replaces_space_id, new_id=rebuild.space_id, hopeless=FAILED_AFTER
     )
     return shown.model_copy(
         update={
-            "status": IndexRebuildStatus.HELD if counts.held else shown.status,
+            "status": wire.IndexRebuildStatus.HELD if counts.held else shown.status,
             "document_count": counts.documents,
             "indexed_count": counts.indexed,
             "failed_count": counts.failed,

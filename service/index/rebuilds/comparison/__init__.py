@@ -1,1 +1,0 @@
-"""Comparing a space with the one that is built to replace it."""

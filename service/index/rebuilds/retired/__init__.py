@@ -1,1 +1,0 @@
-"""Retired spaces, which nobody writes any more: emptying them."""

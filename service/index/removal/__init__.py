@@ -1,1 +1,0 @@
-"""Removing many documents from the index at once."""
