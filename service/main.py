@@ -27,8 +27,7 @@ from service.domains.documents.catalog import v0_endpoints as catalog_v0
 from service.domains.documents.catalog.containers.unpacking import UNPACK
 from service.domains.documents.collections import endpoints as collections
 from service.domains.documents.docstore import endpoints as docstore
-from service.domains.documents.docstore.running.stuck import begin_stuck
-from service.domains.documents.docstore.running.task import DOCSTORE, RUN_SYNC
+from service.domains.documents.docstore.running.task import DOCSTORE, RUN_SYNC, begin_stuck
 from service.domains.documents.files.collecting import collect_seconds, collect_when_due
 from service.domains.documents.rebuilds import endpoints as rebuilds
 from service.domains.documents.recognition.jobs import OCR, READ_PAGES, SWEEP_SECONDS

@@ -13,7 +13,7 @@ from standardwebhooks import Webhook, WebhookVerificationError
 
 from service.alerting.sending.task import enqueue_overdue
 from service.alerting.telling import tell_left_out
-from service.domains.documents.docstore.running.stuck import begin_stuck
+from service.domains.documents.docstore.running.task import begin_stuck
 from service.domains.oversight.alerts.reports import begin_expired
 from tests.harness.documents import create_collection
 from tests.harness.jobs import until

@@ -12,10 +12,11 @@ from sqlalchemy import text
 
 from carrel.wire.docstore import DocstoreConfig
 from carrel.wire.oversight import StorageLevel
-from service.domains.documents.docstore.mongodb import open_mongodb
-from service.domains.documents.docstore.running import applying, queries
+from service.domains.documents.docstore import queries
+from service.domains.documents.docstore.mongodb import MongoSource, open_mongodb
+from service.domains.documents.docstore.running import applying
 from service.domains.documents.docstore.running.run import OvertakenError, Run
-from service.domains.documents.docstore.sources import Page, Source
+from service.domains.documents.docstore.sources import Page
 from service.platform.disk import FileSystem
 from service.platform.networks import AllowedHosts
 from tests.service.directory import done, on_rows, organization_id
@@ -47,7 +48,7 @@ def delete(syncing: Syncing) -> None:
 
 async def begin(syncing: Syncing, organization: UUID) -> Any:
     async with syncing.service.runtime.database.transaction(organization) as connection:
-        sync = await queries.begin_run(connection, organization, sync_id=UUID(syncing.sync_id))
+        sync = await queries.begin_run(connection, queries.SyncKey(organization, UUID(syncing.sync_id)))
     assert sync is not None
     return sync
 
@@ -101,7 +102,7 @@ def test_a_run_that_waits_for_room_is_not_taken_for_lost(syncing: Syncing, monke
     async def wait_for_room() -> None:
         sync = await begin(syncing, organization)
         config = DocstoreConfig.model_validate(sync.config)
-        run = Run(runtime, organization, sync, config, source=cast("Source", None), is_new=True)
+        run = Run(runtime, organization, sync, config, source=cast("MongoSource", None), is_new=True)
         before, disk.level = await progress_at(), StorageLevel.LOW
         waiting = asyncio.create_task(run.report_alive())
         async with asyncio.timeout(30):

@@ -17,9 +17,7 @@ from pymongo.errors import AutoReconnect, OperationFailure
 from pymongo.hello import Hello
 
 from carrel.wire.docstore import DocstoreConfig
-from service.domains.documents.docstore.addresses import Egress
-from service.domains.documents.docstore.announcements import MOST_ITERATIONS, MOST_MEMBERS
-from service.domains.documents.docstore.asking import SourceClient
+from service.domains.documents.docstore.asking import MOST_ITERATIONS, MOST_MEMBERS, Egress, SourceClient
 from service.domains.documents.docstore.mongodb import PAGE_DOCUMENTS, MongoSource, open_mongodb
 from service.domains.documents.docstore.sources import SourceError
 from service.domains.documents.docstore.values import SourceId

@@ -7,7 +7,7 @@ import socket
 import pytest
 from pydantic import SecretStr
 
-from service.domains.documents.docstore.addresses import Egress
+from service.domains.documents.docstore.asking import Egress
 from service.domains.documents.docstore.uris import check_uri, connection_parts, words_of
 from service.platform.errors import BadRequest
 from service.platform.networks import AddressDenied, AllowedHosts

@@ -11,9 +11,15 @@ from bson import Binary, Code, DatetimeMS, DBRef, Decimal128, Int64, MaxKey, Obj
 from carrel.wire.docstore import DocstoreConfig
 from service.domains.documents.docstore.filters import filter_query
 from service.domains.documents.docstore.mapping import MappedDocument, MappingError, Target, map_document
-from service.domains.documents.docstore.paths import value_at
 from service.domains.documents.docstore.sources import Position, SourceDocument
-from service.domains.documents.docstore.values import SourceId, from_extended, plain_value, time_of, to_extended
+from service.domains.documents.docstore.values import (
+    SourceId,
+    from_extended,
+    plain_value,
+    time_of,
+    to_extended,
+    value_at,
+)
 from service.platform.errors import BadRequest
 
 OID = ObjectId("65a0c0ffee65a0c0ffee65a0")

@@ -1,18 +1,140 @@
-"""Querying a document database: at allowed addresses only, again when the connection broke, with explained errors."""
+"""Asking a document database, which is not trusted: at allowed addresses only, within limits, with explained errors.
+
+Whoever may edit a collection names a document database, and the service connects to it from inside its network. So
+names are not trusted: each address is checked at the moment of connecting, whether it came from the URI, from DNS, or
+from a server that lists its replicas, and nothing can change between the check and the connection (`Egress`).
+
+What a server announces about itself is limited to what MongoDB's own servers announce (`bound_announcements`). A server
+announces how large its messages may be, and the driver allocates a whole message once its header has come. It announces
+the members of its replica set, and the driver watches each. It says how many times a password is to be hashed, and the
+driver does so on the event loop. The driver limits none of these, and has no option for it.
+"""
 
 import asyncio
+import ipaddress
 import socket
 import struct
-from collections.abc import Awaitable, Callable, Mapping
+import sys
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import cache
+from itertools import islice
+from typing import Any, TypeVar, cast
+from weakref import WeakSet
 
 from bson.errors import BSONError
-from pymongo.errors import ConnectionFailure, ExecutionTimeout, OperationFailure, PyMongoError
+from pymongo.asynchronous import auth
+from pymongo.common import MAX_MESSAGE_SIZE
+from pymongo.errors import ConnectionFailure, ExecutionTimeout, OperationFailure, ProtocolError, PyMongoError
+from pymongo.hello import Hello
 
-from service.domains.documents.docstore.addresses import Egress
 from service.domains.documents.docstore.sources import SourceError, unknown_host
 from service.platform.logs import logger
+from service.platform.networks import AddressDenied, AllowedHosts
+
+
+class Egress:
+    """Restricts connections made inside `enforce()`, also by tasks begun there, to the allowed addresses.
+
+    It sees connections by Python's sockets on any event loop, as the driver makes them, but none that an event loop
+    written in C makes by itself.
+    """
+
+    def __init__(self, allowed: AllowedHosts) -> None:
+        self._allowed = allowed
+        self._made: WeakSet[socket.socket] = WeakSet()
+        self.denied = False
+
+    @contextmanager
+    def enforce(self) -> Generator[None]:
+        """Check every connection of this context until the block ends."""
+        _install()
+        token = _current.set(self)
+        try:
+            yield
+        finally:
+            _current.reset(token)
+
+    def note(self, made: socket.socket) -> None:
+        """Remember a socket that was created."""
+        self._made.add(made)
+
+    def close_forgotten(self) -> None:
+        """Close sockets without a peer: the driver leaves one open when it is closed while it connects."""
+        for one in list(self._made):
+            if one.fileno() == -1:
+                continue
+            try:
+                one.getpeername()
+            except OSError:
+                one.close()
+
+    def judge(self, address: object) -> None:
+        """Raise AddressDenied for a socket address that isn't allowed, and remember that one was denied."""
+        host = str(cast("tuple[object, ...]", address)[0]) if isinstance(address, tuple) and address else ""
+        try:
+            allowed = self._allowed.allows(ipaddress.ip_address(host.split("%", maxsplit=1)[0]))
+        except ValueError:  # no IP address: a Unix socket, or something stranger
+            allowed = False
+        if not allowed:
+            self.denied = True
+            raise AddressDenied("The address is not public, and CARREL_DOCSTORE_ALLOWED_HOSTS doesn't allow it.")
+
+
+_EVENTS = frozenset({"socket.__new__", "socket.connect"})
+_current: ContextVar[Egress | None] = ContextVar("carrel_egress", default=None)
+
+
+def _on_event(event: str, arguments: tuple[Any, ...]) -> None:
+    if event in _EVENTS and (egress := _current.get()) is not None:
+        if event == "socket.connect":
+            egress.judge(arguments[1])
+        else:
+            egress.note(arguments[0])
+
+
+@cache
+def _install() -> None:
+    """Have the interpreter call `_on_event` before each connection (PEP 578), because the driver has no hook for it."""
+    sys.addaudithook(_on_event)
+
+
+# MongoDB's limit for a replica set.
+MOST_MEMBERS = 50
+# Several times what MongoDB asks for of itself; so much is hashed in a twentieth of a second.
+MOST_ITERATIONS = 100_000
+
+_all_hosts = Hello.all_hosts
+# The driver's one place for what a server says while it is authenticated to is private; a test tells if it moves.
+_parse_scram = auth._parse_scram_response  # noqa: SLF001 # pyright: ignore[reportPrivateUsage, reportPrivateImportUsage]
+
+
+@cache
+def bound_announcements() -> None:
+    """Apply these limits to everything the driver reads in this process from now on."""
+    Hello.max_message_size = property(_max_message_size)  # pyright: ignore[reportAttributeAccessIssue]
+    Hello.all_hosts = property(_some_hosts)  # pyright: ignore[reportAttributeAccessIssue]
+    auth._parse_scram_response = _few_iterations  # noqa: SLF001 # pyright: ignore[reportPrivateUsage, reportPrivateImportUsage]
+
+
+def _max_message_size(hello: Hello[Any]) -> int:
+    told = hello.document.get("maxMessageSizeBytes")
+    # No other type: nothing is greater than NaN.
+    return min(told, MAX_MESSAGE_SIZE) if isinstance(told, int) else MAX_MESSAGE_SIZE
+
+
+def _some_hosts(hello: Hello[Any]) -> set[tuple[str, int]]:
+    return set(islice(_all_hosts.__get__(hello), MOST_MEMBERS))
+
+
+def _few_iterations(response: bytes) -> dict[bytes, bytes]:
+    parsed = _parse_scram(response)
+    if int(parsed.get(b"i", b"0")) > MOST_ITERATIONS:
+        raise ProtocolError("The server wants the password hashed more often than any does.")
+    return parsed
+
 
 Result = TypeVar("Result")
 

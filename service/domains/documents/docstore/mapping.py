@@ -12,9 +12,8 @@ from pydantic import ValidationError
 from carrel.wire.docstore import DocstoreConfig
 from carrel.wire.fields import format_instant
 from carrel.wire.uploads import UploadFileForm
-from service.domains.documents.docstore.paths import value_at
-from service.domains.documents.docstore.sources import SourceDocument
-from service.domains.documents.docstore.values import SourceId, plain_value, time_of
+from service.domains.documents.docstore.sources import SourceDocument, SyncError
+from service.domains.documents.docstore.values import SourceId, plain_value, time_of, value_at
 from service.platform.errors import ServiceError
 from service.platform.file_names import clean_file_name
 
@@ -29,13 +28,8 @@ _MEMBERS = {
 }
 
 
-class MappingError(Exception):
-    """The document can't be mapped; `code` is stable, `message` names the member of sourceFields and no value."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
+class MappingError(SyncError):
+    """The document can't be mapped; `message` names the member of sourceFields and no value."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,14 +24,11 @@ from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import PyMongoError
 
 from carrel.wire.docstore import DocstoreConfig
-from service.domains.documents.docstore.addresses import Egress
-from service.domains.documents.docstore.announcements import bound_announcements
-from service.domains.documents.docstore.asking import SourceClient
+from service.domains.documents.docstore.asking import Egress, SourceClient, bound_announcements
 from service.domains.documents.docstore.filters import filter_query
-from service.domains.documents.docstore.paths import value_at
 from service.domains.documents.docstore.sources import Page, Position, SourceDocument, SourceError
 from service.domains.documents.docstore.uris import connection_parts, words_of
-from service.domains.documents.docstore.values import SourceId, times_of
+from service.domains.documents.docstore.values import SourceId, times_of, value_at
 from service.platform.networks import AllowedHosts
 
 Raw: TypeAlias = RawBSONDocument
@@ -59,9 +56,7 @@ _LEAST: Final[tuple[tuple[frozenset[str], Any], ...]] = (
     (frozenset({"timestamp"}), Timestamp(0, 0)),
 )
 _CODEC: Final = CodecOptions[dict[str, Any]](
-    tz_aware=True,
-    uuid_representation=UuidRepresentation.STANDARD,
-    datetime_conversion=DatetimeConversion.DATETIME_AUTO,
+    tz_aware=True, uuid_representation=UuidRepresentation.STANDARD, datetime_conversion=DatetimeConversion.DATETIME_AUTO
 )
 _LENIENT: Final = _CODEC.with_options(unicode_decode_error_handler="replace")
 _RAW: Final = CodecOptions[Raw](document_class=RawBSONDocument, uuid_representation=UuidRepresentation.STANDARD)
@@ -119,7 +114,10 @@ async def open_mongodb(
 
 
 class MongoSource:
-    """One MongoDB collection with the sync's filter; only the mapped fields of each document are fetched."""
+    """One MongoDB collection with the sync's filter; only the mapped fields of each document are fetched.
+
+    Every method may raise SourceError.
+    """
 
     def __init__(self, collection: AsyncCollection[Raw], config: DocstoreConfig, asking: SourceClient) -> None:
         self._collection = collection
@@ -137,7 +135,11 @@ class MongoSource:
             yield Page(documents, Position(source_id=documents[-1].source_id))
 
     async def changes(self, since: Position) -> AsyncIterator[Page]:
-        """Yield the documents changed since a position in pages, by (time, id); those without a time come first."""
+        """Yield the documents changed at `since.updated` or later in pages, by (time, id), after the position's id.
+
+        Without an id, documents that have no time come first, because nothing says whether they changed. Changes made
+        after the walk began are left to the next one, so that it ends however fast documents change.
+        """
         if self._updated is None:
             return
         if since.source_id is None:
@@ -241,7 +243,7 @@ class MongoSource:
                 size += len(raw.raw)
                 if size >= PAGE_BYTES:
                     break
-        documents = await asyncio.to_thread(_to_documents, found, self._updated)
+        documents = await asyncio.to_thread(lambda: [_to_document(raw, self._updated) for raw in found])
         return _Found(documents, is_all=len(found) < limit and size < PAGE_BYTES)
 
     def _since(self, position: Position) -> Query:
@@ -283,10 +285,6 @@ def _position_after(position: Position, documents: Sequence[SourceDocument]) -> 
         return None
     after = Position(updated, source_id)
     return None if after == position else after
-
-
-def _to_documents(found: Sequence[Raw], updated: str | None) -> list[SourceDocument]:
-    return [_to_document(raw, updated) for raw in found]
 
 
 def _to_document(raw: Raw, updated: str | None) -> SourceDocument:

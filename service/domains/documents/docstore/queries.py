@@ -1,26 +1,50 @@
-"""SQL of syncs, for the requests of people; SQL of their runs is in `running.queries`."""
+"""SQL of syncs, for the requests of people, and of their runs.
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+A run writes only while no other run has replaced it (`lock_run`).
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, and_, case, delete, exists, func, null, or_, select, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import ColumnElement, Select, Table, and_, case, delete, exists, func, null, or_, select, update
+from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire import docstore as wire
 from carrel.wire.common import Role
-from carrel.wire.docstore import DocstoreSyncStatus
 from service.auth.callers import Caller
 from service.permissions.queries import readable_classes
-from service.platform.sql import as_member, columns_of, find_row, find_rows, get_row, in_array
+from service.platform.sql import as_member, columns_of, find_row, find_rows, get_row, in_array, matches, rows_of
 from service.schema.catalog import documents
+from service.schema.collections import collections
 from service.schema.docstore import docstore_documents, docstore_failures, docstore_syncs
+from service.schema.indexing import space_documents
 from service.schema.permissions import resources
 
 # A run that has told nothing for so long is taken for lost; it may be launched again, and then writes no more.
 LOST_AFTER = timedelta(minutes=15)
+_COUNTS = ("read_count", "created_count", "updated_count", "unchanged_count", "deleted_count")
+_OUTCOMES = ("warning", "error")
+# What people see of a sync, besides its status.
+_SHOWN = (
+    *("sync_id", "collection_id", "config", "cursor", "created_at", "updated_at", "progress_at"),
+    *("started_at", "finished_at", *_COUNTS, *(f"{kind}_{part}" for kind in _OUTCOMES for part in ("code", "message"))),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SyncKey:
+    """The id of a sync, and its organization."""
+
+    organization_id: UUID
+    sync_id: UUID
+
+    def is_of(self, table: Table) -> ColumnElement[bool]:
+        """Build the condition that a row of a table is of the sync."""
+        return matches(table, self.organization_id, sync_id=self.sync_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,42 +64,29 @@ class StoredSync:
 
 
 @dataclass(frozen=True, slots=True)
-class SyncState:
-    """A sync, how its last run went, and how many documents of it exist and failed."""
-
-    sync_id: UUID
-    collection_id: UUID
-    config: dict[str, Any]
-    status: DocstoreSyncStatus
-    read_count: int
-    created_count: int
-    updated_count: int
-    unchanged_count: int
-    deleted_count: int
-    failed_count: int
-    document_count: int
-    cursor: dict[str, Any] | None
-    warning_code: str | None
-    warning_message: str | None
-    error_code: str | None
-    error_message: str | None
-    created_at: datetime
-    updated_at: datetime
-    progress_at: datetime | None
-    started_at: datetime | None
-    finished_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class StoredFailure:
-    """A document that a sync could not take; `source_id` is in canonical Extended JSON."""
+class Failure:
+    """A source document that a sync could not take; `source_id` is in canonical Extended JSON."""
 
     document_id: UUID
     source_id: str
     external_id: str
     code: str
     message: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFailure(Failure):
+    """A failure, with the time at which it was recorded last."""
+
     failed_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A code and a message about a run."""
+
+    code: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,27 +97,49 @@ class StuckSync:
     name: str
 
 
-def _is_sync(organization_id: UUID, sync_id: UUID) -> ColumnElement[bool]:
-    return and_(docstore_syncs.c.organization_id == organization_id, docstore_syncs.c.sync_id == sync_id)
-
-
 def _select_syncs(organization_id: UUID) -> Select[*tuple[Any, ...]]:
     """Select an organization's syncs, each with the numbers of its documents that exist and of its failures."""
     tried, failed = (
-        select(func.count()).where(
-            table.c.organization_id == organization_id, table.c.sync_id == docstore_syncs.c.sync_id
-        )
+        select(func.count()).where(matches(table, organization_id, sync_id=docstore_syncs.c.sync_id))
         for table in (docstore_documents, docstore_failures)
     )
     return select(
-        *columns_of(
-            docstore_syncs,
-            SyncState,
-            as_member(docstore_syncs.c.status, DocstoreSyncStatus),
-            tried.where(document_exists(organization_id)).scalar_subquery().label("document_count"),
-            failed.scalar_subquery().label("failed_count"),
-        )
+        *(docstore_syncs.c[name] for name in _SHOWN),
+        as_member(docstore_syncs.c.status, wire.DocstoreSyncStatus),
+        tried.where(document_exists(organization_id)).scalar_subquery().label("document_count"),
+        failed.scalar_subquery().label("failed_count"),
     ).where(docstore_syncs.c.organization_id == organization_id)
+
+
+def _to_sync(
+    *,
+    sync_id: UUID,
+    collection_id: UUID,
+    config: Mapping[str, Any],
+    status: wire.DocstoreSyncStatus,
+    updated_at: datetime,
+    progress_at: datetime | None,
+    **columns: Any,
+) -> wire.DocstoreSync:
+    counts = {name: columns.pop(f"{name}_count") for name in wire.DocstoreCounts.model_fields}
+    warning, error = (
+        None if code is None else wire.DocstoreError(code=code, message=message or "")
+        for code, message in ((columns.pop(f"{kind}_code"), columns.pop(f"{kind}_message")) for kind in _OUTCOMES)
+    )
+    with_defaults = wire.DocstoreConfig.model_validate(config).model_dump(mode="json", by_alias=True)
+    return wire.DocstoreSync(
+        docstore_credential_id=sync_id,
+        resource_id=str(sync_id),
+        document_collection_id=collection_id,
+        config=wire.DocstoreConfigInfo.model_validate(with_defaults),
+        status=status,
+        counts=wire.DocstoreCounts(**counts),
+        warning=warning,
+        last_error=error,
+        updated_at=updated_at,
+        wanted_at=max(updated_at, progress_at or updated_at) if status is wire.DocstoreSyncStatus.PENDING else None,
+        **columns,
+    )
 
 
 def document_exists(organization_id: UUID) -> ColumnElement[bool]:
@@ -141,26 +174,24 @@ async def insert_sync(
     await connection.execute(insert(docstore_syncs).values(values))
 
 
-async def get_sync(
-    connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID, lock: bool = False
-) -> StoredSync | None:
+async def get_sync(connection: AsyncConnection, key: SyncKey, *, lock: bool = False) -> StoredSync | None:
     """Get a sync without a check of rights, None when there is none; `lock` locks it until the transaction ends."""
-    statement = select(*columns_of(docstore_syncs, StoredSync)).where(_is_sync(organization_id, sync_id))
+    statement = select(*columns_of(docstore_syncs, StoredSync)).where(key.is_of(docstore_syncs))
     if lock:
         statement = statement.with_for_update()
     return await find_row(connection, statement, StoredSync)
 
 
-async def read_sync(connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID) -> SyncState:
+async def read_sync(connection: AsyncConnection, key: SyncKey) -> wire.DocstoreSync:
     """Return the state of an existing sync."""
     return await get_row(
-        connection, _select_syncs(organization_id).where(docstore_syncs.c.sync_id == sync_id), SyncState
+        connection, _select_syncs(key.organization_id).where(docstore_syncs.c.sync_id == key.sync_id), _to_sync
     )
 
 
 async def list_syncs(
     connection: AsyncConnection, caller: Caller, *, collection_id: UUID | None, after: UUID, limit: int
-) -> list[SyncState]:
+) -> list[wire.DocstoreSync]:
     """List the states of syncs by id: those into collections the caller may edit; all for admins."""
     statement = (
         _select_syncs(caller.organization_id)
@@ -173,16 +204,16 @@ async def list_syncs(
         statement = statement.where(resources.c.access_class.in_(readable_classes(caller, at_least=Role.EDITOR)))
     if collection_id is not None:
         statement = statement.where(docstore_syncs.c.collection_id == collection_id)
-    return await find_rows(connection, statement, SyncState)
+    return await find_rows(connection, statement, _to_sync)
 
 
 async def replace_sync(
-    connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID, sealed_uri: bytes, config: Mapping[str, Any]
+    connection: AsyncConnection, key: SyncKey, *, sealed_uri: bytes, config: Mapping[str, Any]
 ) -> None:
     """Replace a sync's address and config, and request a new run; a run in progress can write no more."""
     statement = (
         update(docstore_syncs)
-        .where(_is_sync(organization_id, sync_id))
+        .where(key.is_of(docstore_syncs))
         .values(
             sealed_uri=sealed_uri,
             config=dict(config),
@@ -219,13 +250,13 @@ async def set_syncs_owner(
     await connection.execute(statement)
 
 
-async def request_run(connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID) -> bool:
+async def request_run(connection: AsyncConnection, key: SyncKey) -> bool:
     """Request a run of a sync; False when one is requested already, or is running and has reported lately."""
     told = func.coalesce(docstore_syncs.c.progress_at, docstore_syncs.c.updated_at)
     statement = (
         update(docstore_syncs)
         .where(
-            _is_sync(organization_id, sync_id),
+            key.is_of(docstore_syncs),
             or_(docstore_syncs.c.status.in_(("COMPLETED", "FAILED")), told < func.now() - LOST_AFTER),
         )
         .values(status="PENDING", attempt=docstore_syncs.c.attempt + 1, progress_at=func.now())
@@ -252,23 +283,265 @@ async def list_stuck_syncs(
     return await find_rows(connection, statement, StuckSync)
 
 
-async def delete_sync(connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID) -> None:
+async def delete_sync(connection: AsyncConnection, key: SyncKey) -> None:
     """Delete a sync with its address and its records of documents; the documents stay."""
-    await connection.execute(delete(docstore_syncs).where(_is_sync(organization_id, sync_id)))
+    await connection.execute(delete(docstore_syncs).where(key.is_of(docstore_syncs)))
 
 
-async def list_failures(
-    connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID, after: UUID, limit: int
-) -> list[StoredFailure]:
+async def list_failures(connection: AsyncConnection, key: SyncKey, *, after: UUID, limit: int) -> list[StoredFailure]:
     """List the documents that a sync could not take, by document id, with the reasons."""
     statement = (
         select(*columns_of(docstore_failures, StoredFailure))
-        .where(
-            docstore_failures.c.organization_id == organization_id,
-            docstore_failures.c.sync_id == sync_id,
-            docstore_failures.c.document_id > after,
-        )
+        .where(key.is_of(docstore_failures), docstore_failures.c.document_id > after)
         .order_by(docstore_failures.c.document_id)
         .limit(limit)
     )
     return await find_rows(connection, statement, StoredFailure)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """How a sync's documents compare with a listing of the source's ids.
+
+    `existing` documents are in the catalog, `missing` of them not in the listing, `created` by the run; `unlisted` is
+    every document, existing or not, that was tried and isn't listed. Failed documents don't exist.
+    """
+
+    existing: int
+    missing: int
+    created: int
+    unlisted: int
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedRun:
+    """How a run ended, and its counts."""
+
+    status: str
+    read_count: int
+    created_count: int
+    updated_count: int
+    deleted_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class FailureGroup:
+    """A reason for which documents failed: its `number` of documents, and the ids of some of them in the source."""
+
+    code: str
+    message: str
+    number: int
+    source_ids: Sequence[str]
+
+
+def _is_run(key: SyncKey, attempt: int) -> ColumnElement[bool]:
+    return and_(key.is_of(docstore_syncs), docstore_syncs.c.attempt == attempt, docstore_syncs.c.status == "RUNNING")
+
+
+async def begin_run(connection: AsyncConnection, key: SyncKey) -> StoredSync | None:
+    """Begin the requested run of a sync, or continue one that was interrupted; None when there is neither.
+
+    The sync is returned with its status before: PENDING for a new run, whose counts begin at zero.
+    """
+    of_sync = key.is_of(docstore_syncs)
+    kept = select(*columns_of(docstore_syncs, StoredSync)).where(of_sync).with_for_update()
+    before = await find_row(connection, kept, StoredSync)
+    if before is None or before.status not in {"PENDING", "RUNNING"}:
+        return None
+    is_new = docstore_syncs.c.status == "PENDING"
+    counts = {name: case((is_new, 0), else_=docstore_syncs.c[name]) for name in _COUNTS}
+    statement = (
+        update(docstore_syncs)
+        .where(of_sync)
+        .values(
+            **counts,
+            status="RUNNING",
+            attempt=docstore_syncs.c.attempt + 1,
+            started_at=case((is_new, func.now()), else_=docstore_syncs.c.started_at),
+            progress_at=func.now(),
+            finished_at=null(),
+            **_outcome(error=None, warning=None),
+        )
+        .returning(docstore_syncs.c.attempt)
+    )
+    attempt: int = (await connection.execute(statement)).scalar_one()
+    return replace(before, attempt=attempt)
+
+
+async def lock_run(connection: AsyncConnection, key: SyncKey, *, attempt: int) -> bool:
+    """Keep another run from replacing this run until the transaction ends; False when one has."""
+    statement = select(docstore_syncs.c.sync_id).where(_is_run(key, attempt))
+    return (await connection.execute(statement.with_for_update())).one_or_none() is not None
+
+
+async def save_progress(
+    connection: AsyncConnection, key: SyncKey, *, cursor: Mapping[str, Any] | None = None, **counts: int
+) -> None:
+    """Add to these counts of a locked run (`created=1`), and save its position if `cursor` is given."""
+    added = {f"{name}_count": docstore_syncs.c[f"{name}_count"] + number for name, number in counts.items()}
+    moved = {} if cursor is None else {"cursor": dict(cursor)}
+    statement = update(docstore_syncs).where(key.is_of(docstore_syncs)).values(**added, **moved, progress_at=func.now())
+    await connection.execute(statement)
+
+
+async def finish_run(
+    connection: AsyncConnection, key: SyncKey, *, attempt: int, error: Note | None, warning: Note | None
+) -> FinishedRun | None:
+    """End a run with an error or a warning, or neither; return its end, None when it was replaced."""
+    statement = (
+        update(docstore_syncs)
+        .where(_is_run(key, attempt))
+        .values(
+            status="COMPLETED" if error is None else "FAILED",
+            **_outcome(error=error, warning=warning),
+            finished_at=func.now(),
+        )
+        .returning(*columns_of(docstore_syncs, FinishedRun))
+    )
+    return await find_row(connection, statement, FinishedRun)
+
+
+def _outcome(**notes: Note | None) -> dict[str, str | None]:
+    return {
+        f"{kind}_{part}": note and getattr(note, part) for kind, note in notes.items() for part in ("code", "message")
+    }
+
+
+async def note_documents(connection: AsyncConnection, key: SyncKey, *, document_ids: Sequence[UUID]) -> None:
+    """Record that these documents are about to be tried."""
+    new = [{"document_id": one, **asdict(key)} for one in set(document_ids)]
+    if new:
+        await connection.execute(insert(docstore_documents).values(new).on_conflict_do_nothing())
+
+
+async def in_collection(
+    connection: AsyncConnection, organization_id: UUID, *, collection_id: UUID, document_ids: Sequence[UUID]
+) -> frozenset[UUID]:
+    """Return the documents, of those given, that are in the collection."""
+    statement = (
+        select(space_documents.c.document_id)
+        .join(collections, collections.c.space_id == space_documents.c.space_id)
+        .where(
+            space_documents.c.organization_id == organization_id,
+            collections.c.collection_id == collection_id,
+            in_array(space_documents.c.document_id, document_ids),
+        )
+    )
+    return frozenset((await connection.execute(statement)).scalars())
+
+
+async def replace_failures(
+    connection: AsyncConnection, key: SyncKey, *, tried: Sequence[UUID], failures: Sequence[Failure]
+) -> None:
+    """Record why these documents failed, and delete earlier failures of all that were tried."""
+    gone = delete(docstore_failures).where(
+        key.is_of(docstore_failures), in_array(docstore_failures.c.document_id, tried)
+    )
+    await connection.execute(gone)
+    rows = {one.document_id: {**asdict(one), **asdict(key)} for one in failures}
+    if rows:
+        await connection.execute(insert(docstore_failures).values(list(rows.values())))
+
+
+async def count_held(connection: AsyncConnection, key: SyncKey) -> int:
+    """Return the number of a sync's documents that exist and that the source has ever listed."""
+    statement = select(func.count()).where(
+        key.is_of(docstore_documents), docstore_documents.c.listing_no > 0, document_exists(key.organization_id)
+    )
+    return (await connection.execute(statement)).scalar_one()
+
+
+async def begin_listing(connection: AsyncConnection, key: SyncKey) -> int:
+    """Begin a listing of the source's ids; return its number, which is greater than every earlier one's."""
+    statement = (
+        update(docstore_syncs)
+        .where(key.is_of(docstore_syncs))
+        .values(listing_no=docstore_syncs.c.listing_no + 1, progress_at=func.now())
+        .returning(docstore_syncs.c.listing_no)
+    )
+    return (await connection.execute(statement)).scalar_one()
+
+
+async def mark_listed(
+    connection: AsyncConnection, key: SyncKey, *, listing_no: int, document_ids: Sequence[UUID]
+) -> frozenset[UUID]:
+    """Record that a listing has these documents; return those of them that were tried before."""
+    given = rows_of([docstore_documents.c.document_id], [{"document_id": one} for one in document_ids])
+    statement = (
+        update(docstore_documents)
+        .where(key.is_of(docstore_documents), docstore_documents.c.document_id == given.c.document_id)
+        .values(listing_no=listing_no)
+        .returning(docstore_documents.c.document_id)
+    )
+    return frozenset((await connection.execute(statement)).scalars())
+
+
+async def count_listed(connection: AsyncConnection, key: SyncKey, *, listing_no: int) -> Listing:
+    """Compare all documents that a sync has tried with a listing."""
+    is_unlisted = docstore_documents.c.listing_no != listing_no
+    created = select(docstore_syncs.c.created_count).where(key.is_of(docstore_syncs))
+    statement = select(
+        func.count().filter(document_exists(key.organization_id)).label("existing"),
+        func.count().filter(document_exists(key.organization_id), is_unlisted).label("missing"),
+        created.scalar_subquery().label("created"),
+        func.count().filter(is_unlisted).label("unlisted"),
+    ).where(key.is_of(docstore_documents))
+    return await get_row(connection, statement, Listing)
+
+
+async def count_taken(connection: AsyncConnection, key: SyncKey) -> tuple[int, int]:
+    """Return the number of documents in the sync's last listing, and the number of those without a failure."""
+    has_failed = exists().where(
+        docstore_failures.c.organization_id == key.organization_id,
+        docstore_failures.c.document_id == docstore_documents.c.document_id,
+        docstore_failures.c.sync_id == docstore_documents.c.sync_id,
+    )
+    statement = (
+        select(func.count(), func.count().filter(~has_failed))
+        .select_from(docstore_documents)
+        .join(docstore_syncs, docstore_syncs.c.sync_id == docstore_documents.c.sync_id)
+        .where(key.is_of(docstore_documents), docstore_documents.c.listing_no == docstore_syncs.c.listing_no)
+    )
+    listed, taken = (await connection.execute(statement)).one()
+    return listed, taken
+
+
+async def group_failures(connection: AsyncConnection, key: SyncKey, *, examples: int) -> list[FailureGroup]:
+    """List the reasons for which a sync's documents failed, the most frequent first."""
+    some = func.array_agg(aggregate_order_by(docstore_failures.c.source_id, docstore_failures.c.document_id))
+    statement = (
+        select(
+            docstore_failures.c.code,
+            docstore_failures.c.message,
+            func.count().label("number"),
+            some[1:examples].label("source_ids"),
+        )
+        .where(key.is_of(docstore_failures))
+        .group_by(docstore_failures.c.code, docstore_failures.c.message)
+        .order_by(func.count().desc(), docstore_failures.c.message, docstore_failures.c.code)
+    )
+    return await find_rows(connection, statement, FailureGroup)
+
+
+async def list_unlisted_documents(
+    connection: AsyncConnection, key: SyncKey, *, listing_no: int, after: UUID, limit: int
+) -> Sequence[UUID]:
+    """List documents that a listing doesn't have, by id."""
+    statement = (
+        select(docstore_documents.c.document_id)
+        .where(
+            key.is_of(docstore_documents),
+            docstore_documents.c.listing_no != listing_no,
+            docstore_documents.c.document_id > after,
+        )
+        .order_by(docstore_documents.c.document_id)
+        .limit(limit)
+    )
+    return (await connection.execute(statement)).scalars().all()
+
+
+async def delete_document_record(connection: AsyncConnection, key: SyncKey, *, document_id: UUID) -> None:
+    """Delete the record of a document that is gone from source and catalog, and its failure."""
+    for table in (docstore_failures, docstore_documents):
+        statement = delete(table).where(key.is_of(table), table.c.document_id == document_id)
+        await connection.execute(statement)

@@ -16,40 +16,15 @@ from uuid import UUID
 from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire import docstore as wire
 from carrel.wire.common import Role
-from carrel.wire.docstore import (
-    LIST_DOCSTORE_FAILURES,
-    LIST_DOCSTORE_SYNCS,
-    CreateDocstoreSyncRequest,
-    CreateDocstoreSyncResponse,
-    DeleteDocstoreSyncRequest,
-    DeleteDocstoreSyncResponse,
-    DocstoreConfig,
-    DocstoreConfigInfo,
-    DocstoreCounts,
-    DocstoreError,
-    DocstoreFailure,
-    DocstoreSync,
-    DocstoreSyncLaunched,
-    DocstoreSyncStatus,
-    GetDocstoreSyncRequest,
-    GetDocstoreSyncResponse,
-    LaunchDocstoreSyncRequest,
-    LaunchDocstoreSyncResponse,
-    ListDocstoreFailuresRequest,
-    ListDocstoreFailuresResponse,
-    ListDocstoreSyncsRequest,
-    ListDocstoreSyncsResponse,
-    UpdateDocstoreSyncRequest,
-    UpdateDocstoreSyncResponse,
-)
 from service.audit.service import record
 from service.auth.callers import Caller
 from service.domains.documents.collections.queries import read_collection
 from service.domains.documents.collections.service import require_collection
 from service.domains.documents.docstore import queries
 from service.domains.documents.docstore.filters import filter_query
-from service.domains.documents.docstore.queries import StoredSync
+from service.domains.documents.docstore.queries import StoredSync, SyncKey
 from service.domains.documents.docstore.running.task import RUN_SYNC
 from service.permissions.service import resolve_readers
 from service.platform.errors import Forbidden, NotFound
@@ -70,8 +45,8 @@ def unknown_sync() -> NotFound:
 
 
 async def create_sync(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: CreateDocstoreSyncRequest
-) -> CreateDocstoreSyncResponse:
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.CreateDocstoreSyncRequest
+) -> wire.CreateDocstoreSyncResponse:
     """Keep a collection as a collection of a document database has it, and launch the first run.
 
     Raises BadRequest for an address, filter or reader that isn't accepted; NotFound or Forbidden for the collection.
@@ -90,14 +65,15 @@ async def create_sync(
         sealed_uri=_seal(runtime, caller, sync_id, request.docstore_uri),
         config=_to_json(request.config),
     )
-    await _record(connection, caller, "docstore.create_sync", sync_id, collection.collection_id)
-    await _enqueue(runtime, connection, caller.organization_id, sync_id)
-    return CreateDocstoreSyncResponse(**dict(_to_launched(sync_id, launched=True)))
+    launched = await _launch(
+        runtime, connection, caller, sync_id, collection_id=collection.collection_id, action="docstore.create_sync"
+    )
+    return wire.CreateDocstoreSyncResponse(**dict(launched))
 
 
 async def update_sync(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: UpdateDocstoreSyncRequest
-) -> UpdateDocstoreSyncResponse:
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.UpdateDocstoreSyncRequest
+) -> wire.UpdateDocstoreSyncResponse:
     """Replace a sync's address and config, and launch a run (beta).
 
     Raises the errors of `create_sync`; NotFound for a sync that the caller may not know about, Forbidden
@@ -108,87 +84,87 @@ async def update_sync(
     await _check_readers(connection, caller, request.config)
     await queries.replace_sync(
         connection,
-        caller.organization_id,
-        sync_id=sync.sync_id,
+        _key(caller, sync.sync_id),
         sealed_uri=_seal(runtime, caller, sync.sync_id, request.docstore_uri),
         config=_to_json(request.config),
     )
-    await _record(connection, caller, "docstore.update_sync", sync.sync_id, sync.collection_id)
-    await _enqueue(runtime, connection, caller.organization_id, sync.sync_id)
-    return UpdateDocstoreSyncResponse(**dict(_to_launched(sync.sync_id, launched=True)))
+    launched = await _launch(
+        runtime, connection, caller, sync.sync_id, collection_id=sync.collection_id, action="docstore.update_sync"
+    )
+    return wire.UpdateDocstoreSyncResponse(**dict(launched))
 
 
 async def launch_sync(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: LaunchDocstoreSyncRequest
-) -> LaunchDocstoreSyncResponse:
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.LaunchDocstoreSyncRequest
+) -> wire.LaunchDocstoreSyncResponse:
     """Launch a run of a sync as it is.
 
     It continues where the last run stopped, unless one is running; for EDITORs of the collection.
     """
-    sync = await _known_sync(connection, caller, request.docstore_credential_id, lock=True)
-    launched = await queries.request_run(connection, caller.organization_id, sync_id=sync.sync_id)
-    if launched:
-        await _record(connection, caller, "docstore.launch_sync", sync.sync_id, sync.collection_id)
-        await _enqueue(runtime, connection, caller.organization_id, sync.sync_id)
-    return LaunchDocstoreSyncResponse(**dict(_to_launched(sync.sync_id, launched=launched)))
+    sync_id = request.docstore_credential_id
+    sync = await _known_sync(connection, caller, sync_id, lock=True)
+    if await queries.request_run(connection, _key(caller, sync_id)):
+        launched = await _launch(
+            runtime, connection, caller, sync_id, collection_id=sync.collection_id, action="docstore.launch_sync"
+        )
+    else:
+        launched = _to_launched(sync_id, launched=False)
+    return wire.LaunchDocstoreSyncResponse(**dict(launched))
 
 
 async def get_sync(
-    connection: AsyncConnection, caller: Caller, *, request: GetDocstoreSyncRequest
-) -> GetDocstoreSyncResponse:
+    connection: AsyncConnection, caller: Caller, *, request: wire.GetDocstoreSyncRequest
+) -> wire.GetDocstoreSyncResponse:
     """Show a sync, and how its last run went.
 
     For EDITORs of its collection and admins; NotFound for others.
     """
-    sync = await _known_sync(connection, caller, request.docstore_credential_id)
-    return GetDocstoreSyncResponse(
-        **dict(_to_sync(await queries.read_sync(connection, caller.organization_id, sync_id=sync.sync_id)))
-    )
+    sync_id = request.docstore_credential_id
+    await _known_sync(connection, caller, sync_id)
+    return wire.GetDocstoreSyncResponse(**dict(await queries.read_sync(connection, _key(caller, sync_id))))
 
 
 async def list_syncs(
-    connection: AsyncConnection, caller: Caller, *, request: ListDocstoreSyncsRequest
-) -> ListDocstoreSyncsResponse:
+    connection: AsyncConnection, caller: Caller, *, request: wire.ListDocstoreSyncsRequest
+) -> wire.ListDocstoreSyncsResponse:
     """List the syncs into collections that the caller may edit."""
-    cursor = Cursor.read(caller, operation=LIST_DOCSTORE_SYNCS.path, request=request)
+    cursor = Cursor.read(caller, operation=wire.LIST_DOCSTORE_SYNCS.path, request=request)
     rows = await queries.list_syncs(
         connection, caller, collection_id=request.document_collection_id, after=cursor.after_id, limit=cursor.limit
     )
-    page = cursor.page(rows, position=lambda row: [str(row.sync_id)])
-    return ListDocstoreSyncsResponse(
-        docstore_syncs=[_to_sync(row) for row in page.items], next_page_token=page.next_page_token
-    )
+    page = cursor.page(rows, position=lambda sync: [str(sync.docstore_credential_id)])
+    return wire.ListDocstoreSyncsResponse(docstore_syncs=list(page.items), next_page_token=page.next_page_token)
 
 
 async def list_failures(
-    connection: AsyncConnection, caller: Caller, *, request: ListDocstoreFailuresRequest
-) -> ListDocstoreFailuresResponse:
+    connection: AsyncConnection, caller: Caller, *, request: wire.ListDocstoreFailuresRequest
+) -> wire.ListDocstoreFailuresResponse:
     """List the source documents that a sync could not take, and why.
 
     NotFound as for `get_sync`.
     """
-    cursor = Cursor.read(caller, operation=LIST_DOCSTORE_FAILURES.path, request=request)
+    cursor = Cursor.read(caller, operation=wire.LIST_DOCSTORE_FAILURES.path, request=request)
     sync = await _known_sync(connection, caller, request.docstore_credential_id)
     rows = await queries.list_failures(
-        connection, caller.organization_id, sync_id=sync.sync_id, after=cursor.after_id, limit=cursor.limit
+        connection, _key(caller, sync.sync_id), after=cursor.after_id, limit=cursor.limit
     )
     page = cursor.page(rows, position=lambda row: [str(row.document_id)])
-    return ListDocstoreFailuresResponse(
+    return wire.ListDocstoreFailuresResponse(
         failures=[_failure(row) for row in page.items], next_page_token=page.next_page_token
     )
 
 
 async def delete_sync(
-    connection: AsyncConnection, caller: Caller, *, request: DeleteDocstoreSyncRequest
-) -> DeleteDocstoreSyncResponse:
+    connection: AsyncConnection, caller: Caller, *, request: wire.DeleteDocstoreSyncRequest
+) -> wire.DeleteDocstoreSyncResponse:
     """Delete a sync and its address; the documents that it brought stay.
 
     For its creator and admins; a run in progress ends.
     """
     sync = await _own_sync(connection, caller, request.docstore_credential_id)
-    await queries.delete_sync(connection, caller.organization_id, sync_id=sync.sync_id)
+    await queries.delete_sync(connection, _key(caller, sync.sync_id))
     await _record(connection, caller, "docstore.delete_sync", sync.sync_id, sync.collection_id)
-    return DeleteDocstoreSyncResponse(docstore_credential_id=request.docstore_credential_id)
+    return wire.DeleteDocstoreSyncResponse(docstore_credential_id=request.docstore_credential_id)
 
 
 async def hand_over_syncs(
@@ -203,15 +179,19 @@ async def hand_over_syncs(
         credential_id=caller.credential_id,
     )
     for one in syncs:
-        if one.status == DocstoreSyncStatus.RUNNING:
+        if one.status == wire.DocstoreSyncStatus.RUNNING:
             await _enqueue(runtime, connection, caller.organization_id, one.sync_id)
+
+
+def _key(caller: Caller, sync_id: UUID) -> SyncKey:
+    return SyncKey(caller.organization_id, sync_id)
 
 
 def _seal(runtime: Runtime, caller: Caller, sync_id: UUID, uri: SecretStr) -> bytes:
     return seal(runtime.keys.docstore_key(caller.organization_id), row_id=sync_id, secret=uri)
 
 
-async def _check(runtime: Runtime, uri: SecretStr, config: DocstoreConfig) -> None:
+async def _check(runtime: Runtime, uri: SecretStr, config: wire.DocstoreConfig) -> None:
     # The module that reads addresses imports MongoDB's driver, and is loaded late as that is (see `running.task`).
     await asyncio.to_thread(import_module, "service.domains.documents.docstore.uris")
     from service.domains.documents.docstore.uris import check_uri  # noqa: PLC0415 - see above
@@ -220,7 +200,7 @@ async def _check(runtime: Runtime, uri: SecretStr, config: DocstoreConfig) -> No
     filter_query(config.filter_expression)
 
 
-async def _check_readers(connection: AsyncConnection, caller: Caller, config: DocstoreConfig) -> None:
+async def _check_readers(connection: AsyncConnection, caller: Caller, config: wire.DocstoreConfig) -> None:
     await resolve_readers(
         connection,
         caller.organization_id,
@@ -230,7 +210,7 @@ async def _check_readers(connection: AsyncConnection, caller: Caller, config: Do
 
 
 async def _known_sync(connection: AsyncConnection, caller: Caller, sync_id: UUID, *, lock: bool = False) -> StoredSync:
-    sync = await queries.get_sync(connection, caller.organization_id, sync_id=sync_id, lock=lock)
+    sync = await queries.get_sync(connection, _key(caller, sync_id), lock=lock)
     if sync is None:
         raise unknown_sync()
     collection = await read_collection(connection, caller, collection_id=sync.collection_id)
@@ -256,58 +236,29 @@ async def _record(connection: AsyncConnection, caller: Caller, action: str, sync
     await record(connection, caller, action=action, target_type=TARGET, target_id=sync_id, details=details)
 
 
+async def _launch(
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, sync_id: UUID, *, collection_id: UUID, action: str
+) -> wire.DocstoreSyncLaunched:
+    await _record(connection, caller, action, sync_id, collection_id)
+    await _enqueue(runtime, connection, caller.organization_id, sync_id)
+    return _to_launched(sync_id, launched=True)
+
+
 async def _enqueue(runtime: Runtime, connection: AsyncConnection, organization_id: UUID, sync_id: UUID) -> None:
     lock = f"docstore:{sync_id}"
     await runtime.jobs.enqueue(connection, RUN_SYNC, organization_id=organization_id, lock=lock, sync_id=sync_id)
 
 
-def _to_json(config: DocstoreConfig) -> dict[str, Any]:
+def _to_json(config: wire.DocstoreConfig) -> dict[str, Any]:
     return cast("dict[str, Any]", json.loads(config.to_json()))
 
 
-def _to_launched(sync_id: UUID, *, launched: bool) -> DocstoreSyncLaunched:
-    return DocstoreSyncLaunched(docstore_credential_id=sync_id, resource_id=str(sync_id), sync_launched=launched)
+def _to_launched(sync_id: UUID, *, launched: bool) -> wire.DocstoreSyncLaunched:
+    return wire.DocstoreSyncLaunched(docstore_credential_id=sync_id, resource_id=str(sync_id), sync_launched=launched)
 
 
-def _to_sync(row: queries.SyncState) -> DocstoreSync:
-    return DocstoreSync(
-        docstore_credential_id=row.sync_id,
-        resource_id=str(row.sync_id),
-        document_collection_id=row.collection_id,
-        config=DocstoreConfigInfo.model_validate(_with_defaults(row.config)),
-        status=row.status,
-        counts=DocstoreCounts(
-            read=row.read_count,
-            created=row.created_count,
-            updated=row.updated_count,
-            unchanged=row.unchanged_count,
-            deleted=row.deleted_count,
-            failed=row.failed_count,
-        ),
-        document_count=row.document_count,
-        cursor=row.cursor,
-        warning=_to_error(row.warning_code, row.warning_message),
-        last_error=_to_error(row.error_code, row.error_message),
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-        wanted_at=max(row.updated_at, row.progress_at or row.updated_at)
-        if row.status is DocstoreSyncStatus.PENDING
-        else None,
-        started_at=row.started_at,
-        finished_at=row.finished_at,
-    )
-
-
-def _with_defaults(kept: dict[str, Any]) -> dict[str, Any]:
-    return DocstoreConfig.model_validate(kept).model_dump(mode="json", by_alias=True)
-
-
-def _to_error(code: str | None, message: str | None) -> DocstoreError | None:
-    return None if code is None else DocstoreError(code=code, message=message or "")
-
-
-def _failure(row: queries.StoredFailure) -> DocstoreFailure:
-    return DocstoreFailure(
+def _failure(row: queries.StoredFailure) -> wire.DocstoreFailure:
+    return wire.DocstoreFailure(
         source_id=json.loads(row.source_id),
         document_external_id=row.external_id,
         code=row.code,

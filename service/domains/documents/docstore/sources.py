@@ -1,25 +1,28 @@
-"""The interface between a sync and a source of documents, whatever kind of database it is.
+"""What a source of documents gives: documents, and the positions after which it is read on.
 
-A source is read in an order that can be continued after a position, and never changed. Every method may raise
-SourceError, whose message has nothing of the address.
+A source is read in an order that can be continued after a position, and never changed.
 """
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from service.domains.documents.docstore.values import SourceId, extended_text, from_extended, to_extended
 
 
-class SourceError(Exception):
-    """The source can't be read; `code` is stable, `message` says what to do."""
+class SyncError(Exception):
+    """A sync can't do something; `code` is stable, `message` says what to do, and has nothing of the address."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
+
+
+class SourceError(SyncError):
+    """The source can't be read."""
 
 
 def unknown_host() -> SourceError:
@@ -72,35 +75,3 @@ class Page:
 
     documents: Sequence[SourceDocument]
     position: Position | None
-
-
-class Source(Protocol):
-    """One collection of a document database, with a filter."""
-
-    def snapshot(self, after: SourceId | None) -> AsyncIterator[Page]:
-        """Yield all documents in pages, in the order of their ids, after a given id."""
-        ...
-
-    def changes(self, since: Position) -> AsyncIterator[Page]:
-        """Yield the documents changed at `since.updated` or later in pages, by (time, id), after the position's id.
-
-        Without an id, documents that have no time come first, because nothing says whether they changed. Changes made
-        after the walk began are left to the next one, so that it ends however fast documents change.
-        """
-        ...
-
-    def list_ids(self) -> AsyncIterator[Sequence[SourceId]]:
-        """Yield the ids of all documents in pages, each id once."""
-        ...
-
-    async def read(self, source_ids: Sequence[SourceId]) -> Sequence[SourceDocument]:
-        """Return the documents of these ids that exist."""
-        ...
-
-    async def count(self) -> int:
-        """Return the number of documents, as the database itself counts them."""
-        ...
-
-    async def newest(self) -> datetime | None:
-        """Return the latest time at which a document was changed; None when no document has one."""
-        ...

@@ -19,45 +19,19 @@ from service.platform.networks import AllowedHosts
 
 FIELD = "docstoreURI"
 _SCHEME = re.compile(r"mongodb(\+srv)?://", re.ASCII)
-# Options that read files, run commands, call other hosts, or weaken TLS are not among them.
-ALLOWED_OPTIONS: Final = frozenset(
-    {
-        "appname",
-        "authmechanism",
-        "authsource",
-        "connecttimeoutms",
-        "directconnection",
-        "journal",
-        "loadbalanced",
-        "maxstalenessseconds",
-        "readconcernlevel",
-        "readpreference",
-        "replicaset",
-        "retryreads",
-        "retrywrites",
-        "serverselectiontimeoutms",
-        "sockettimeoutms",
-        "ssl",
-        "tls",
-        "w",
-        "wtimeoutms",
-    }
-)
-# What matters for reading; the rest is accepted because addresses are copied with it, and does nothing.
+# What matters for reading.
 _USED_OPTIONS: Final = frozenset(
     {
-        "authmechanism",
-        "authsource",
-        "directconnection",
-        "loadbalanced",
-        "maxstalenessseconds",
-        "readconcernlevel",
-        "readpreference",
-        "replicaset",
-        "ssl",
-        "tls",
+        *("authmechanism", "authsource", "directconnection", "loadbalanced", "maxstalenessseconds"),
+        *("readconcernlevel", "readpreference", "replicaset", "ssl", "tls"),
     }
 )
+# The rest is accepted because addresses are copied with it, and does nothing. Options that read files, run commands,
+# call other hosts, or weaken TLS are not among them.
+ALLOWED_OPTIONS: Final = _USED_OPTIONS | {
+    *("appname", "connecttimeoutms", "journal", "retryreads", "retrywrites", "serverselectiontimeoutms"),
+    *("sockettimeoutms", "w", "wtimeoutms"),
+}
 _MECHANISMS: Final = frozenset({"DEFAULT", "SCRAM-SHA-1", "SCRAM-SHA-256"})
 _READING = (
     "It is mongodb://user:password@host:port/database or mongodb+srv://user:password@host/database, with special"

@@ -1,21 +1,19 @@
-"""BSON values as text, as JSON, and as ids, with their types."""
+"""BSON values as text, as JSON, and as ids, with their types; and the values at dotted paths, as MongoDB reads them."""
 
 import base64
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, cast
 from uuid import UUID
 
-from bson import DatetimeMS, DBRef, Decimal128, Int64, ObjectId, Regex, Timestamp
+from bson import DatetimeMS, DBRef, Decimal128, Int64, ObjectId, Regex, Timestamp, json_util
 from bson.binary import Binary, UuidRepresentation
 from bson.codec_options import DatetimeConversion
 from bson.json_util import JSONMode, JSONOptions
-from bson.json_util import default as extended_default
-from bson.json_util import object_hook as from_extended_object
 
 _CANONICAL: Final = JSONOptions(
     json_mode=JSONMode.CANONICAL,
@@ -36,22 +34,12 @@ def to_extended(value: Any) -> Any:
 
 def extended_text(value: Any) -> str:
     """Return a value as text in canonical Extended JSON."""
-    return json.dumps(_wrap(value), ensure_ascii=True, separators=(",", ":"))
-
-
-def _wrap(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _wrap(one) for key, one in cast("Mapping[str, Any]", value).items()}
-    if isinstance(value, list):
-        return [_wrap(one) for one in cast("list[Any]", value)]
-    if value is None or isinstance(value, str | bool):
-        return value
-    return extended_default(value, _CANONICAL)
+    return json_util.dumps(value, json_options=_CANONICAL, separators=(",", ":"))
 
 
 def from_extended(kept: Any) -> Any:
     """Read Extended JSON, canonical or relaxed; ValueError or TypeError when it isn't."""
-    return json.loads(json.dumps(kept), object_hook=lambda found: from_extended_object(found, _CANONICAL))
+    return json_util.loads(json.dumps(kept), json_options=_CANONICAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,21 +61,15 @@ class SourceId:
     @property
     def text(self) -> str:
         """The id as text: a short plain id itself, else its Extended JSON, or a digest of that."""
-        extended = extended_text(self.value)
-        text = extended if _is_ambiguous(self.value) else _plain_text(self.value)
+        value, extended = self.value, extended_text(self.value)
+        if isinstance(value, Mapping | Timestamp) or (isinstance(value, Binary) and value.subtype != 0):
+            text = extended  # as text, a value of another type might look the same
+        else:
+            plain = plain_value(value)
+            text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
         if len(text) <= _LONGEST_ID and text.isprintable() and not text.startswith(_DIGEST):
             return text
         return f"{_DIGEST}{hashlib.sha256(extended.encode()).hexdigest()}"
-
-
-def _is_ambiguous(value: Any) -> bool:
-    """Return whether a value of another type may look the same as text."""
-    return isinstance(value, Mapping | Timestamp) or (isinstance(value, Binary) and value.subtype != 0)
-
-
-def _plain_text(value: Any) -> str:
-    plain = plain_value(value)
-    return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
 
 
 # A bool is an int to Python, and Int64 is one, too.
@@ -125,16 +107,7 @@ def plain_value(value: Any) -> Any:
         return [plain_value(one) for one in cast("Sequence[Any]", value)]
     if isinstance(value, int):
         return int(value)
-    return _scalar(value)
-
-
-def _scalar(value: Any) -> Any:
-    writer = next((write for kind, write in _WRITERS if isinstance(value, kind)), to_extended)
-    return writer(value)
-
-
-def _plain_float(value: float) -> float | str:
-    return value if math.isfinite(value) else str(value)
+    return next((write for kind, write in _WRITERS if isinstance(value, kind)), to_extended)(value)
 
 
 def _plain_time(value: datetime) -> str:
@@ -143,7 +116,7 @@ def _plain_time(value: datetime) -> str:
 
 # Binary is bytes to Python.
 _WRITERS: Final[tuple[tuple[type, Callable[[Any], Any]], ...]] = (
-    (float, _plain_float),
+    (float, lambda value: value if math.isfinite(value) else str(value)),
     (datetime, _plain_time),
     (Timestamp, lambda value: _plain_time(value.as_datetime())),
     (bytes, lambda value: base64.b64encode(value).decode()),
@@ -173,3 +146,36 @@ def time_of(value: Any) -> datetime | None:
     if not isinstance(value, datetime):
         return None
     return value.replace(tzinfo=UTC) if value.tzinfo is None else value
+
+
+_MISSING: Final = object()
+
+
+def value_at(fields: Mapping[str, Any], path: str) -> Any:
+    """Return the value at a dotted path, None when there is none; for a list, the values of all its items.
+
+    A path that names a position in a list gives that item's value.
+    """
+    found = _resolve(fields, tuple(path.split(".")))
+    return None if found is _MISSING else found
+
+
+def _resolve(value: Any, segments: tuple[str, ...]) -> Any:
+    if not segments:
+        return value
+    first, rest = segments[0], segments[1:]
+    if isinstance(value, Mapping):
+        return _resolve(cast("Mapping[str, Any]", value).get(first, _MISSING), rest)
+    if isinstance(value, list):
+        items = cast("list[Any]", value)
+        if first.isascii() and first.isdecimal():
+            return _resolve(items[int(first)], rest) if int(first) < len(items) else _MISSING
+        found = [one for one in _resolve_each(items, segments) if one is not _MISSING]
+        return found or _MISSING
+    return _MISSING
+
+
+def _resolve_each(items: list[Any], segments: tuple[str, ...]) -> Iterator[Any]:
+    for item in items:
+        found = _resolve(item, segments)
+        yield from cast("list[Any]", found) if isinstance(found, list) else (found,)

@@ -1,12 +1,19 @@
-"""Bringing a page of source documents into the catalog: plan, upload, then record.
+"""Bringing source documents into the catalog: those that failed before, all in the first run, then changes.
+
+The first walk goes by id, which every database has in order. Before it begins, the latest change is read from the
+source: a change made during the walk has a later time, so that the following walk by changes finds it. A time in the
+future proves nothing: no walk begins later than the moment at which the one before it began.
 
 Documents are uploaded as by any caller, so that the same rules hold and known texts aren't embedded again. An error of
-one document fails that document alone; an error that would concern all documents ends the run.
+one document fails that document alone; an error that would concern all documents ends the run. The next run tries
+failed documents again, and each run's end sums them up.
 """
 
 import asyncio
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -16,14 +23,14 @@ from carrel.wire.uploads import UploadStatus
 from service.auth.callers import Caller
 from service.domains.documents.catalog.queries import read_upload_states
 from service.domains.documents.catalog.uploads import save_upload
+from service.domains.documents.docstore import queries
 from service.domains.documents.docstore.mapping import MappedDocument, MappingError, map_document
-from service.domains.documents.docstore.running import queries
-from service.domains.documents.docstore.running.queries import Counts, Failure
-from service.domains.documents.docstore.running.run import MOST_SILENT_SECONDS, Run
-from service.domains.documents.docstore.sources import SourceDocument
-from service.domains.documents.docstore.values import extended_text
+from service.domains.documents.docstore.queries import Failure, FailureGroup, Note
+from service.domains.documents.docstore.running.run import MOST_SILENT_SECONDS, Run, RunError
+from service.domains.documents.docstore.sources import Position, SourceDocument
+from service.domains.documents.docstore.values import SourceId, extended_text, from_extended, to_extended
 from service.platform.errors import ServiceError, Unavailable
-from service.platform.identifiers import document_id_for
+from service.platform.identifiers import NIL, document_id_for
 from service.runtime import Runtime
 from service.web.multipart import uploads_folder, write_bytes
 
@@ -48,12 +55,12 @@ async def apply_documents(
 
     Raises OvertakenError, RunError, and ServiceError for errors of the service that aren't a document's.
     """
-    tried = await asyncio.to_thread(_map_all, run, documents)
+    tried = await asyncio.to_thread(lambda: [_map(run, document) for document in documents])
     ids = [one.document_id for one in tried]
     mapped = {one.document_id: one.mapped for one in tried if isinstance(one.mapped, MappedDocument)}
     async with run.transaction() as connection:
         caller = await run.caller(connection)
-        await queries.note_documents(connection, run.organization_id, sync_id=run.sync.sync_id, document_ids=ids)
+        await queries.note_documents(connection, run.key, document_ids=ids)
         unchanged = await _find_unchanged(connection, caller, run, mapped)
     wanted = [one for one in tried if one.document_id in mapped.keys() - unchanged]
     outcomes = await _upload_all(run, caller, wanted, mapped)
@@ -62,21 +69,18 @@ async def apply_documents(
         *(_failure(one, outcomes[one.document_id]) for one in wanted),
     ]
     done = [outcome for outcome in outcomes.values() if isinstance(outcome, UploadStatus)]
-    counts = Counts(
-        read=len(documents),
-        created=done.count(UploadStatus.CREATED),
-        updated=done.count(UploadStatus.UPDATED),
-        unchanged=done.count(UploadStatus.UNCHANGED) + len(unchanged),
-    )
     async with run.transaction() as connection:
-        sync_id, organization_id = run.sync.sync_id, run.organization_id
         kept = [failure for failure in failures if failure is not None]
-        await queries.replace_failures(connection, organization_id, sync_id=sync_id, tried=ids, failures=kept)
-        await queries.save_progress(connection, organization_id, sync_id=sync_id, counts=counts, cursor=cursor)
-
-
-def _map_all(run: Run, documents: Sequence[SourceDocument]) -> list[_Attempt]:
-    return [_map(run, document) for document in documents]
+        await queries.replace_failures(connection, run.key, tried=ids, failures=kept)
+        await queries.save_progress(
+            connection,
+            run.key,
+            cursor=cursor,
+            read=len(documents),
+            created=done.count(UploadStatus.CREATED),
+            updated=done.count(UploadStatus.UPDATED),
+            unchanged=done.count(UploadStatus.UNCHANGED) + len(unchanged),
+        )
 
 
 def _map(run: Run, document: SourceDocument) -> _Attempt:
@@ -157,3 +161,145 @@ def _failure(one: _Attempt, outcome: UploadStatus | ServiceError | MappingError)
     if isinstance(outcome, UploadStatus):
         return None
     return Failure(one.document_id, one.source_id, one.external_id, outcome.code, outcome.message)
+
+
+RETRIED_AT_ONCE = 100
+NOT_MAPPED, NOT_TAKEN, SOME_FAILED = "source_not_mapped", "documents_not_taken", "documents_failed"
+# What a mapping fails a document for; every other code is the upload's.
+_OF_MAPPING = frozenset({"missing_value", "wrong_type", "invalid_value"})
+_REASONS, _EXAMPLES, _LONGEST_EXAMPLE = 3, 3, 60
+_AGAIN = "every run tries them again."
+_ADVICE = f"Correct sourceFields or filterExpression, or mend the documents in the source; {_AGAIN}"
+_ADVICE_OTHERWISE = f"Put right what is said of them, here or in the source; {_AGAIN}"
+
+
+async def retry_failures(run: Run) -> None:
+    """Read every document on the list of failures again, and apply it.
+
+    Documents that fail again stay on the list; documents that the source no longer has leave it.
+    """
+    after = NIL
+    while failures := await _next_failures(run, after):
+        documents = await run.source.read(list(failures.values()))
+        await apply_documents(run, documents)
+        found = {document.source_id.key for document in documents}
+        gone = [document_id for document_id, source_id in failures.items() if source_id.key not in found]
+        async with run.transaction() as connection:
+            await queries.replace_failures(connection, run.key, tried=gone, failures=())
+        after = max(failures)
+
+
+async def _next_failures(run: Run, after: UUID) -> dict[UUID, SourceId]:
+    async with run.transaction() as connection:
+        rows = await queries.list_failures(connection, run.key, after=after, limit=RETRIED_AT_ONCE)
+    return {row.document_id: SourceId(from_extended(json.loads(row.source_id))) for row in rows}
+
+
+async def sum_up(run: Run, note: Note | None) -> Note | None:
+    """Return the warning at the end of a run: its failures by reason, together with an earlier note; None for neither.
+
+    Raises RunError when none of the documents that the source lists could be taken: `source_not_mapped` when all failed
+    in the mapping, else `documents_not_taken`.
+    """
+    async with run.transaction() as connection:
+        listed, taken = await queries.count_taken(connection, run.key)
+        reasons = await queries.group_failures(connection, run.key, examples=_EXAMPLES)
+    if not reasons:
+        return note
+    failed = sum(row.number for row in reasons)
+    before = f"{note.message} " if note else ""
+    is_mapping = all(row.code in _OF_MAPPING for row in reasons)
+    said = f"{_reasons_text(reasons)}. {_ADVICE if is_mapping else _ADVICE_OTHERWISE}"
+    if listed > 0 and taken == 0:
+        message = f"{before}None of the {listed} documents that the source lists could be taken: {said}"
+        raise RunError(NOT_MAPPED if is_mapping else NOT_TAKEN, message)
+    message = f"{before}{failed} of {max(failed, listed)} documents could not be taken: {said}"
+    return Note(note.code if note else SOME_FAILED, message)
+
+
+def _reasons_text(reasons: Sequence[FailureGroup]) -> str:
+    told = [f"{row.message.rstrip('.')} ({_examples_text(row)})" for row in reasons[:_REASONS]]
+    further = sum(row.number for row in reasons[_REASONS:])
+    return "; ".join([*told, f"and {further} for other reasons"] if further else told)
+
+
+def _examples_text(row: FailureGroup) -> str:
+    ids = ", ".join(one if len(one) <= _LONGEST_EXAMPLE else f"{one[:_LONGEST_EXAMPLE]}…" for one in row.source_ids)
+    documents = "1 document" if row.number == 1 else f"{row.number} documents"
+    return f"{documents}{',' if row.number == 1 else ', such as'} {ids}"
+
+
+SNAPSHOT, CHANGES, WALKED = "snapshot", "changes", "walked"
+_EARLIEST = datetime(1, 1, 1, tzinfo=UTC)
+
+
+async def walk(run: Run) -> None:
+    """Bring new and changed documents of the source over, page by page; each page is saved before the next is read."""
+    is_dated = run.config.source_fields.source_system_updated is not None
+    kept = run.sync.cursor or {"phase": None}
+    phase = kept["phase"]
+    if phase == WALKED and not run.is_new:
+        return
+    # Without times, what changed behind a walk is found by the next whole one alone.
+    resumes = phase in {SNAPSHOT, CHANGES} and (is_dated or not run.is_new)
+    if resumes and run.is_new:
+        await retry_failures(run)
+    if resumes and phase == CHANGES:
+        await _walk_changes(run, *await _read_position(run, kept))
+        return
+    since = await _walk_snapshot(run, kept if resumes else None)
+    if is_dated:
+        await _walk_changes(run, since, began=await _read_now(run))
+
+
+async def _walk_snapshot(run: Run, kept: Mapping[str, Any] | None) -> Position:
+    """Bring all documents over, from the saved position `kept` on; return where the walk by changes begins."""
+    mark = from_extended(kept["mark"]) if kept else _earlier(await run.source.newest(), await _read_now(run))
+    begin = Position.from_json(kept["after"]) if kept else Position()
+    async for page in run.source.snapshot(begin.source_id):
+        after = (page.position or begin).to_json()
+        cursor = {"phase": SNAPSHOT, "after": after, "mark": to_extended(mark)}
+        await apply_documents(run, page.documents, cursor=cursor)
+    since = Position(updated=mark)
+    is_dated = run.config.source_fields.source_system_updated is not None
+    await apply_documents(run, (), cursor=_changes_cursor(since, began=mark) if is_dated else {"phase": WALKED})
+    return since
+
+
+async def _walk_changes(run: Run, since: Position, began: datetime | None) -> None:
+    async for page in run.source.changes(since):
+        cursor = None if page.position is None else _changes_cursor(page.position, began=began)
+        await apply_documents(run, page.documents, cursor=cursor)
+
+
+async def _read_position(run: Run, kept: Mapping[str, Any]) -> tuple[Position, datetime | None]:
+    """Return the position of a walk by changes, continued or new, and the moment at which that walk began."""
+    stopped, began = Position.from_json(kept["after"]), from_extended(kept["began"])
+    if not run.is_new:
+        return stopped, began
+    seconds = run.runtime.settings.docstore_overlap_seconds
+    return Position(updated=_before(_earlier(stopped.updated, began), seconds)), await _read_now(run)
+
+
+def _changes_cursor(position: Position, *, began: datetime | None) -> dict[str, Any]:
+    return {"phase": CHANGES, "after": position.to_json(), "began": to_extended(began)}
+
+
+async def _read_now(run: Run) -> datetime:
+    async with run.transaction() as connection:
+        return await run.runtime.clock.now(connection)
+
+
+def _earlier(moment: datetime | None, other: datetime | None) -> datetime | None:
+    """Return the earlier of two moments; None, before all of them, when either is."""
+    return None if moment is None or other is None else min(moment, other)
+
+
+def _before(moment: datetime | None, seconds: float) -> datetime | None:
+    """Return a time so many seconds earlier, or the earliest there is."""
+    if moment is None:
+        return None
+    try:
+        return moment - timedelta(seconds=seconds)
+    except OverflowError:
+        return _EARLIEST

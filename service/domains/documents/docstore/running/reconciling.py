@@ -9,10 +9,10 @@ from uuid import UUID
 
 from carrel.wire.catalog import DeleteDocumentRequest
 from service.domains.documents.catalog.deletion import delete_document
-from service.domains.documents.docstore.running import queries
+from service.domains.documents.docstore import queries
+from service.domains.documents.docstore.queries import Note
 from service.domains.documents.docstore.running.applying import apply_documents
-from service.domains.documents.docstore.running.queries import Counts
-from service.domains.documents.docstore.running.run import Note, Run
+from service.domains.documents.docstore.running.run import Run
 from service.domains.documents.docstore.values import SourceId
 from service.platform.errors import Forbidden, NotFound
 from service.platform.identifiers import NIL, document_id_for
@@ -24,8 +24,8 @@ async def reconcile(run: Run) -> Note | None:
     """List the source and apply the differences; return why nothing was deleted, when something should have been."""
     expected = await run.source.count()
     async with run.transaction() as connection:
-        held = await queries.count_held(connection, run.organization_id, sync_id=run.sync.sync_id)
-        listing_no = await queries.begin_listing(connection, run.organization_id, sync_id=run.sync.sync_id)
+        held = await queries.count_held(connection, run.key)
+        listing_no = await queries.begin_listing(connection, run.key)
     listed = 0
     async for source_ids in run.source.list_ids():
         listed += len(source_ids)
@@ -33,9 +33,7 @@ async def reconcile(run: Run) -> Note | None:
         for start in range(0, len(missing), AT_ONCE):
             await _read_missing(run, listing_no, missing[start : start + AT_ONCE])
     async with run.transaction() as connection:
-        found = await queries.count_listed(
-            connection, run.organization_id, sync_id=run.sync.sync_id, listing_no=listing_no
-        )
+        found = await queries.count_listed(connection, run.key, listing_no=listing_no)
     if found.unlisted == 0 or not run.config.delete_missing:
         return None
     # What this run has brought makes the loss of what was there before no smaller; nor does what could not be taken.
@@ -68,14 +66,8 @@ async def _mark(run: Run, listing_no: int, source_ids: Sequence[SourceId]) -> li
     """Record the ids in a page of the list; return those that were never tried, because their time lies in the past."""
     by_document = {document_id_for(run.organization_id, run.target.external_id(one)): one for one in source_ids}
     async with run.transaction() as connection:
-        known = await queries.mark_listed(
-            connection,
-            run.organization_id,
-            sync_id=run.sync.sync_id,
-            listing_no=listing_no,
-            document_ids=list(by_document),
-        )
-        await queries.save_progress(connection, run.organization_id, sync_id=run.sync.sync_id, counts=Counts())
+        known = await queries.mark_listed(connection, run.key, listing_no=listing_no, document_ids=list(by_document))
+        await queries.save_progress(connection, run.key)
     return [source_id for document_id, source_id in by_document.items() if document_id not in known]
 
 
@@ -91,12 +83,7 @@ async def _remove(run: Run, listing_no: int) -> None:
     while True:
         async with run.transaction() as connection:
             gone = await queries.list_unlisted_documents(
-                connection,
-                run.organization_id,
-                sync_id=run.sync.sync_id,
-                listing_no=listing_no,
-                after=after,
-                limit=AT_ONCE,
+                connection, run.key, listing_no=listing_no, after=after, limit=AT_ONCE
             )
         if not gone:
             return
@@ -115,6 +102,5 @@ async def _remove_one(run: Run, document_id: UUID) -> None:
             deleted = 1
         except (NotFound, Forbidden):
             pass
-        sync_id, organization_id = run.sync.sync_id, run.organization_id
-        await queries.delete_document_record(connection, organization_id, sync_id=sync_id, document_id=document_id)
-        await queries.save_progress(connection, organization_id, sync_id=sync_id, counts=Counts(deleted=deleted))
+        await queries.delete_document_record(connection, run.key, document_id=document_id)
+        await queries.save_progress(connection, run.key, deleted=deleted)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -13,13 +14,16 @@ from carrel.wire.docstore import DocstoreConfig
 from carrel.wire.oversight import StorageLevel
 from service.auth.callers import Caller, reload_caller
 from service.domains.documents.collections.service import require_collection
+from service.domains.documents.docstore import queries
 from service.domains.documents.docstore.mapping import Target
 from service.domains.documents.docstore.queries import StoredSync
-from service.domains.documents.docstore.running import queries
-from service.domains.documents.docstore.sources import Source
+from service.domains.documents.docstore.sources import SyncError
 from service.permissions.service import resolve_readers
 from service.platform.errors import ServiceError
 from service.runtime import Runtime
+
+if TYPE_CHECKING:
+    from service.domains.documents.docstore.mongodb import MongoSource
 
 # So often at least a run that waits says that it still goes on.
 MOST_SILENT_SECONDS = 10
@@ -29,21 +33,8 @@ class OvertakenError(Exception):
     """The sync was changed, deleted, or run again: this run may write no more."""
 
 
-class RunError(Exception):
-    """The run can't go on; `code` is stable, `message` says what to do."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """A code and a message about a run."""
-
-    code: str
-    message: str
+class RunError(SyncError):
+    """The run can't go on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +45,13 @@ class Run:
     organization_id: UUID
     sync: StoredSync
     config: DocstoreConfig
-    source: Source
+    source: "MongoSource"
     is_new: bool
+
+    @property
+    def key(self) -> queries.SyncKey:
+        """The key of its sync."""
+        return queries.SyncKey(self.organization_id, self.sync.sync_id)
 
     @property
     def target(self) -> Target:
@@ -75,9 +71,7 @@ class Run:
     @asynccontextmanager
     async def _lock(self) -> AsyncGenerator[AsyncConnection]:
         async with self.runtime.database.transaction(self.organization_id) as connection:
-            if not await queries.lock_run(
-                connection, self.organization_id, sync_id=self.sync.sync_id, attempt=self.sync.attempt
-            ):
+            if not await queries.lock_run(connection, self.key, attempt=self.sync.attempt):
                 raise OvertakenError
             yield connection
 
@@ -88,9 +82,7 @@ class Run:
 
     async def _report_alive(self) -> None:
         async with self._lock() as connection:
-            await queries.save_progress(
-                connection, self.organization_id, sync_id=self.sync.sync_id, counts=queries.Counts()
-            )
+            await queries.save_progress(connection, self.key)
 
     async def _wait_for_room(self) -> None:
         """Wait for room on the disks, and report the run alive meanwhile, which needs little room itself."""

@@ -1,4 +1,4 @@
-"""The job that runs a sync."""
+"""The job that runs a sync, and alerts about syncs whose run has stopped without an end."""
 
 import asyncio
 from importlib import import_module
@@ -11,14 +11,14 @@ from carrel.wire.docstore import DocstoreConfig
 from carrel.wire.oversight import StorageLevel
 from service.alerting.telling import begin_alert, end_alerts
 from service.audit.service import Change, Origin, record_later
-from service.domains.documents.docstore.queries import StoredSync
-from service.domains.documents.docstore.running import queries
-from service.domains.documents.docstore.running.failed import SOME_FAILED, sum_up
+from service.domains.documents.docstore import queries
+from service.domains.documents.docstore.queries import Note, StoredSync, SyncKey, list_stuck_syncs
+from service.domains.documents.docstore.running.applying import SOME_FAILED, sum_up, walk
 from service.domains.documents.docstore.running.reconciling import reconcile
-from service.domains.documents.docstore.running.run import Note, OvertakenError, Run, RunError
-from service.domains.documents.docstore.running.walking import walk
-from service.domains.documents.docstore.sources import SourceError
+from service.domains.documents.docstore.running.run import OvertakenError, Run, RunError
+from service.domains.documents.docstore.sources import SyncError
 from service.platform.errors import InsufficientStorage, ServiceError
+from service.platform.identifiers import NIL
 from service.platform.logs import logger, request_id
 from service.platform.networks import AllowedHosts
 from service.platform.sealing import SealError, unseal
@@ -40,14 +40,14 @@ async def run_sync(runtime: Runtime, *, organization_id: UUID, sync_id: UUID) ->
     a bucket, fails the run.
     """
     async with runtime.database.transaction(organization_id) as connection:
-        sync = await queries.begin_run(connection, organization_id, sync_id=sync_id)
+        sync = await queries.begin_run(connection, SyncKey(organization_id, sync_id))
     if sync is None:
         return
     try:
         warning = await _run(runtime, organization_id, sync)
     except OvertakenError:
         return
-    except (SourceError, RunError, ServiceError) as error:
+    except (SyncError, ServiceError) as error:
         if isinstance(error, InsufficientStorage) and not is_last_attempt() and await _runs_short(runtime):
             raise
         await _finish(runtime, organization_id, sync, error=Note(error.code, error.message))
@@ -96,21 +96,11 @@ async def _runs_short(runtime: Runtime) -> bool:
 
 
 async def _finish(
-    runtime: Runtime,
-    organization_id: UUID,
-    sync: StoredSync,
-    *,
-    error: Note | None = None,
-    warning: Note | None = None,
+    runtime: Runtime, organization_id: UUID, sync: StoredSync, *, error: Note | None = None, warning: Note | None = None
 ) -> None:
     async with runtime.database.transaction(organization_id) as connection:
         row = await queries.finish_run(
-            connection,
-            organization_id,
-            sync_id=sync.sync_id,
-            attempt=sync.attempt,
-            error=None if error is None else (error.code, error.message),
-            warning=None if warning is None else (warning.code, warning.message),
+            connection, SyncKey(organization_id, sync.sync_id), attempt=sync.attempt, error=error, warning=warning
         )
         if row is None:
             return
@@ -150,3 +140,24 @@ def _origin(sync: StoredSync) -> Origin:
         acting_through=sync.acting_through_id,
         request_id=request_id() or None,
     )
+
+
+TOLD_AT_ONCE = 100
+STUCK = "run_stuck"
+
+
+async def begin_stuck(runtime: Runtime, connection: AsyncConnection, organization_id: UUID) -> None:
+    """Begin an alert for each sync whose run has told nothing for a quarter of an hour."""
+    after = NIL
+    while syncs := await list_stuck_syncs(connection, organization_id, after=after, limit=TOLD_AT_ONCE):
+        for sync in syncs:
+            await begin_alert(
+                runtime,
+                connection,
+                organization_id,
+                kind=AlertKind.SYNC_BEHIND,
+                subject=str(sync.sync_id),
+                name=sync.name,
+                code=STUCK,
+            )
+        after = syncs[-1].sync_id
