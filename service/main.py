@@ -24,7 +24,7 @@ from service.domains.agents.definitions import v1_endpoints as agents_v1
 from service.domains.agents.evaluation import endpoints as evaluation
 from service.domains.documents.catalog import endpoints as catalog
 from service.domains.documents.catalog import v0_endpoints as catalog_v0
-from service.domains.documents.catalog.containers.unpacking import UNPACK
+from service.domains.documents.catalog.unpacking import UNPACK
 from service.domains.documents.collections import endpoints as collections
 from service.domains.documents.docstore import endpoints as docstore
 from service.domains.documents.docstore.running.task import DOCSTORE, RUN_SYNC, begin_stuck

@@ -6,9 +6,9 @@ from mcp_types import ListResourcesResult, ReadResourceResult, Resource, Resourc
 
 from carrel.wire.catalog import GET_DOCUMENT, LIST_DOCUMENTS, Document, ListDocumentsRequest
 from service.domains.documents.catalog.documents import list_documents
-from service.domains.documents.stored.rights import unknown_document
 from service.mcp.documents import SCHEME, open_document, uri_of
 from service.mcp.tools import Call
+from service.permissions.rights import unknown_document
 
 PAGE_SIZE = 100
 MEDIA_TYPE = "text/plain"

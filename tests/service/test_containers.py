@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from service.domains.documents.catalog.containers import queries, unpacking
+from service.domains.documents.catalog import unpacking
 from service.domains.documents.catalog.writing import SavedUpload
 from service.platform.errors import InsufficientStorage
 from service.platform.identifiers import document_id_for
@@ -169,7 +169,7 @@ def test_what_cannot_be_read_stays_as_it_was(service: RunningService, monkeypatc
     async def fail(*_args: Any, **_options: Any) -> list[ContainedFile]:
         raise UnreadableFile(Unreadable("file_too_complex", "It takes too long."))
 
-    monkeypatch.setattr(unpacking, "read_some", fail)
+    monkeypatch.setattr(unpacking, "_read_some", fail)
     document = brought(service, "a.zip", archive({"a.txt": "changed again", "b.txt": "B"}))
     assert document["notRead"] == [{"kind": "embedded", "count": 2, "where": ["file 1", "file 2"]}]
     assert left_out(service, document) == [("a.txt", 1, "file_too_complex"), ("b.txt", 2, "file_too_complex")]
@@ -263,13 +263,13 @@ def test_hostile_archives_cost_only_themselves(service: RunningService) -> None:
 
 def test_an_interrupted_job_goes_on(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unpacking, "READ_AT_ONCE", 2)
-    save_progress, told = queries.save_progress, list[int]()
+    save_files_done, told = unpacking.queries.save_files_done, list[int]()
 
     async def keep(*args: Any, files_done: int, **options: Any) -> bool:
         told.append(files_done)
-        return await save_progress(*args, files_done=files_done, **options)
+        return await save_files_done(*args, files_done=files_done, **options)
 
-    monkeypatch.setattr(queries, "save_progress", keep)
+    monkeypatch.setattr(unpacking.queries, "save_files_done", keep)
     monkeypatch.setattr("service.runtime.jobs.running.RETRY_SECONDS", 0)
     save, calls = unpacking.save_upload, count()
 

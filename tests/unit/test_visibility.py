@@ -46,7 +46,6 @@ SEVERAL = {
 
 # What answers no caller: whole packages, and why.
 WITHOUT_CALLERS = {
-    "domains.documents.catalog.containers.": "a job brings files into containers, and answers nobody",
     "domains.documents.files.": "it asks whether anything refers to a file, for nobody",
     "domains.documents.recognition.": "it reads scanned pages, for everybody who may read their document",
     "domains.oversight.status.": "admins see counts of everything, and no contents",
@@ -67,14 +66,12 @@ EXCUSES = {
         "domains.agents.evaluation": ["collection_exists", "find_set", "list_sets", "read_agent_settings", "list_runs"],
     },
     "its callers have checked the caller's rights to the object": {
-        "domains.documents.stored.contained": ["count_contained", "files_inside"],
-        "domains.documents.stored": ["read_file", "ask_version"],
+        "domains.documents.stored": ["count_contained", "files_inside", "read_file", "ask_version"],
         "domains.documents.catalog": ["save_document", "save_version", "set_source_identity", "list_versions"],
         "domains.documents.collections": ["delete_collection", "delete_waiting_chunks", "read_membership"],
     },
     "it returns the readers or the caller's role too, and its callers judge by them": {
-        "domains.documents.collections.shared": ["ask_collection"],
-        "domains.documents.collections": ["read_collection"],
+        "domains.documents.collections": ["ask_collection", "read_collection"],
         "domains.documents.stored": ["ask_document", "read_document"],
     },
     "it selects by the caller's own id, by what the caller was just shown, or grants to the caller's own groups": {
@@ -92,6 +89,9 @@ EXCUSES = {
     },
     "it looks for, or counts, the documents that one sync keeps": {
         "domains.documents.docstore": ["count_held", "count_listed", "in_collection"]
+    },
+    "a job that brings files into containers calls it, and answers nobody": {
+        "domains.documents.stored": ["list_containers", "lock_gone", "save_files_done", "sum_up_contained"]
     },
     "it selects from the access classes that it is given": {"domains.access.lookups": ["resources_in"]},
     "it returns ids that a later reply is withheld by": {"domains.agents.conversations": ["list_documents_under"]},

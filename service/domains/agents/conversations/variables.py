@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.auth.callers import Caller
 from service.domains.agents.conversations.models import Message
 from service.domains.agents.conversations.reading.queries import list_names
-from service.domains.documents.stored.rights import unknown_document
+from service.permissions.rights import unknown_document
 from service.platform.errors import BadRequest, FieldError
 
 MOST_CHARACTERS = 20_000

@@ -9,7 +9,7 @@ from carrel.wire.common import ResourceType
 from carrel.wire.uploads import UploadFileForm
 from service.auth.callers import ActingFor, Caller, ask_acting_for
 from service.domains.documents.collections.service import Placement, check_placement, refuse_caller_chunks
-from service.domains.documents.stored.containers import AskedContainer, Container, refuse_contained
+from service.domains.documents.stored.containers import Container, refuse_contained
 from service.domains.documents.stored.queries import (
     AskedDocument,
     DocumentFields,
@@ -18,8 +18,8 @@ from service.domains.documents.stored.queries import (
     ask_version,
     lock_document,
 )
-from service.domains.documents.stored.rights import external_id_taken, require_sharing, require_update
 from service.permissions.access import Access
+from service.permissions.rights import external_id_taken, require_sharing, require_update
 from service.permissions.service import resolve_readers
 from service.platform.batches import Answer, Batch
 from service.platform.errors import BadRequest, Conflict, FieldError
@@ -101,7 +101,7 @@ class AskedState:
 
     document_id: UUID
     acting: ActingFor
-    container: AskedContainer | None
+    container: AskedDocument | None
     document: AskedDocument
     last_version: Answer[dict[str, int]]
 
@@ -111,7 +111,9 @@ def ask_state(batch: Batch, upload: Upload, *, lock: bool) -> AskedState:
     caller, organization_id = upload.caller, upload.caller.organization_id
     document_id = document_id_for(organization_id, upload.form.document_external_id)
     acting = ask_acting_for(batch, caller, upload.form.upload_as_user_email, field=ACTING_PART)
-    container = None if upload.container is None else upload.container.ask(batch, organization_id, lock=lock)
+    container = None
+    if upload.container is not None:
+        container = ask_document(batch, organization_id, document_id=upload.container.document_id, lock=lock)
     if lock:
         lock_document(batch, document_id)
     document = ask_document(batch, organization_id, document_id=document_id, lock=lock)
@@ -130,7 +132,9 @@ async def decide(connection: AsyncConnection, upload: Upload, state: AskedState)
         ContainerChangedError: the container has other contents now.
     """
     form, caller = upload.form, state.acting.caller()
-    container = None if state.container is None else state.container.document
+    container = None
+    if upload.container is not None and state.container is not None:
+        container = upload.container.check(state.container.document)
     document_id, before = state.document_id, state.document.document
     fields = _fields(caller, form, upload.file, before)
     if container is None:

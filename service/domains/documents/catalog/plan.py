@@ -27,9 +27,7 @@ def _plan(planned: PlannedUpload, document_id: UUID, state: tuple[str | None, bo
     action = _action(state, planned.fingerprint)
     known = action in {PlanAction.UPDATE, PlanAction.UNCHANGED}
     return UploadPlan(
-        document_external_id=planned.document_external_id,
-        action=action,
-        document_id=document_id if known else None,
+        document_external_id=planned.document_external_id, action=action, document_id=document_id if known else None
     )
 
 

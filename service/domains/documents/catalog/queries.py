@@ -1,37 +1,38 @@
 """Every statement about documents, their versions and their extracted text."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import (
-    CTE,
-    ColumnElement,
-    Select,
-    Update,
-    and_,
-    case,
-    func,
-    select,
-    tuple_,
-    update,
-)
+from sqlalchemy import CTE, ColumnElement, Select, Text, Update, case, cast, func, select, tuple_, update
 from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import ReturningInsert
 
-from carrel.wire.catalog import IndexingStatus
-from carrel.wire.common import ResourceType, Role
+from carrel.wire.catalog import Document, DocumentVersion, ListDocumentsRequest
+from carrel.wire.common import Principal, ResourceIdentifier, ResourceType, Role, UserPrincipal
+from carrel.wire.fields import normal_email
 from service.auth.callers import Caller
 from service.domains.documents.recognition.queries import is_being_read
-from service.domains.documents.stored.queries import DocumentFields, StoredFile, existing_documents
+from service.domains.documents.stored.queries import FILE_COLUMNS, DocumentFields, StoredFile, existing_documents
+from service.index.progress import indexing_status
 from service.index.queries import has_status
 from service.permissions.queries import is_readable, readable_classes
 from service.platform.batches import Batch
-from service.platform.sql import ORGANIZATION, as_member, columns_of, find_rows, get_row, in_array, param, params
+from service.platform.sql import (
+    ORGANIZATION,
+    as_member,
+    find_rows,
+    get_row,
+    in_array,
+    matches,
+    optional_in,
+    param,
+    params,
+)
 from service.schema.catalog import document_contents, document_versions, documents
 from service.schema.identity import principals
 from service.schema.indexing import space_documents, spaces
@@ -46,91 +47,15 @@ class NewText:
     blocks: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentFilter:
-    """The filters of `listDocuments`; None filters nothing. `owner_email` is a normal one; times: from, and before."""
-
-    ids: Collection[UUID] | None = None
-    name_contains: str | None = None
-    owner_email: str | None = None
-    resource_types: Sequence[str] | None = None
-    media_types: Sequence[str] | None = None
-    updated_from: datetime | None = None
-    updated_before: datetime | None = None
-    indexing: IndexingStatus | None = None
-    container_id: UUID | None = None
-    contained: bool | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Author:
-    """A principal that a document refers to: its owner, or who made a version."""
-
-    principal_id: UUID
-    name: str
-    email: str
-
-
-@dataclass(frozen=True, slots=True)
-class StoredVersion(Author):
-    """A version of a document, and who made it."""
-
-    version: int
-    file_name: str
-    file_size: int
-    media_type: str
-    created_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class ListedDocument:
-    """A document in a list; `wanted_version` is None for one that the catalog's index doesn't have."""
-
-    document_id: UUID
-    name: str
-    external_id: str
-    external_url: str | None
-    resource_type: ResourceType
-    resource_id: str
-    owner_id: UUID
-    owner_name: str
-    owner_email: str
-    version: int
-    file_name: str
-    file_size: int
-    media_type: str
-    not_read: list[dict[str, Any]] | None
-    file_count: int | None
-    files_done: int | None
-    container_id: UUID | None
-    custom_metadata: dict[str, str]
-    source_updated_at: datetime | None
-    created_at: datetime
-    updated_at: datetime
-    wanted_version: int | None
-    indexed_version: int | None
-    attempts: int | None
-    chunk_count: int | None
-    is_being_read: bool
-
-
-def known_not_read(file: StoredFile | ListedDocument) -> Sequence[Mapping[str, Any]] | None:
+def known_not_read(
+    not_read: Sequence[Mapping[str, Any]] | None, file_count: int | None, files_done: int | None
+) -> Sequence[Mapping[str, Any]] | None:
     """Return which parts of a file were not read; None while nothing is known, since the files in it wait."""
-    return file.not_read or (file.not_read if file.file_count == file.files_done else None)
+    return not_read or (not_read if file_count == files_done else None)
 
 
 def _document_values(document_id: UUID, version: int, fields: DocumentFields) -> dict[str, Any]:
-    return {
-        "document_id": document_id,
-        "version": version,
-        "external_id": fields.external_id,
-        "name": fields.name,
-        "external_url": fields.external_url,
-        "owner_id": fields.owner_id,
-        "custom_metadata": dict(fields.custom_metadata),
-        "fingerprint": fields.fingerprint,
-        "source_updated_at": fields.source_updated_at,
-    }
+    return {"document_id": document_id, "version": version, **asdict(fields)}
 
 
 def _build_document_upsert() -> ReturningInsert[int]:
@@ -167,10 +92,7 @@ def save_document(
     batch.ask(_SAVE_DOCUMENT, dict[str, int], parameters)
 
 
-_FILE = (
-    *("file_sha256", "file_size", "file_name", "media_type", "not_read", "file_count", "files_done"),
-    *("reads_pictures", "created_by"),
-)
+_FILE = (*FILE_COLUMNS, "created_by")
 _IDENTITY = ("document_id", "organization_id")
 _OWN_ID = param(documents.c.document_id)
 
@@ -226,14 +148,7 @@ def save_version(
     """
     values = {
         **_document_values(document_id, version, fields),
-        "file_sha256": file.sha256,
-        "file_size": file.size,
-        "file_name": file.name,
-        "media_type": file.media_type,
-        "not_read": file.not_read,
-        "file_count": file.file_count,
-        "files_done": file.files_done,
-        "reads_pictures": file.reads_pictures,
+        **{name: getattr(file, field) for name, field in FILE_COLUMNS.items()},
         "created_by": created_by,
     }
     statement = _SAVE_VERSION if text is None else _SAVE_VERSION_WITH_TEXT
@@ -246,14 +161,12 @@ async def set_source_identity(
 ) -> bool:
     """Give the document another identity in its source system; False when another resource has it already."""
     taken = select(resources.c.object_id).where(
-        resources.c.organization_id == organization_id,
-        resources.c.resource_type == resource_type,
-        resources.c.resource_id == resource_id,
+        matches(resources, organization_id, resource_type=resource_type, resource_id=resource_id),
         resources.c.object_id != document_id,
     )
     statement = (
         update(resources)
-        .where(resources.c.organization_id == organization_id, resources.c.object_id == document_id, ~taken.exists())
+        .where(matches(resources, organization_id, object_id=document_id), ~taken.exists())
         .values(resource_type=resource_type, resource_id=resource_id)
     )
     try:
@@ -272,10 +185,7 @@ async def read_upload_states(
     statement = (
         select(documents.c.document_id, documents.c.fingerprint, may_update.label("may_update"))
         .join(resources, resources.c.object_id == documents.c.document_id)
-        .where(
-            documents.c.organization_id == caller.organization_id,
-            in_array(documents.c.document_id, document_ids),
-        )
+        .where(documents.c.organization_id == caller.organization_id, in_array(documents.c.document_id, document_ids))
     )
     rows = await connection.execute(statement)
     return {row.document_id: (row.fingerprint, row.may_update) for row in rows}
@@ -283,72 +193,92 @@ async def read_upload_states(
 
 async def list_versions(
     connection: AsyncConnection, organization_id: UUID, *, document_id: UUID
-) -> list[StoredVersion]:
+) -> list[DocumentVersion]:
     """Return the versions of a document, newest first."""
+    version = document_versions.c
     statement = (
         select(
-            *columns_of(
-                document_versions, StoredVersion, principals.c.principal_id, principals.c.email, principals.c.name
-            )
+            version.version.label("document_version"),
+            *(version[name] for name in ("file_name", "file_size", "media_type", "created_at")),
+            *(principals.c[name] for name in ("principal_id", "email", "name")),
         )
-        .join(principals, principals.c.principal_id == document_versions.c.created_by)
-        .where(
-            document_versions.c.organization_id == organization_id,
-            document_versions.c.document_id == document_id,
-        )
-        .order_by(document_versions.c.version.desc())
+        .join(principals, principals.c.principal_id == version.created_by)
+        .where(version.organization_id == organization_id, version.document_id == document_id)
+        .order_by(version.version.desc())
     )
-    return await find_rows(connection, statement, StoredVersion)
+    return await find_rows(connection, statement, _to_version)
 
 
-async def read_principal(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> Author:
-    """Return a principal that a document refers to."""
-    statement = select(*columns_of(principals, Author)).where(
-        principals.c.organization_id == organization_id, principals.c.principal_id == principal_id
+def _to_version(*, principal_id: UUID, email: str, name: str, **columns: Any) -> DocumentVersion:
+    return DocumentVersion(created_by=UserPrincipal(id=str(principal_id), email=email, name=name), **columns)
+
+
+async def read_owner(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> Principal:
+    """Return the principal that a document belongs to."""
+    statement = select(cast(principals.c.principal_id, Text).label("id"), principals.c.email, principals.c.name).where(
+        matches(principals, organization_id, principal_id=principal_id)
     )
-    return await get_row(connection, statement, Author)
+    return await get_row(connection, statement, UserPrincipal)
+
+
+# Of what a list has of a document, besides its owner, its place in the catalog's index, and whether it is being read.
+_LISTED = (
+    *(documents.c[name] for name in ("document_id", "custom_metadata", "created_at", "updated_at", "owner_id")),
+    documents.c.name.label("document_name"),
+    documents.c.external_id.label("document_external_id"),
+    documents.c.external_url.label("document_external_url"),
+    documents.c.version.label("document_version"),
+    documents.c.source_updated_at.label("source_system_updated"),
+    *(document_versions.c[name] for name in ("file_name", "file_size", "media_type")),
+    *(document_versions.c[name] for name in ("not_read", "file_count", "files_done")),
+    resources.c.container_id.label("parent_document_id"),
+    resources.c.resource_id,
+    as_member(resources.c.resource_type, ResourceType),
+)
 
 
 async def list_documents(
     connection: AsyncConnection,
     caller: Caller,
     *,
-    filters: DocumentFilter,
+    request: ListDocumentsRequest,
+    ids: Collection[UUID] | None,
     after: tuple[datetime, UUID] | None,
     limit: int,
-) -> list[ListedDocument]:
-    """Return documents, newest created first, that the caller may read (an admin: that exist), after a position."""
+) -> list[Document]:
+    """Return documents, newest created first, that the caller may read (an admin: that exist), after a position.
+
+    They are narrowed to `ids`, and by the other filters of the request.
+    """
+    organization_id = caller.organization_id
     statement = (
         existing_documents(
-            caller.organization_id,
-            *columns_of(
-                documents,
-                ListedDocument,
-                *(document_versions.c[name] for name in ("file_name", "file_size", "media_type")),
-                *(document_versions.c[name] for name in ("not_read", "file_count", "files_done")),
-                resources.c.container_id,
-                as_member(resources.c.resource_type, ResourceType),
-                resources.c.resource_id,
-                principals.c.email.label("owner_email"),
-                principals.c.name.label("owner_name"),
-                space_documents.c.version.label("wanted_version"),
-                space_documents.c.indexed_version,
-                space_documents.c.attempts,
-                space_documents.c.chunk_count,
-                is_being_read(caller.organization_id),
-            ),
+            organization_id,
+            *_LISTED,
+            principals.c.email.label("owner_email"),
+            principals.c.name.label("owner_name"),
+            space_documents.c.version.label("wanted_version"),
+            *(space_documents.c[name] for name in ("indexed_version", "attempts", "chunk_count")),
+            is_being_read(organization_id),
         )
         .join(principals, principals.c.principal_id == documents.c.owner_id)
-        .outerjoin(space_documents, _in_catalog(caller.organization_id))
-        .where(*_filter_conditions(filters))
+        .outerjoin(
+            space_documents,
+            matches(
+                space_documents,
+                organization_id,
+                document_id=documents.c.document_id,
+                space_id=_catalog(organization_id),
+            ),
+        )
+        .where(*_filter_conditions(request), optional_in(documents.c.document_id, ids))
         .order_by(documents.c.created_at.desc(), documents.c.document_id.desc())
         .limit(limit)
     )
-    if filters.indexing is not None:
-        organization_id = caller.organization_id
+    if request.indexing is not None:
         statement = statement.where(
             has_status(
-                filters.indexing,
+                request.indexing,
                 document_id=documents.c.document_id,
                 organization_id=organization_id,
                 space_id=_catalog(organization_id),
@@ -358,7 +288,36 @@ async def list_documents(
         statement = statement.where(is_readable(caller, resources))
     if after is not None:
         statement = statement.where(tuple_(documents.c.created_at, documents.c.document_id) < tuple_(*after))
-    return await find_rows(connection, statement, ListedDocument)
+    return await find_rows(connection, statement, _to_document)
+
+
+def _to_document(
+    *,
+    owner_id: UUID,
+    owner_email: str,
+    owner_name: str,
+    resource_id: str,
+    resource_type: ResourceType,
+    wanted_version: int | None,
+    indexed_version: int | None,
+    attempts: int | None,
+    chunk_count: int | None,
+    **columns: Any,
+) -> Document:
+    """Make a document of its row; it has no wanted version where the catalog's index doesn't have it."""
+    columns["not_read"] = known_not_read(columns["not_read"], columns["file_count"], columns["files_done"])
+    status = None
+    if wanted_version is not None:
+        status = indexing_status(
+            desired_version=wanted_version, indexed_version=indexed_version, attempts=attempts or 0
+        )
+    return Document(
+        resource=ResourceIdentifier(resource_id=resource_id, resource_type=resource_type),
+        owner=UserPrincipal(email=owner_email, id=str(owner_id), name=owner_name),
+        chunk_count=None if indexed_version is None else chunk_count,
+        indexing=status,
+        **columns,
+    )
 
 
 def _catalog(organization_id: UUID) -> ColumnElement[int]:
@@ -369,31 +328,20 @@ def _catalog(organization_id: UUID) -> ColumnElement[int]:
     )
 
 
-def _in_catalog(organization_id: UUID) -> ColumnElement[bool]:
-    """Return the document's place in the catalog's index."""
-    return and_(
-        space_documents.c.document_id == documents.c.document_id,
-        space_documents.c.organization_id == organization_id,
-        space_documents.c.space_id == _catalog(organization_id),
-    )
-
-
-def _filter_conditions(filters: DocumentFilter) -> Iterator[ColumnElement[bool]]:
-    if filters.ids is not None:
-        yield in_array(documents.c.document_id, filters.ids)
-    if filters.name_contains is not None:
-        yield documents.c.name.icontains(filters.name_contains, autoescape=True)
-    if filters.owner_email is not None:
-        yield principals.c.email == filters.owner_email
-    if filters.resource_types is not None:
-        yield in_array(resources.c.resource_type, filters.resource_types)
-    if filters.media_types is not None:
-        yield in_array(document_versions.c.media_type, filters.media_types)
-    if filters.container_id is not None:
-        yield resources.c.container_id == filters.container_id
-    if filters.contained is not None:
-        yield resources.c.container_id.is_not(None) if filters.contained else resources.c.container_id.is_(None)
-    if filters.updated_from is not None:
-        yield documents.c.updated_at >= filters.updated_from
-    if filters.updated_before is not None:
-        yield documents.c.updated_at < filters.updated_before
+def _filter_conditions(request: ListDocumentsRequest) -> Iterator[ColumnElement[bool]]:
+    if request.document_name is not None:
+        yield documents.c.name.icontains(request.document_name, autoescape=True)
+    if request.owner_email is not None:
+        yield principals.c.email == normal_email(request.owner_email)
+    if request.resource_types is not None:
+        yield in_array(resources.c.resource_type, request.resource_types)
+    if request.media_types is not None:
+        yield in_array(document_versions.c.media_type, request.media_types)
+    if request.parent_document_id is not None:
+        yield resources.c.container_id == request.parent_document_id
+    if request.contained is not None:
+        yield resources.c.container_id.is_not(None) if request.contained else resources.c.container_id.is_(None)
+    if request.updated_from is not None:
+        yield documents.c.updated_at >= request.updated_from
+    if request.updated_to is not None:
+        yield documents.c.updated_at < request.updated_to

@@ -14,9 +14,8 @@ from service.domains.documents.catalog import queries
 from service.domains.documents.catalog.decisions import Decision
 from service.domains.documents.catalog.queries import NewText
 from service.domains.documents.collections.membership import place_document
-from service.domains.documents.recognition.jobs import enqueue_reading
+from service.domains.documents.recognition.jobs import enqueue_reading, has_unread_pages
 from service.domains.documents.recognition.queries import read_recognition, replace_pages
-from service.domains.documents.recognition.unread import has_unread_pages
 from service.domains.documents.stored.containers import enqueue_unpacking
 from service.domains.documents.stored.queries import StoredDocument, StoredFile
 from service.index.ingestion.indexer import Waiter
@@ -170,11 +169,7 @@ async def _write(
         spaces = _ask_spaces(batch, decision, is_begun=is_begun)
     else:
         queries.save_document(
-            batch,
-            organization_id,
-            document_id=decision.document_id,
-            version=decision.version,
-            fields=decision.fields,
+            batch, organization_id, document_id=decision.document_id, version=decision.version, fields=decision.fields
         )
     record_in(batch, decision.caller, change=_to_change(decision))
     await batch.run(connection)

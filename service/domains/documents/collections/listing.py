@@ -4,50 +4,34 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.collections import (
-    GET_DOCUMENT_CHUNKS,
-    LIST_DOCUMENT_COLLECTIONS,
-    LIST_DOCUMENTS_IN_COLLECTION,
-    CustomMetadataSchemaInfo,
-    DocumentCollection,
-    DocumentInCollection,
-    GetDocumentChunksRequest,
-    GetDocumentChunksResponse,
-    ListDocumentCollectionsRequest,
-    ListDocumentCollectionsResponse,
-    ListDocumentsInCollectionRequest,
-    ListDocumentsInCollectionResponse,
-    SchemaFieldInfo,
-)
-from carrel.wire.common import ResourceIdentifier, Role
+from carrel.wire import collections as wire
+from carrel.wire.common import Role
 from service.auth.callers import Caller
 from service.domains.documents.collections import queries
-from service.domains.documents.collections.queries import StoredCollection
 from service.domains.documents.collections.service import require_collection, require_document
-from service.index.progress import indexing_status
+from service.index.service import find_catalog
 from service.platform.errors import NotFound
 from service.runtime import Runtime
 from service.web.pagination import Cursor
 
 
 async def list_collections(
-    connection: AsyncConnection, caller: Caller, *, request: ListDocumentCollectionsRequest
-) -> ListDocumentCollectionsResponse:
+    connection: AsyncConnection, caller: Caller, *, request: wire.ListDocumentCollectionsRequest
+) -> wire.ListDocumentCollectionsResponse:
     """List the collections the caller may search."""
-    cursor = Cursor.read(caller, operation=LIST_DOCUMENT_COLLECTIONS.path, request=request)
+    cursor = Cursor.read(caller, operation=wire.LIST_DOCUMENT_COLLECTIONS.path, request=request)
     found = await queries.list_collections(
         connection, caller, name_contains=request.collection_name, after=cursor.after_id, limit=cursor.limit
     )
-    page = cursor.page(found, position=lambda each: [str(each[0].collection_id)])
-    return ListDocumentCollectionsResponse(
-        document_collections=[_collection(stored, count) for stored, count in page.items],
-        next_page_token=page.next_page_token,
+    page = cursor.page(found, position=lambda each: [str(each.document_collection_id)])
+    return wire.ListDocumentCollectionsResponse(
+        document_collections=list(page.items), next_page_token=page.next_page_token
     )
 
 
 async def list_documents(
-    connection: AsyncConnection, caller: Caller, *, request: ListDocumentsInCollectionRequest
-) -> ListDocumentsInCollectionResponse:
+    connection: AsyncConnection, caller: Caller, *, request: wire.ListDocumentsInCollectionRequest
+) -> wire.ListDocumentsInCollectionResponse:
     """List the documents of a collection that the caller may READ.
 
     404 without a role in the collection.
@@ -55,7 +39,7 @@ async def list_documents(
     collection = await require_collection(
         connection, caller, collection_id=request.document_collection_id, at_least=Role.VIEWER
     )
-    cursor = Cursor.read(caller, operation=LIST_DOCUMENTS_IN_COLLECTION.path, request=request)
+    cursor = Cursor.read(caller, operation=wire.LIST_DOCUMENTS_IN_COLLECTION.path, request=request)
     rows = await queries.list_members(
         connection,
         caller,
@@ -66,14 +50,12 @@ async def list_documents(
         limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: [str(row.document_id)])
-    return ListDocumentsInCollectionResponse(
-        documents=[_member(row) for row in page.items], next_page_token=page.next_page_token
-    )
+    return wire.ListDocumentsInCollectionResponse(documents=list(page.items), next_page_token=page.next_page_token)
 
 
 async def get_chunks(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: GetDocumentChunksRequest
-) -> GetDocumentChunksResponse:
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.GetDocumentChunksRequest
+) -> wire.GetDocumentChunksResponse:
     """List a document's chunks in a collection, or in the catalog.
 
     404 for callers who may not READ the document there. `is_distributed`: the index lies on several servers.
@@ -88,7 +70,7 @@ async def get_chunks(
     version = there.indexed_version or there.version
     cursor = Cursor.of(
         caller,
-        operation=GET_DOCUMENT_CHUNKS.path,
+        operation=wire.GET_DOCUMENT_CHUNKS.path,
         parameters={"document": str(document.document_id), "space": space_id, "version": version},
         page_size=request.page_size,
         page_token=request.page_token,
@@ -107,7 +89,7 @@ async def get_chunks(
         # Its servers are not read at one moment with this one: may they be read now, too?
         await require_document(connection, caller, document_id=request.document_id)
     page = cursor.page(rows, position=lambda row: [str(row.chunk_index)])
-    return GetDocumentChunksResponse(
+    return wire.GetDocumentChunksResponse(
         document_version=version, chunks=list(page.items), next_page_token=page.next_page_token
     )
 
@@ -117,41 +99,6 @@ async def _space(connection: AsyncConnection, caller: Caller, collection_id: UUI
     if collection_id is not None:
         collection = await require_collection(connection, caller, collection_id=collection_id, at_least=Role.VIEWER)
         return collection.space_id, collection.dimensions
-    space = await queries.find_catalog_space_id(connection, caller.organization_id)
-    assert space is not None  # noqa: S101 - a document exists, so the catalog does
-    return space
-
-
-def _collection(stored: StoredCollection, document_count: int) -> DocumentCollection:
-    fields = [SchemaFieldInfo.model_validate({"name": name, "type": kind}) for name, kind in stored.fields.items()]
-    return DocumentCollection.model_validate(
-        {
-            "document_collection_id": stored.collection_id,
-            "collection_name": stored.name,
-            "embeddings_model": stored.model,
-            "distance_metric": stored.distance_metric,
-            "custom_metadata_schema": CustomMetadataSchemaInfo(fields=fields),
-            "document_count": document_count,
-            "role": stored.role,
-            "created_at": stored.created_at,
-        }
-    )
-
-
-def _member(row: queries.Member) -> DocumentInCollection:
-    return DocumentInCollection(
-        document_id=row.document_id,
-        document_name=row.name,
-        document_external_id=row.external_id,
-        resource=ResourceIdentifier(resource_id=row.resource_id, resource_type=row.resource_type),
-        document_version=row.newest_version,
-        indexed_version=row.indexed_version,
-        stale=row.indexed_version != row.newest_version,
-        chunk_count=row.chunk_count,
-        custom_metadata=row.custom_metadata,
-        added_at=row.added_at,
-        error=row.error,
-        indexing=indexing_status(
-            desired_version=row.version, indexed_version=row.indexed_version, attempts=row.attempts
-        ),
-    )
+    catalog = await find_catalog(connection, caller.organization_id)
+    assert catalog is not None  # noqa: S101 - a document exists, so the catalog does
+    return catalog.space_id, catalog.dimensions

@@ -11,15 +11,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.collections import (
-    AddDocumentChunksToCollectionRequest,
-    AddDocumentChunksToCollectionResponse,
-    AddDocumentToCollectionRequest,
-    AddDocumentToCollectionResponse,
-    CollectionIndexStatus,
-    ReindexDocumentInCollectionRequest,
-    ReindexDocumentInCollectionResponse,
-)
+from carrel.wire import collections as wire
 from service.audit.service import Change, record, record_all
 from service.auth.callers import Caller, acting_for
 from service.domains.documents.collections.service import (
@@ -47,7 +39,7 @@ class IndexedDocument:
     document_version: int
     chunk_count: int
     embedded_chunk_count: int
-    status: CollectionIndexStatus
+    status: wire.CollectionIndexStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +54,8 @@ class RecordedMembership:
 
 
 async def add_document(
-    runtime: Runtime, caller: Caller, *, request: AddDocumentToCollectionRequest
-) -> AddDocumentToCollectionResponse:
+    runtime: Runtime, caller: Caller, *, request: wire.AddDocumentToCollectionRequest
+) -> wire.AddDocumentToCollectionResponse:
     """Add a catalog document to a collection, or bring it up to date there.
 
     Does nothing when nothing has changed. The files in a container, at every level, are added with it, and indexed in
@@ -93,12 +85,12 @@ async def add_document(
             await place_files(connection, caller, container_id=document.document_id)
     if has_files:
         runtime.indexer.note_backlog(caller.organization_id, Lane.SMALL, Lane.LARGE)
-    return AddDocumentToCollectionResponse(**asdict(await _await_index(runtime, caller, recorded, is_begun=False)))
+    return wire.AddDocumentToCollectionResponse(**asdict(await _await_index(runtime, caller, recorded, is_begun=False)))
 
 
 async def add_chunks(
-    runtime: Runtime, caller: Caller, *, request: AddDocumentChunksToCollectionRequest
-) -> AddDocumentChunksToCollectionResponse:
+    runtime: Runtime, caller: Caller, *, request: wire.AddDocumentChunksToCollectionRequest
+) -> wire.AddDocumentChunksToCollectionResponse:
     """Add a catalog document to a collection by chunks the caller made.
 
     The chunks replace whatever the document had there.
@@ -131,14 +123,14 @@ async def add_chunks(
         )
         recorded = RecordedMembership(document.document_id, document.version, placement, changed=True, to_index=True)
         await _record(connection, caller, "collection.add_chunks", recorded)
-    return AddDocumentChunksToCollectionResponse(
+    return wire.AddDocumentChunksToCollectionResponse(
         **asdict(await _await_index(runtime, caller, recorded, is_begun=is_begun, packed_bytes=len(packed)))
     )
 
 
 async def reindex_document(
-    runtime: Runtime, caller: Caller, *, request: ReindexDocumentInCollectionRequest
-) -> ReindexDocumentInCollectionResponse:
+    runtime: Runtime, caller: Caller, *, request: wire.ReindexDocumentInCollectionRequest
+) -> wire.ReindexDocumentInCollectionResponse:
     """Chunk and index a document's newest contents again.
 
     404 when it is not in the collection; 409 when its chunks there are a caller's.
@@ -164,7 +156,8 @@ async def reindex_document(
         )
         recorded = RecordedMembership(document.document_id, document.version, placement, changed=True, to_index=True)
         await _record(connection, caller, "collection.reindex_document", recorded)
-    return ReindexDocumentInCollectionResponse(**asdict(await _await_index(runtime, caller, recorded, is_begun=False)))
+    indexed = await _await_index(runtime, caller, recorded, is_begun=False)
+    return wire.ReindexDocumentInCollectionResponse(**asdict(indexed))
 
 
 async def place_document(
@@ -231,7 +224,9 @@ async def place_files(
 async def _placement(
     connection: AsyncConnection,
     caller: Caller,
-    request: AddDocumentToCollectionRequest | AddDocumentChunksToCollectionRequest | ReindexDocumentInCollectionRequest,
+    request: wire.AddDocumentToCollectionRequest
+    | wire.AddDocumentChunksToCollectionRequest
+    | wire.ReindexDocumentInCollectionRequest,
     metadata: Mapping[str, str] | None,
 ) -> Placement:
     return await check_placement(
@@ -255,7 +250,7 @@ async def _await_index(
 ) -> IndexedDocument:
     there, collection = recorded.placement.membership, recorded.placement.collection
     chunk_count, embedded = (there.chunk_count if there else 0), 0
-    status = CollectionIndexStatus.INDEXED if recorded.changed else CollectionIndexStatus.UNCHANGED
+    status = wire.CollectionIndexStatus.INDEXED if recorded.changed else wire.CollectionIndexStatus.UNCHANGED
     if recorded.to_index:
         waiter = runtime.indexer.request(
             caller.organization_id,
@@ -265,7 +260,7 @@ async def _await_index(
             packed_bytes=packed_bytes,
         )
         outcomes = await runtime.indexer.wait(waiter, seconds=runtime.settings.inline_indexing_seconds)
-        status = CollectionIndexStatus.RUNNING if outcomes is None else CollectionIndexStatus.INDEXED
+        status = wire.CollectionIndexStatus.RUNNING if outcomes is None else wire.CollectionIndexStatus.INDEXED
         if outcomes is not None:
             chunk_count = outcomes[collection.space_id].chunk_count
             embedded = outcomes[collection.space_id].embedded_chunk_count

@@ -1,5 +1,6 @@
 """What a collection's custom metadata may hold: typed fields whose values always travel as strings (wire.md)."""
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
@@ -15,18 +16,6 @@ _DATETIME = re.compile(
 _LARGEST_INT = 2**63
 
 
-def _is_string(value: str) -> bool:
-    return "\0" not in value
-
-
-def _is_int(value: str) -> bool:
-    return _INT.fullmatch(value) is not None and -_LARGEST_INT <= int(value) < _LARGEST_INT
-
-
-def _is_double(value: str) -> bool:
-    return _DOUBLE.fullmatch(value) is not None and abs(float(value)) != float("inf")
-
-
 def _is_datetime(value: str) -> bool:
     if _DATETIME.fullmatch(value) is None:
         return False
@@ -37,17 +26,19 @@ def _is_datetime(value: str) -> bool:
     return True
 
 
-def _is_boolean(value: str) -> bool:
-    return value in {"true", "false"}
-
-
 # Every value that passes also casts in PostgreSQL (bigint, double precision, timestamptz, boolean), for filters.
 _CHECKS: Final[Mapping[str, tuple[Callable[[str], bool], str]]] = {
-    "STRING": (_is_string, "text without NUL characters"),
-    "INT": (_is_int, "a whole number such as 42, within 64 bits"),
-    "DOUBLE": (_is_double, "a decimal number such as 3.14"),
+    "STRING": (lambda value: "\0" not in value, "text without NUL characters"),
+    "INT": (
+        lambda value: _INT.fullmatch(value) is not None and -_LARGEST_INT <= int(value) < _LARGEST_INT,
+        "a whole number such as 42, within 64 bits",
+    ),
+    "DOUBLE": (
+        lambda value: _DOUBLE.fullmatch(value) is not None and math.isfinite(float(value)),
+        "a decimal number such as 3.14",
+    ),
     "DATETIME": (_is_datetime, "an RFC 3339 time such as 2026-01-31T09:00:00Z, or a date"),
-    "BOOLEAN": (_is_boolean, 'either "true" or "false"'),
+    "BOOLEAN": (lambda value: value in {"true", "false"}, 'either "true" or "false"'),
 }
 
 

@@ -1,6 +1,6 @@
-"""Every statement about collections, and about which documents are in one."""
+"""Every statement about collections, and about which documents are in a collection."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -10,15 +10,28 @@ from sqlalchemy import ColumnElement, Select, and_, delete, func, literal, selec
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.catalog import IndexingStatus
-from carrel.wire.collections import DocumentChunk
-from carrel.wire.common import ResourceType, Role
+from carrel.wire import collections as wire
+from carrel.wire.catalog import DocumentIndexing, IndexingStatus
+from carrel.wire.common import ResourceIdentifier, ResourceType, Role
 from service.auth.callers import Caller
+from service.index.progress import indexing_status
 from service.index.queries import has_status
 from service.index.spaces.queries import is_searched, stands_for
 from service.permissions.access import RANKED
 from service.permissions.queries import classes_of, readable_classes
-from service.platform.sql import as_member, columns_of, find_row, find_rows, in_array, optional_in
+from service.platform.batches import Answer, Batch
+from service.platform.sql import (
+    ORGANIZATION,
+    as_member,
+    columns_of,
+    find_row,
+    find_rows,
+    in_array,
+    matches,
+    optional_in,
+    param,
+    params,
+)
 from service.schema.catalog import documents
 from service.schema.collections import caller_chunks, collections
 from service.schema.indexing import INDEX_TABLES, space_documents, spaces
@@ -54,48 +67,12 @@ class Membership:
     custom_metadata: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A document in a space: its newest version, the desired one there, and the indexed one."""
-
-    document_id: UUID
-    name: str
-    external_id: str
-    resource_type: ResourceType
-    resource_id: str
-    newest_version: int
-    version: int
-    indexed_version: int | None
-    chunk_count: int
-    custom_metadata: dict[str, str]
-    added_at: datetime
-    attempts: int
-    error: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentEntry:
-    """A document's index entry in a collection, or (`collection_id` None) in the catalog."""
-
-    collection_id: UUID | None
-    name: str | None
-    version: int
-    indexed_version: int | None
-    chunk_count: int
-    chunks_expected: int
-    chunks_embedded: int
-    language: str | None
-    attempts: int
-    error: str | None
-
-
 def _roles(caller: Caller) -> ColumnElement[Any]:
     """Select every role the caller has on the collection at hand, as an array; none on one beyond what they are let."""
     return (
         select(func.array_agg(class_readers.c.role.distinct()))
         .where(
-            class_readers.c.organization_id == caller.organization_id,
-            class_readers.c.access_class == resources.c.access_class,
+            matches(class_readers, caller.organization_id, access_class=resources.c.access_class),
             in_array(class_readers.c.principal_id, caller.principals),
             optional_in(collections.c.collection_id, caller.collection_ids),
         )
@@ -105,7 +82,7 @@ def _roles(caller: Caller) -> ColumnElement[Any]:
 
 
 # Of what a collection is made, besides the caller's roles.
-COLUMNS = (
+_COLUMNS = (
     collections.c.collection_id,
     collections.c.space_id,
     collections.c.name,
@@ -119,14 +96,14 @@ COLUMNS = (
 
 def _collections(caller: Caller, *further: ColumnElement[Any]) -> Select[*tuple[Any, ...]]:
     return (
-        select(*COLUMNS, _roles(caller), *further)
+        select(*_COLUMNS, _roles(caller), *further)
         .join(spaces, spaces.c.space_id == collections.c.space_id)
         .join(resources, resources.c.object_id == collections.c.collection_id)
         .where(collections.c.organization_id == caller.organization_id)
     )
 
 
-def to_collection(
+def _to_collection(
     *, schema_fields: Sequence[Mapping[str, str]], roles: Sequence[str] | None, **columns: Any
 ) -> StoredCollection:
     """Make a collection of its row, with the best of the caller's roles."""
@@ -145,11 +122,11 @@ async def read_collection(
     `lock` keeps it until the transaction ends from being deleted, and its space from being replaced. It is taken by a
     statement of its own, because one that waits for a lock goes on with what it saw of other tables before.
     """
-    own = collections.c.organization_id == caller.organization_id, collections.c.collection_id == collection_id
+    own = matches(collections, caller.organization_id, collection_id=collection_id)
     if lock:
         kept = select(collections.c.collection_id).where(*own).with_for_update(key_share=True, read=True)
         await connection.execute(kept)
-    return await find_row(connection, _collections(caller).where(*own), to_collection)
+    return await find_row(connection, _collections(caller).where(*own), _to_collection)
 
 
 async def list_searchable(
@@ -165,7 +142,7 @@ async def list_searchable(
         )
         .order_by(collections.c.collection_id)
     )
-    return await find_rows(connection, statement, to_collection)
+    return await find_rows(connection, statement, _to_collection)
 
 
 async def insert_collection(
@@ -203,24 +180,16 @@ async def delete_collection(
 
     The documents' places there are locked first: whoever indexes waiting chunks takes the place before the chunks.
     """
-    entries = select(space_documents.c.document_id).where(
-        space_documents.c.organization_id == organization_id, space_documents.c.space_id == space_id
-    )
+    entries = select(space_documents.c.document_id).where(matches(space_documents, organization_id, space_id=space_id))
     await connection.execute(entries.order_by(space_documents.c.document_id).with_for_update())
-    waiting = (
-        delete(caller_chunks)
-        .where(caller_chunks.c.organization_id == organization_id, caller_chunks.c.space_id == space_id)
-        .cte("waiting")
-    )
-    statement = delete(collections).where(
-        collections.c.organization_id == organization_id, collections.c.collection_id == collection_id
-    )
+    waiting = delete(caller_chunks).where(matches(caller_chunks, organization_id, space_id=space_id)).cte("waiting")
+    statement = delete(collections).where(matches(collections, organization_id, collection_id=collection_id))
     await connection.execute(statement.add_cte(waiting))
 
 
 async def list_collections(
     connection: AsyncConnection, caller: Caller, *, name_contains: str | None, after: UUID, limit: int
-) -> list[tuple[StoredCollection, int]]:
+) -> list[wire.DocumentCollection]:
     """Return collections the caller has a role in, by id, each with how many of its documents the caller may READ."""
     count = (
         select(func.count())
@@ -247,8 +216,21 @@ async def list_collections(
     return await find_rows(connection, statement, _to_counted)
 
 
-def _to_counted(*, document_count: int, **columns: Any) -> tuple[StoredCollection, int]:
-    return to_collection(**columns), document_count
+def _to_counted(*, document_count: int, **columns: Any) -> wire.DocumentCollection:
+    stored = _to_collection(**columns)
+    fields = [wire.SchemaFieldInfo.model_validate({"name": name, "type": kind}) for name, kind in stored.fields.items()]
+    return wire.DocumentCollection.model_validate(
+        {
+            "document_collection_id": stored.collection_id,
+            "collection_name": stored.name,
+            "embeddings_model": stored.model,
+            "distance_metric": stored.distance_metric,
+            "custom_metadata_schema": wire.CustomMetadataSchemaInfo(fields=fields),
+            "document_count": document_count,
+            "role": stored.role,
+            "created_at": stored.created_at,
+        }
+    )
 
 
 _document_resources = resources.alias("document_resources")
@@ -259,9 +241,7 @@ async def read_membership(
 ) -> Membership | None:
     """Return a document's membership in a collection's space; None when it is not in it."""
     statement = select(*columns_of(space_documents, Membership)).where(
-        space_documents.c.organization_id == organization_id,
-        space_documents.c.document_id == document_id,
-        space_documents.c.space_id == space_id,
+        matches(space_documents, organization_id, document_id=document_id, space_id=space_id)
     )
     return await find_row(connection, statement, Membership)
 
@@ -289,26 +269,23 @@ async def list_members(
     indexing: IndexingStatus | None,
     after: UUID,
     limit: int,
-) -> list[Member]:
+) -> list[wire.DocumentInCollection]:
     """List the documents of a space that the caller may READ, by id, each with its desired and indexed versions."""
     statement = (
         select(
-            *columns_of(
-                space_documents,
-                Member,
-                documents.c.name,
-                documents.c.external_id,
-                documents.c.version.label("newest_version"),
-                resources.c.resource_id,
-                as_member(resources.c.resource_type, ResourceType),
-            )
+            *(space_documents.c[name] for name in ("document_id", "version", "indexed_version", "chunk_count")),
+            *(space_documents.c[name] for name in ("custom_metadata", "added_at", "attempts", "error")),
+            documents.c.name.label("document_name"),
+            documents.c.external_id.label("document_external_id"),
+            documents.c.version.label("document_version"),
+            resources.c.resource_id,
+            as_member(resources.c.resource_type, ResourceType),
         )
         .select_from(space_documents)
         .join(documents, documents.c.document_id == space_documents.c.document_id)
         .join(resources, resources.c.object_id == space_documents.c.document_id)
         .where(
-            space_documents.c.organization_id == caller.organization_id,
-            space_documents.c.space_id == space_id,
+            matches(space_documents, caller.organization_id, space_id=space_id),
             space_documents.c.document_id > after,
             optional_in(space_documents.c.document_id, ids),
             resources.c.access_class.in_(readable_classes(caller)),
@@ -325,38 +302,56 @@ async def list_members(
                 space_id=literal(space_id),
             )
         )
-    return await find_rows(connection, statement, Member)
+    return await find_rows(connection, statement, _to_member)
 
 
-async def list_memberships(connection: AsyncConnection, caller: Caller, *, document_id: UUID) -> list[DocumentEntry]:
+def _to_member(
+    *, resource_id: str, resource_type: ResourceType, version: int, attempts: int, **columns: Any
+) -> wire.DocumentInCollection:
+    indexed_version = columns["indexed_version"]
+    return wire.DocumentInCollection(
+        resource=ResourceIdentifier(resource_id=resource_id, resource_type=resource_type),
+        stale=indexed_version != columns["document_version"],
+        indexing=indexing_status(desired_version=version, indexed_version=indexed_version, attempts=attempts),
+        **columns,
+    )
+
+
+async def list_memberships(connection: AsyncConnection, caller: Caller, *, document_id: UUID) -> list[DocumentIndexing]:
     """List a document's index entries: the catalog's, and those of collections the caller may know (an admin: all)."""
     statement = (
-        select(*columns_of(space_documents, DocumentEntry, collections.c.collection_id, collections.c.name))
+        select(
+            space_documents.c.version.label("document_version"),
+            *(space_documents.c[name] for name in ("indexed_version", "chunk_count", "chunks_expected")),
+            *(space_documents.c[name] for name in ("chunks_embedded", "language", "attempts", "error")),
+            collections.c.collection_id.label("document_collection_id"),
+            collections.c.name.label("collection_name"),
+        )
         .select_from(space_documents)
         .join(spaces, spaces.c.space_id == space_documents.c.space_id)
         .outerjoin(collections, collections.c.space_id == spaces.c.space_id)
         .outerjoin(resources, resources.c.object_id == collections.c.collection_id)
-        .where(
-            space_documents.c.organization_id == caller.organization_id,
-            space_documents.c.document_id == document_id,
-            is_searched(),
-        )
+        .where(matches(space_documents, caller.organization_id, document_id=document_id), is_searched())
         .order_by(spaces.c.is_catalog.desc(), collections.c.collection_id)
     )
     if not caller.is_admin:
         statement = statement.where(spaces.c.is_catalog | resources.c.access_class.in_(classes_of(caller)))
     if caller.collection_ids is not None:
         statement = statement.where(spaces.c.is_catalog | in_array(collections.c.collection_id, caller.collection_ids))
-    return await find_rows(connection, statement, DocumentEntry)
+    return await find_rows(connection, statement, _to_indexing)
 
 
-async def find_catalog_space_id(connection: AsyncConnection, organization_id: UUID) -> tuple[int, int] | None:
-    """Return the catalog's space and its embeddings' dimensions; None before the first upload."""
-    statement = select(spaces.c.space_id, spaces.c.dimensions).where(
-        spaces.c.organization_id == organization_id, spaces.c.is_catalog
+def _to_indexing(*, attempts: int, chunks_expected: int, chunks_embedded: int, **columns: Any) -> DocumentIndexing:
+    status = indexing_status(
+        desired_version=columns["document_version"], indexed_version=columns["indexed_version"], attempts=attempts
     )
-    row = (await connection.execute(statement)).one_or_none()
-    return None if row is None else (row.space_id, row.dimensions)
+    told = status is IndexingStatus.RUNNING and chunks_expected > 0
+    return DocumentIndexing(
+        status=status,
+        chunks_embedded=chunks_embedded if told else None,
+        chunks_expected=chunks_expected if told else None,
+        **columns,
+    )
 
 
 async def list_chunks(
@@ -368,16 +363,14 @@ async def list_chunks(
     dimensions: int,
     after: int,
     limit: int,
-) -> list[DocumentChunk]:
+) -> list[wire.DocumentChunk]:
     """Return the chunks of a document in a space, in reading order, if the caller may READ it."""
     chunks = INDEX_TABLES[dimensions].chunks
     statement = (
-        select(*columns_of(chunks, DocumentChunk, chunks.c.chunk_no.label("chunk_index")))
+        select(*columns_of(chunks, wire.DocumentChunk, chunks.c.chunk_no.label("chunk_index")))
         .where(
             and_(
-                chunks.c.organization_id == caller.organization_id,
-                chunks.c.document_id == document_id,
-                chunks.c.space_id == space_id,
+                matches(chunks, caller.organization_id, document_id=document_id, space_id=space_id),
                 chunks.c.chunk_no > after,
                 chunks.c.access_class.in_(readable_classes(caller)),
             )
@@ -385,4 +378,42 @@ async def list_chunks(
         .order_by(chunks.c.chunk_no)
         .limit(limit)
     )
-    return await find_rows(connection, statement, DocumentChunk)
+    return await find_rows(connection, statement, wire.DocumentChunk)
+
+
+# Each as `role:principal id`.
+_GRANTS = (
+    select(func.array_agg(func.concat(class_readers.c.role, ":", class_readers.c.principal_id)))
+    .where(matches(class_readers, ORGANIZATION, access_class=resources.c.access_class))
+    .scalar_subquery()
+    .label("grants")
+)
+_COLLECTION = (
+    select(*_COLUMNS, _GRANTS)
+    .join(spaces, spaces.c.space_id == collections.c.space_id)
+    .join(resources, resources.c.object_id == collections.c.collection_id)
+    .where(
+        collections.c.organization_id == ORGANIZATION, collections.c.collection_id == param(collections.c.collection_id)
+    )
+)
+
+
+def _to_shared(*, grants: Sequence[str] | None, **columns: Any) -> Callable[[Caller], StoredCollection]:
+    """Return what makes the collection of its row as a caller sees it, with their role."""
+
+    def as_seen_by(caller: Caller) -> StoredCollection:
+        granted = (grant.partition(":") for grant in grants or ())
+        acting = {*map(str, caller.principals)}
+        roles = [role for role, _, principal_id in granted if principal_id in acting]
+        narrowed_to = caller.collection_ids
+        is_within = narrowed_to is None or columns["collection_id"] in narrowed_to
+        return _to_collection(roles=roles if is_within else (), **columns)
+
+    return as_seen_by
+
+
+def ask_collection(
+    batch: Batch, organization_id: UUID, *, collection_id: UUID
+) -> Answer[Callable[[Caller], StoredCollection]]:
+    """Ask for a collection before it is known who asks: the row is called with the caller."""
+    return batch.ask(_COLLECTION, _to_shared, params(organization_id, collection_id=collection_id))

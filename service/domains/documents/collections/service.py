@@ -24,13 +24,12 @@ from service.auth.callers import Caller
 from service.domains.documents.collections import queries
 from service.domains.documents.collections.metadata_schema import check_metadata
 from service.domains.documents.collections.queries import Membership, StoredCollection
-from service.domains.documents.collections.shared import queries as shared
 from service.domains.documents.stored.queries import StoredDocument, read_document
-from service.domains.documents.stored.rights import role_in, unknown_document
 from service.index.rebuilds.queries import lock_collection
 from service.index.service import create_space, delete_space, remove_from_space
 from service.permissions.access import Access
 from service.permissions.queries import lock_contained
+from service.permissions.rights import role_in, unknown_document
 from service.permissions.service import register_resource, unregister_resources
 from service.platform.batches import Batch
 from service.platform.errors import Conflict, Forbidden, NotFound
@@ -101,7 +100,7 @@ async def require_collection(
 
 def ask_collection(batch: Batch, organization_id: UUID, *, collection_id: UUID) -> Callable[[Caller], StoredCollection]:
     """Ask for a collection to search. What is returned gives it to a caller, once the batch has been run, or a 404."""
-    found = shared.ask_collection(batch, organization_id, collection_id=collection_id)
+    found = queries.ask_collection(batch, organization_id, collection_id=collection_id)
     return lambda caller: _require_known(found.row and found.row(caller))
 
 

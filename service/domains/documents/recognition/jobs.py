@@ -1,28 +1,35 @@
-"""The job that reads scanned pages of one document, and pictures in it, and adds what they say to its contents.
+"""The job that reads scanned pages of a document, and pictures in it, and adds what they say to its contents.
 
 A job reads a few pages, each of which is kept at once, so that a kill costs one page; then it queues the rest behind
 the other documents' jobs. So a book keeps nobody waiting, and what was read of it is found before it ends.
 """
 
-from dataclasses import replace
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from operator import itemgetter
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire.catalog import IndexingStatus
+from carrel.wire.formats import NotReadKind
 from service.domains.documents.recognition import queries
-from service.domains.documents.recognition.merging import merge_texts
-from service.domains.documents.recognition.queries import WaitingPage
+from service.domains.documents.recognition.queries import PageText, WaitingPage
 from service.identity.queries import organization_ids
+from service.index.ingestion.backlog.queries import read_text_status, request_again
 from service.index.ingestion.turns import Lane
+from service.permissions.queries import lock_resource
 from service.platform.background import for_each_organization
 from service.platform.errors import ServiceError
 from service.platform.identifiers import NIL
 from service.platform.logs import logger
 from service.runtime import Runtime
 from service.runtime.jobs.models import Task
-from service.text.reading import UnreadablePage, pack_blocks
+from service.text.reading import MOST_PLACES, Block, UnreadablePage, pack_blocks, unpack_blocks
 from service.web.multipart import uploads_folder, write_stream
 
 OCR = "ocr"
@@ -130,11 +137,7 @@ async def _read_page(
     blocks, error = None, None
     try:
         read = await runtime.page_reader.read(
-            path,
-            media_type=page.media_type,
-            page=page.page,
-            is_numbered=page.is_numbered,
-            address=page.address,
+            path, media_type=page.media_type, page=page.page, is_numbered=page.is_numbered, address=page.address
         )
         blocks = pack_blocks(replace(block, sheet=page.sheet) for block in read)
     except UnreadablePage as refusal:
@@ -143,3 +146,94 @@ async def _read_page(
         await queries.save_page(
             connection, organization_id, document_id=document_id, page=page, blocks=blocks, error=error
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What became of the texts of pages: whether none is left to merge, and whether the contents have changed.
+
+    `has_failed`: what is left waits for the indexing of the document, which has failed.
+    """
+
+    is_done: bool
+    has_failed: bool = False
+    has_text: bool = False
+
+
+async def merge_texts(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID) -> Merged:
+    """Add the pages that were read to the document's contents, and request its indexing again.
+
+    Nothing is done while an earlier text of the document is being indexed: written later, it would count as the newer.
+    """
+    own = {"document_id": document_id}
+    if await lock_resource(connection, organization_id, document_id) is None:
+        return Merged(is_done=True)
+    status = await read_text_status(connection, organization_id, **own)
+    if status is not IndexingStatus.DONE:
+        return Merged(is_done=False, has_failed=status is IndexingStatus.FAILED)
+    contents = await queries.read_contents(connection, organization_id, **own)
+    if contents is None:
+        return Merged(is_done=True)
+    texts = await queries.take_texts(connection, organization_id, **own)
+    unread, places = await queries.list_unread(connection, organization_id, most=MOST_PLACES, **own)
+    blocks = await asyncio.to_thread(_merge, contents.blocks, texts) if texts else None
+    await queries.save_contents(
+        connection,
+        organization_id,
+        document_id=document_id,
+        version=contents.version,
+        blocks=blocks,
+        not_read=_still_unread(contents.not_read, unread, places, pictures=sum(text.number < 0 for text in texts)),
+    )
+    if blocks is not None:
+        await request_again(connection, organization_id, document_id=document_id, version=contents.version)
+    return Merged(is_done=True, has_text=blocks is not None)
+
+
+def _merge(packed: bytes, texts: Sequence[PageText]) -> bytes | None:
+    """Return packed blocks with those of pages after the blocks that each page had before; None when they add none."""
+    unpacked = [(text.after, unpack_blocks(text.blocks)) for text in texts]
+    pages = [block for after, blocks in unpacked for block in blocks if after is None]
+    placed = [(after, blocks) for after, blocks in unpacked if after is not None and blocks]
+    if not pages and not placed:
+        return None
+    merged: list[Block] = [*unpack_blocks(packed), *pages]
+    if pages:
+        merged.sort(key=lambda block: block.page or 0)
+    return pack_blocks(_insert(merged, placed))
+
+
+def _insert(blocks: Sequence[Block], placed: Sequence[tuple[int, Sequence[Block]]]) -> Iterator[Block]:
+    """Yield blocks with others, each after so many that no machine read and after those that it read there before."""
+    waiting = sorted(placed, key=itemgetter(0))
+    own = position = 0
+    for block in blocks:
+        if block.confidence is None:
+            while position < len(waiting) and waiting[position][0] <= own:
+                yield from waiting[position][1]
+                position += 1
+            own += 1
+        yield block
+    for _, rest in waiting[position:]:
+        yield from rest
+
+
+def has_unread_pages(not_read: Sequence[Mapping[str, Any]] | None) -> bool:
+    """Return whether pages are among what was not read of a file."""
+    return any(each["kind"] == NotReadKind.PAGE for each in not_read or ())
+
+
+def _still_unread(
+    not_read: Sequence[Mapping[str, Any]] | None, pages: int, places: Sequence[int], *, pictures: int
+) -> Sequence[Mapping[str, Any]] | None:
+    """Return what is still not read of a file: so many pages, the first at these places, and so many pictures less."""
+    if not_read is None:
+        return None
+    rest = [
+        {**each, "count": each["count"] - pictures} if each["kind"] == NotReadKind.PICTURE else each
+        for each in not_read
+        if each["kind"] != NotReadKind.PAGE
+    ]
+    left = [each for each in rest if each["kind"] != NotReadKind.PICTURE or each["count"] > 0]
+    unread = [{"kind": NotReadKind.PAGE, "count": pages, "where": [f"page {page}" for page in places]}]
+    return [*unread, *left] if pages else left

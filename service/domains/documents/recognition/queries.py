@@ -29,7 +29,7 @@ from carrel.wire.formats import BY_NAME
 from service.index.progress import FAILED_AFTER
 from service.index.queries import is_pending
 from service.platform.batches import Batch
-from service.platform.sql import count_where, find_row, find_rows
+from service.platform.sql import count_where, find_row, find_rows, matches
 from service.schema.catalog import document_contents, document_versions, documents, scanned_pages
 from service.schema.indexing import space_documents
 from service.text.reading import FoundPicture
@@ -120,7 +120,7 @@ def replace_pages(
 
 
 def _own(organization_id: UUID, document_id: UUID | ColumnElement[UUID]) -> Any:
-    return and_(scanned_pages.c.organization_id == organization_id, scanned_pages.c.document_id == document_id)
+    return matches(scanned_pages, organization_id, document_id=document_id)
 
 
 def is_being_read(organization_id: UUID) -> Label[bool]:
@@ -225,10 +225,7 @@ async def read_contents(connection: AsyncConnection, organization_id: UUID, *, d
     statement = (
         select(version.version, document_contents.c.blocks, version.not_read)
         .join(document_versions, newest)
-        .where(
-            document_contents.c.organization_id == organization_id,
-            document_contents.c.document_id == document_id,
-        )
+        .where(matches(document_contents, organization_id, document_id=document_id))
     )
     return await find_row(connection, statement, Contents)
 

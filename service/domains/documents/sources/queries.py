@@ -1,17 +1,20 @@
 """SQL of sources, their reports and the items in them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import asdict, dataclass
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, and_, delete, exists, func, select, true, tuple_, update
+from sqlalchemy import ColumnElement, Select, Table, and_, delete, exists, func, select, true, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire import sources as wire
+from carrel.wire.common import UserPrincipal
+from carrel.wire.sources import SourceItem
 from service.auth.callers import Caller
-from service.platform.sql import columns_of, find_row, find_rows, get_row, in_array, rows_of
+from service.platform.sql import columns_of, find_row, find_rows, get_row, in_array, matches, rows_of
 from service.schema.identity import principals
 from service.schema.sources import source_items, source_reports, sources
 
@@ -31,19 +34,16 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class ReportedSource:
-    """A source that has been reported, with what its shown report says, and who reported it."""
+class ReportKey:
+    """The number of a report, and its source."""
 
+    organization_id: UUID
     source_id: UUID
-    ledger: str
-    source: str
-    collection_id: UUID | None
-    principal_id: UUID
-    principal_name: str
-    principal_email: str
-    item_count: int
-    ignored_count: int
-    reported_at: datetime
+    report_no: int
+
+    def is_of(self, table: Table) -> ColumnElement[bool]:
+        """Build the condition that a row of a table is of the report."""
+        return matches(table, self.organization_id, source_id=self.source_id, report_no=self.report_no)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,25 +56,7 @@ class Report:
     sent_count: int
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
-    """An item of a report; by `sort_key` and `item_id` it is listed."""
-
-    item_id: UUID
-    sort_key: str
-    name: str
-    place: str
-    external_id: str | None
-    code: str
-    message: str
-    fingerprint: str
-    since: datetime
-    ignored: bool
-
-
 _SOURCE = columns_of(sources, Source)
-
-
 # A report is sent in minutes; one that has not ended for so long never will.
 ABANDONED = timedelta(days=1)
 
@@ -83,26 +65,6 @@ def _visible(caller: Caller) -> ColumnElement[bool]:
     """Build the condition that a source is the caller's to know about: reported by it, or the caller is an admin."""
     own = true() if caller.is_admin else sources.c.principal_id == caller.principal_id
     return and_(sources.c.organization_id == caller.organization_id, own)
-
-
-def _is_source(organization_id: UUID, source_id: UUID) -> ColumnElement[bool]:
-    return and_(sources.c.organization_id == organization_id, sources.c.source_id == source_id)
-
-
-def _is_report(organization_id: UUID, source_id: UUID, report_no: int) -> ColumnElement[bool]:
-    return and_(
-        source_reports.c.organization_id == organization_id,
-        source_reports.c.source_id == source_id,
-        source_reports.c.report_no == report_no,
-    )
-
-
-def _in_report(organization_id: UUID, source_id: UUID, report_no: int) -> ColumnElement[bool]:
-    return and_(
-        source_items.c.organization_id == organization_id,
-        source_items.c.source_id == source_id,
-        source_items.c.report_no == report_no,
-    )
 
 
 async def count_sources(connection: AsyncConnection, organization_id: UUID) -> int:
@@ -125,61 +87,50 @@ async def insert_source(connection: AsyncConnection, caller: Caller, *, source_i
     )
 
 
-async def lock_source(connection: AsyncConnection, caller: Caller, *, source_id: UUID) -> Source | None:
-    """Lock a source of the caller's until the transaction ends; None when there is none that it may know about."""
-    statement = select(*_SOURCE).where(_visible(caller), sources.c.source_id == source_id).with_for_update()
-    return await find_row(connection, statement, Source)
+async def find_source(
+    connection: AsyncConnection, caller: Caller, *, source_id: UUID, lock: bool = False
+) -> Source | None:
+    """Find a source of the caller's; None when there is none that it may know about. `lock` holds it until the end."""
+    statement = select(*_SOURCE).where(_visible(caller), sources.c.source_id == source_id)
+    return await find_row(connection, statement.with_for_update() if lock else statement, Source)
 
 
 async def lock_source_of(connection: AsyncConnection, caller: Caller, *, ledger: str) -> Source | None:
     """Lock the source of this ledger that the caller itself reports, until the transaction ends; None without one."""
-    statement = select(*_SOURCE).where(
-        sources.c.organization_id == caller.organization_id,
-        sources.c.principal_id == caller.principal_id,
-        sources.c.ledger == ledger,
-    )
-    return await find_row(connection, statement.with_for_update(), Source)
-
-
-async def find_source(connection: AsyncConnection, caller: Caller, *, source_id: UUID) -> Source | None:
-    """Find a source of the caller's; None when there is none that it may know about."""
-    statement = select(*_SOURCE).where(_visible(caller), sources.c.source_id == source_id)
-    return await find_row(connection, statement, Source)
+    own = matches(sources, caller.organization_id, principal_id=caller.principal_id, ledger=ledger)
+    return await find_row(connection, select(*_SOURCE).where(own).with_for_update(), Source)
 
 
 def _select_reported(caller: Caller) -> Select[*tuple[Any, ...]]:
     """Select the caller's sources that have been reported, each with its shown report and who reported it."""
     return (
         select(
-            *columns_of(
-                sources,
-                ReportedSource,
-                source_reports.c.source,
-                source_reports.c.collection_id,
-                principals.c.name.label("principal_name"),
-                principals.c.email.label("principal_email"),
-            )
+            *(sources.c[name] for name in ("source_id", "ledger", "item_count", "ignored_count", "reported_at")),
+            source_reports.c.source,
+            source_reports.c.collection_id.label("document_collection_id"),
+            *(principals.c[name] for name in ("principal_id", "name", "email")),
         )
         .join(
             source_reports,
-            and_(
-                source_reports.c.source_id == sources.c.source_id,
-                source_reports.c.report_no == sources.c.shown_no,
-            ),
+            and_(source_reports.c.source_id == sources.c.source_id, source_reports.c.report_no == sources.c.shown_no),
         )
         .join(principals, principals.c.principal_id == sources.c.principal_id)
         .where(_visible(caller))
     )
 
 
-async def read_source(connection: AsyncConnection, caller: Caller, *, source_id: UUID) -> ReportedSource:
+def _to_source(*, principal_id: UUID, name: str, email: str, **columns: Any) -> wire.Source:
+    return wire.Source(reported_by=UserPrincipal(id=str(principal_id), name=name, email=email), **columns)
+
+
+async def read_source(connection: AsyncConnection, caller: Caller, *, source_id: UUID) -> wire.Source:
     """Return a source that has been reported, as `list_sources` does."""
-    return await get_row(connection, _select_reported(caller).where(sources.c.source_id == source_id), ReportedSource)
+    return await get_row(connection, _select_reported(caller).where(sources.c.source_id == source_id), _to_source)
 
 
 async def list_sources(
     connection: AsyncConnection, caller: Caller, *, ledger: str | None, own: bool, after: UUID, limit: int
-) -> list[ReportedSource]:
+) -> list[wire.Source]:
     """List the caller's sources by id, with what their shown reports say, and who reported them.
 
     `own`: without those that an admin sees and somebody else reports.
@@ -189,12 +140,12 @@ async def list_sources(
         statement = statement.where(sources.c.ledger == ledger)
     if own:
         statement = statement.where(sources.c.principal_id == caller.principal_id)
-    return await find_rows(connection, statement, ReportedSource)
+    return await find_rows(connection, statement, _to_source)
 
 
 async def delete_source(connection: AsyncConnection, organization_id: UUID, *, source_id: UUID) -> None:
     """Delete a source with its reports and their items."""
-    await connection.execute(delete(sources).where(_is_source(organization_id, source_id)))
+    await connection.execute(delete(sources).where(matches(sources, organization_id, source_id=source_id)))
 
 
 async def delete_unreported(connection: AsyncConnection, organization_id: UUID) -> None:
@@ -214,14 +165,14 @@ async def update_source(
 ) -> None:
     """Set columns of a source; `reported`: it has been reported just now."""
     told = {"reported_at": func.now()} if reported else {}
-    await connection.execute(update(sources).where(_is_source(organization_id, source_id)).values({**values, **told}))
+    await connection.execute(
+        update(sources).where(matches(sources, organization_id, source_id=source_id)).values({**values, **told})
+    )
 
 
-async def find_report(
-    connection: AsyncConnection, organization_id: UUID, *, source_id: UUID, report_no: int
-) -> Report | None:
+async def find_report(connection: AsyncConnection, key: ReportKey) -> Report | None:
     """Find a report of a source; None when it never was, or another one has taken its place."""
-    statement = select(*columns_of(source_reports, Report)).where(_is_report(organization_id, source_id, report_no))
+    statement = select(*columns_of(source_reports, Report)).where(key.is_of(source_reports))
     return await find_row(connection, statement, Report)
 
 
@@ -237,27 +188,18 @@ async def keep_only_report(
     connection: AsyncConnection, organization_id: UUID, *, source_id: UUID, report_no: int | None
 ) -> None:
     """Delete the reports of a source with their items, but for this one."""
-    statement = delete(source_reports).where(
-        source_reports.c.organization_id == organization_id, source_reports.c.source_id == source_id
-    )
+    statement = delete(source_reports).where(matches(source_reports, organization_id, source_id=source_id))
     if report_no is not None:
         statement = statement.where(source_reports.c.report_no != report_no)
     await connection.execute(statement)
 
 
 async def save_items(
-    connection: AsyncConnection,
-    organization_id: UUID,
-    *,
-    source_id: UUID,
-    report_no: int,
-    items: Sequence[Mapping[str, object]],
-    sent_count: int,
+    connection: AsyncConnection, key: ReportKey, *, items: Sequence[Mapping[str, object]], sent_count: int
 ) -> None:
     """Add items (rows with different ids) to a report, in place of those with the same id; `sent_count`: now in all."""
-    of_it = {"organization_id": organization_id, "source_id": source_id, "report_no": report_no}
     columns = list(source_items.columns)
-    given = rows_of(columns, [{**item, **of_it} for item in items])
+    given = rows_of(columns, [{**item, **asdict(key)} for item in items])
     statement = insert(source_items).from_select(
         [one.name for one in columns], select(*(given.c[one.name] for one in columns))
     )
@@ -265,32 +207,28 @@ async def save_items(
     await connection.execute(
         statement.on_conflict_do_update(index_elements=["source_id", "report_no", "item_id"], set_=replaced)
     )
-    await connection.execute(
-        update(source_reports).where(_is_report(organization_id, source_id, report_no)).values(sent_count=sent_count)
-    )
+    await connection.execute(update(source_reports).where(key.is_of(source_reports)).values(sent_count=sent_count))
 
 
-async def keep_ignored(
-    connection: AsyncConnection, organization_id: UUID, *, source_id: UUID, old_no: int, new_no: int
-) -> None:
+async def keep_ignored(connection: AsyncConnection, key: ReportKey, *, old: ReportKey) -> None:
     """Ignore in a new report what the old one ignores, and nothing else of what the old one has as it is."""
-    old = (
+    before = (
         select(
             source_items.c.name, source_items.c.fingerprint, func.bool_or(source_items.c.ignored).label("was_ignored")
         )
-        .where(_in_report(organization_id, source_id, old_no))
+        .where(old.is_of(source_items))
         .group_by(source_items.c.name, source_items.c.fingerprint)
-        .subquery("old")
+        .subquery("before")
     )
     statement = (
         update(source_items)
         .where(
-            _in_report(organization_id, source_id, new_no),
-            source_items.c.name == old.c.name,
-            source_items.c.fingerprint == old.c.fingerprint,
-            source_items.c.ignored != old.c.was_ignored,
+            key.is_of(source_items),
+            source_items.c.name == before.c.name,
+            source_items.c.fingerprint == before.c.fingerprint,
+            source_items.c.ignored != before.c.was_ignored,
         )
-        .values(ignored=old.c.was_ignored)
+        .values(ignored=before.c.was_ignored)
     )
     # Until the table is analyzed, PostgreSQL takes a new report for a single item, and would compare each with all.
     await connection.exec_driver_sql("SET LOCAL enable_nestloop = off")
@@ -298,13 +236,11 @@ async def keep_ignored(
     await connection.exec_driver_sql("SET LOCAL enable_nestloop = on")
 
 
-async def count_items(
-    connection: AsyncConnection, organization_id: UUID, *, source_id: UUID, report_no: int
-) -> tuple[int, int]:
+async def count_items(connection: AsyncConnection, key: ReportKey) -> tuple[int, int]:
     """Count the items of a report: those that count, and those that are ignored."""
     statement = select(
         func.count().filter(source_items.c.ignored.is_(False)), func.count().filter(source_items.c.ignored)
-    ).where(_in_report(organization_id, source_id, report_no))
+    ).where(key.is_of(source_items))
     counting, ignored = (await connection.execute(statement)).one()
     return counting, ignored
 
@@ -317,18 +253,20 @@ async def list_items(
     ignored: bool | None,
     after: tuple[str, UUID],
     limit: int,
-) -> list[Item]:
+) -> list[SourceItem]:
     """List the items of a source's shown report by name, if the source is the caller's to know about."""
     statement = (
-        select(*columns_of(source_items, Item))
+        select(
+            *(source_items.c[name] for name in ("name", "place", "code", "message", "fingerprint", "since", "ignored")),
+            source_items.c.external_id.label("document_external_id"),
+        )
         .join(
             sources,
             and_(sources.c.source_id == source_items.c.source_id, sources.c.shown_no == source_items.c.report_no),
         )
         .where(
             _visible(caller),
-            source_items.c.organization_id == caller.organization_id,
-            source_items.c.source_id == source_id,
+            matches(source_items, caller.organization_id, source_id=source_id),
             tuple_(source_items.c.sort_key, source_items.c.item_id) > after,
         )
         .order_by(source_items.c.sort_key, source_items.c.item_id)
@@ -336,21 +274,15 @@ async def list_items(
     )
     if ignored is not None:
         statement = statement.where(source_items.c.ignored.is_(ignored))
-    return await find_rows(connection, statement, Item)
+    return await find_rows(connection, statement, SourceItem)
 
 
 async def set_ignored(
-    connection: AsyncConnection,
-    organization_id: UUID,
-    *,
-    source_id: UUID,
-    report_no: int,
-    names: Sequence[str],
-    ignored: bool,
+    connection: AsyncConnection, key: ReportKey, *, names: Sequence[str], ignored: bool
 ) -> tuple[set[str], set[str]]:
     """Set whether items of these names are ignored; return the names that are there, and those that were changed."""
     named = and_(
-        _in_report(organization_id, source_id, report_no),
+        key.is_of(source_items),
         in_array(source_items.c.sort_key, {name[:SORTED_CHARACTERS] for name in names}),
         in_array(source_items.c.name, names),
     )

@@ -10,34 +10,10 @@ from uuid import UUID, uuid5
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.common import UserPrincipal
-from carrel.wire.sources import (
-    LIST_SOURCE_ITEMS,
-    LIST_SOURCES,
-    EndSourceReportRequest,
-    EndSourceReportResponse,
-    IgnoreSourceItemsRequest,
-    IgnoreSourceItemsResponse,
-    ListSourceItemsRequest,
-    ListSourceItemsResponse,
-    ListSourcesRequest,
-    ListSourcesResponse,
-    RemoveSourceRequest,
-    RemoveSourceResponse,
-    ReportedItem,
-    ReportSourceItemsRequest,
-    ReportSourceItemsResponse,
-    ReportSourceRequest,
-    ReportSourceResponse,
-    RestoreSourceItemsRequest,
-    RestoreSourceItemsResponse,
-    Source,
-    SourceItem,
-)
+from carrel.wire import sources as wire
 from service.audit.service import record
 from service.auth.callers import Caller
 from service.domains.documents.sources import queries
-from service.domains.documents.sources.queries import SORTED_CHARACTERS
 from service.platform.errors import Conflict, NotFound
 from service.platform.identifiers import NIL, uuid7
 from service.web.pagination import Cursor
@@ -57,8 +33,8 @@ def unknown_source() -> NotFound:
 
 
 async def begin_report(
-    connection: AsyncConnection, caller: Caller, *, request: ReportSourceRequest
-) -> ReportSourceResponse:
+    connection: AsyncConnection, caller: Caller, *, request: wire.ReportSourceRequest
+) -> wire.ReportSourceResponse:
     """Begin to report what of a source could not be loaded; nothing of it is seen before the report's end.
 
     An unknown source is made; no report begins when nothing has changed since the last one. A report that goes on is
@@ -72,7 +48,7 @@ async def begin_report(
         await queries.update_source(
             connection, caller.organization_id, source_id=source.source_id, values={}, reported=True
         )
-        return ReportSourceResponse(source_id=source.source_id)
+        return wire.ReportSourceResponse(source_id=source.source_id)
     report_no = source.latest_no + 1
     values = {
         "report_no": report_no,
@@ -84,12 +60,12 @@ async def begin_report(
     await queries.update_source(
         connection, caller.organization_id, source_id=source.source_id, values={"latest_no": report_no}
     )
-    return ReportSourceResponse(source_id=source.source_id, report_no=report_no)
+    return wire.ReportSourceResponse(source_id=source.source_id, report_no=report_no)
 
 
 async def add_items(
-    connection: AsyncConnection, caller: Caller, *, request: ReportSourceItemsRequest
-) -> ReportSourceItemsResponse:
+    connection: AsyncConnection, caller: Caller, *, request: wire.ReportSourceItemsRequest
+) -> wire.ReportSourceItemsResponse:
     """Add items to a report that goes on.
 
     Raises NotFound as every rule here; Conflict `source_report_over`, or `too_many_source_items` for a report of more
@@ -104,81 +80,73 @@ async def add_items(
         )
     # Of two with the same id in one statement, PostgreSQL would take none.
     rows = {row["item_id"]: row for row in (_to_row(source.source_id, item) for item in request.items)}
-    await queries.save_items(
-        connection,
-        caller.organization_id,
-        source_id=source.source_id,
-        report_no=request.report_no,
-        items=list(rows.values()),
-        sent_count=sent_count,
-    )
-    return ReportSourceItemsResponse(source_id=request.source_id, report_no=request.report_no)
+    key = _key(caller, source, request.report_no)
+    await queries.save_items(connection, key, items=list(rows.values()), sent_count=sent_count)
+    return wire.ReportSourceItemsResponse(source_id=request.source_id, report_no=request.report_no)
 
 
 async def end_report(
-    connection: AsyncConnection, caller: Caller, *, request: EndSourceReportRequest
-) -> EndSourceReportResponse:
+    connection: AsyncConnection, caller: Caller, *, request: wire.EndSourceReportRequest
+) -> wire.EndSourceReportResponse:
     """End a report, whose items are the source's quarantine from now on.
 
     Conflict `source_report_over`.
     """
-    source_id = request.source_id
-    report_no = request.report_no
+    source_id, report_no = request.source_id, request.report_no
     source = await _lock(connection, caller, source_id)
     if report_no != source.shown_no:
         await _report_going_on(connection, caller, source, report_no)
         if source.shown_no is not None:
-            await queries.keep_ignored(
-                connection, caller.organization_id, source_id=source_id, old_no=source.shown_no, new_no=report_no
-            )
-        await _show(connection, caller, source_id, report_no, reported=True)
+            shown = _key(caller, source, source.shown_no)
+            await queries.keep_ignored(connection, _key(caller, source, report_no), old=shown)
+        await _show(connection, caller, source, report_no, reported=True)
         await queries.keep_only_report(connection, caller.organization_id, source_id=source_id, report_no=report_no)
-    return EndSourceReportResponse(
-        **dict(_to_source(await queries.read_source(connection, caller, source_id=source_id)))
-    )
+    return wire.EndSourceReportResponse(**dict(await queries.read_source(connection, caller, source_id=source_id)))
 
 
 async def list_sources(
-    connection: AsyncConnection, caller: Caller, *, request: ListSourcesRequest
-) -> ListSourcesResponse:
+    connection: AsyncConnection, caller: Caller, *, request: wire.ListSourcesRequest
+) -> wire.ListSourcesResponse:
     """List the sources that the caller reports, for admins all, and how much of each could not be loaded."""
-    cursor = Cursor.read(caller, operation=LIST_SOURCES.path, request=request)
+    cursor = Cursor.read(caller, operation=wire.LIST_SOURCES.path, request=request)
     rows = await queries.list_sources(
         connection, caller, ledger=request.ledger, own=request.own, after=cursor.after_id, limit=cursor.limit
     )
     page = cursor.page(rows, position=lambda row: [str(row.source_id)])
-    return ListSourcesResponse(sources=[_to_source(row) for row in page.items], next_page_token=page.next_page_token)
+    return wire.ListSourcesResponse(sources=list(page.items), next_page_token=page.next_page_token)
 
 
 async def list_items(
-    connection: AsyncConnection, caller: Caller, *, request: ListSourceItemsRequest
-) -> ListSourceItemsResponse:
+    connection: AsyncConnection, caller: Caller, *, request: wire.ListSourceItemsRequest
+) -> wire.ListSourceItemsResponse:
     """List what of a source could not be loaded, and why."""
-    cursor = Cursor.read(caller, operation=LIST_SOURCE_ITEMS.path, request=request)
+    cursor = Cursor.read(caller, operation=wire.LIST_SOURCE_ITEMS.path, request=request)
     if await queries.find_source(connection, caller, source_id=request.source_id) is None:
         raise unknown_source()
     after = (cursor.after[0], UUID(cursor.after[1])) if cursor.after else ("", NIL)
     rows = await queries.list_items(
         connection, caller, source_id=request.source_id, ignored=request.ignored, after=after, limit=cursor.limit
     )
-    page = cursor.page(rows, position=lambda row: [row.sort_key, str(row.item_id)])
-    return ListSourceItemsResponse(items=[_to_item(row) for row in page.items], next_page_token=page.next_page_token)
+    page = cursor.page(
+        rows, position=lambda item: [_sort_key(item.name), str(_item_id(request.source_id, item.name, item.place))]
+    )
+    return wire.ListSourceItemsResponse(items=list(page.items), next_page_token=page.next_page_token)
 
 
 async def ignore_items(
-    connection: AsyncConnection, caller: Caller, *, request: IgnoreSourceItemsRequest
-) -> IgnoreSourceItemsResponse:
+    connection: AsyncConnection, caller: Caller, *, request: wire.IgnoreSourceItemsRequest
+) -> wire.IgnoreSourceItemsResponse:
     """Let items of a source count no more, until they change."""
     unknown = await _set_ignored(connection, caller, request.source_id, request.names, ignored=True)
-    return IgnoreSourceItemsResponse(source_id=request.source_id, unknown_names=unknown)
+    return wire.IgnoreSourceItemsResponse(source_id=request.source_id, unknown_names=unknown)
 
 
 async def restore_items(
-    connection: AsyncConnection, caller: Caller, *, request: RestoreSourceItemsRequest
-) -> RestoreSourceItemsResponse:
+    connection: AsyncConnection, caller: Caller, *, request: wire.RestoreSourceItemsRequest
+) -> wire.RestoreSourceItemsResponse:
     """Let items that are ignored count again."""
     unknown = await _set_ignored(connection, caller, request.source_id, request.names, ignored=False)
-    return RestoreSourceItemsResponse(source_id=request.source_id, unknown_names=unknown)
+    return wire.RestoreSourceItemsResponse(source_id=request.source_id, unknown_names=unknown)
 
 
 async def _set_ignored(
@@ -188,30 +156,24 @@ async def _set_ignored(
     source = await _lock(connection, caller, source_id)
     if source.shown_no is None:
         return list(names)
-    there, changed = await queries.set_ignored(
-        connection,
-        caller.organization_id,
-        source_id=source_id,
-        report_no=source.shown_no,
-        names=names,
-        ignored=ignored,
-    )
+    key = _key(caller, source, source.shown_no)
+    there, changed = await queries.set_ignored(connection, key, names=names, ignored=ignored)
     if changed:
-        await _show(connection, caller, source_id, source.shown_no)
+        await _show(connection, caller, source, source.shown_no)
         action = "source.ignore_items" if ignored else "source.restore_items"
         await _record(connection, caller, action, source, names=[name for name in names if name in changed])
     return [name for name in names if name not in there]
 
 
 async def remove_source(
-    connection: AsyncConnection, caller: Caller, *, request: RemoveSourceRequest
-) -> RemoveSourceResponse:
+    connection: AsyncConnection, caller: Caller, *, request: wire.RemoveSourceRequest
+) -> wire.RemoveSourceResponse:
     """Remove a source that is never loaded again, with what is kept of its quarantine."""
     source_id = request.source_id
     source = await _lock(connection, caller, source_id)
     await _record(connection, caller, "source.remove", source)
     await queries.delete_source(connection, caller.organization_id, source_id=source_id)
-    return RemoveSourceResponse(source_id=request.source_id)
+    return wire.RemoveSourceResponse(source_id=request.source_id)
 
 
 async def _source_of(connection: AsyncConnection, caller: Caller, *, ledger: str) -> queries.Source:
@@ -232,20 +194,18 @@ async def _source_of(connection: AsyncConnection, caller: Caller, *, ledger: str
 
 
 async def _lock(connection: AsyncConnection, caller: Caller, source_id: UUID) -> queries.Source:
-    source = await queries.lock_source(connection, caller, source_id=source_id)
+    source = await queries.find_source(connection, caller, source_id=source_id, lock=True)
     if source is None:
         raise unknown_source()
     return source
 
 
 async def _is_unchanged(
-    connection: AsyncConnection, caller: Caller, source: queries.Source, request: ReportSourceRequest
+    connection: AsyncConnection, caller: Caller, source: queries.Source, request: wire.ReportSourceRequest
 ) -> bool:
     if source.shown_no is None or request.fingerprint is None:
         return False
-    shown = await queries.find_report(
-        connection, caller.organization_id, source_id=source.source_id, report_no=source.shown_no
-    )
+    shown = await queries.find_report(connection, _key(caller, source, source.shown_no))
     told = (request.source, request.document_collection_id, request.fingerprint)
     return shown is not None and told == (shown.source, shown.collection_id, shown.fingerprint)
 
@@ -253,9 +213,7 @@ async def _is_unchanged(
 async def _report_going_on(
     connection: AsyncConnection, caller: Caller, source: queries.Source, report_no: int
 ) -> queries.Report:
-    report = await queries.find_report(
-        connection, caller.organization_id, source_id=source.source_id, report_no=report_no
-    )
+    report = await queries.find_report(connection, _key(caller, source, report_no))
     if report is None or report_no == source.shown_no:
         raise Conflict(
             "This report does not go on: it has ended, or a newer one has begun. Report the source again.",
@@ -265,16 +223,18 @@ async def _report_going_on(
 
 
 async def _show(
-    connection: AsyncConnection, caller: Caller, source_id: UUID, report_no: int, *, reported: bool = False
+    connection: AsyncConnection, caller: Caller, source: queries.Source, report_no: int, *, reported: bool = False
 ) -> None:
     """Show a report, with its items counted anew."""
-    counting, ignored = await queries.count_items(
-        connection, caller.organization_id, source_id=source_id, report_no=report_no
-    )
+    counting, ignored = await queries.count_items(connection, _key(caller, source, report_no))
     values = {"shown_no": report_no, "item_count": counting, "ignored_count": ignored}
     await queries.update_source(
-        connection, caller.organization_id, source_id=source_id, values=values, reported=reported
+        connection, caller.organization_id, source_id=source.source_id, values=values, reported=reported
     )
+
+
+def _key(caller: Caller, source: queries.Source, report_no: int) -> queries.ReportKey:
+    return queries.ReportKey(caller.organization_id, source.source_id, report_no)
 
 
 async def _record(
@@ -287,12 +247,11 @@ async def _record(
     )
 
 
-def _to_row(source_id: UUID, item: ReportedItem) -> dict[str, Any]:
+def _to_row(source_id: UUID, item: wire.ReportedItem) -> dict[str, Any]:
     name = item.document_external_id or item.place
     return {
-        # No text of a request holds a NUL, so that no two pairs of name and place are alike.
-        "item_id": uuid5(source_id, f"{name}\0{item.place}"),
-        "sort_key": name[:SORTED_CHARACTERS],
+        "item_id": _item_id(source_id, name, item.place),
+        "sort_key": _sort_key(name),
         "name": name,
         "place": item.place,
         "external_id": item.document_external_id,
@@ -304,27 +263,10 @@ def _to_row(source_id: UUID, item: ReportedItem) -> dict[str, Any]:
     }
 
 
-def _to_source(row: queries.ReportedSource) -> Source:
-    return Source(
-        source_id=row.source_id,
-        ledger=row.ledger,
-        source=row.source,
-        document_collection_id=row.collection_id,
-        reported_by=UserPrincipal(id=str(row.principal_id), name=row.principal_name, email=row.principal_email),
-        item_count=row.item_count,
-        ignored_count=row.ignored_count,
-        reported_at=row.reported_at,
-    )
+def _item_id(source_id: UUID, name: str, place: str) -> UUID:
+    # No text of a request holds a NUL, so that no two pairs of name and place are alike.
+    return uuid5(source_id, f"{name}\0{place}")
 
 
-def _to_item(row: queries.Item) -> SourceItem:
-    return SourceItem(
-        name=row.name,
-        place=row.place,
-        document_external_id=row.external_id,
-        code=row.code,
-        message=row.message,
-        fingerprint=row.fingerprint,
-        since=row.since,
-        ignored=row.ignored,
-    )
+def _sort_key(name: str) -> str:
+    return name[: queries.SORTED_CHARACTERS]

@@ -6,9 +6,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.auth.callers import Caller
-from service.domains.documents.stored.contained.queries import forget_left_out
-from service.domains.documents.stored.queries import AskedDocument, StoredDocument, ask_document
-from service.platform.batches import Batch
+from service.domains.documents.stored.queries import StoredDocument, forget_left_out
 from service.platform.errors import Conflict
 from service.runtime import Runtime
 from service.runtime.jobs.models import TaskName
@@ -28,24 +26,9 @@ class Container:
     document_id: UUID
     sha256: bytes
 
-    def ask(self, batch: Batch, organization_id: UUID, *, lock: bool) -> "AskedContainer":
-        """Ask for the document in a batch; with `lock` it, and who may read it, stay so until the transaction ends."""
-        asked = ask_document(batch, organization_id, document_id=self.document_id, lock=lock)
-        return AskedContainer(asked, self.sha256)
-
-
-@dataclass(frozen=True, slots=True)
-class AskedContainer:
-    """A question in a batch: the document of a container."""
-
-    _asked: AskedDocument
-    _sha256: bytes
-
-    @property
-    def document(self) -> StoredDocument:
-        """The document, once the batch has been run; raises ContainerChangedError."""
-        found = self._asked.document
-        if found is None or found.file.sha256 != self._sha256:
+    def check(self, found: StoredDocument | None) -> StoredDocument:
+        """Return the document that was found; ContainerChangedError if it is gone or has other contents."""
+        if found is None or found.file.sha256 != self.sha256:
             raise ContainerChangedError
         return found
 

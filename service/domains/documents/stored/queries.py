@@ -1,20 +1,36 @@
-"""SQL of a document as it is stored: its fields, its newest file, who reads it, and whether it waits to be indexed."""
+"""SQL of a document as it is stored: its fields, its newest file, its readers, and the files in that."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import BindParameter, Select, and_, delete, func, select, update
+from sqlalchemy import CTE, BindParameter, Select, and_, delete, func, or_, select, update
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire.catalog import ContainedFiles, LeftOutFile
 from service.auth.callers import Caller
+from service.index.progress import FAILED_AFTER
+from service.index.queries import is_pending
 from service.index.spaces.queries import is_searched
 from service.permissions.access import Access
 from service.permissions.queries import ask_lock, is_readable
 from service.platform.batches import Answer, Batch
-from service.platform.sql import ORGANIZATION, columns_of, find_row, in_array, param, params
+from service.platform.sql import (
+    ORGANIZATION,
+    columns_of,
+    count_where,
+    find_row,
+    find_rows,
+    get_row,
+    in_array,
+    matches,
+    param,
+    params,
+    rows_of,
+)
 from service.schema.catalog import document_contents, document_versions, documents, left_out_files, scanned_pages
 from service.schema.collections import caller_chunks
 from service.schema.indexing import space_documents, spaces
@@ -94,20 +110,20 @@ def lock_document(batch: Batch, document_id: UUID) -> None:
     batch.tell("SELECT pg_advisory_xact_lock($1::bigint)", key)
 
 
+# The columns of a version that say what its file is, and the fields of StoredFile that they become.
+FILE_COLUMNS = {
+    "file_sha256": "sha256",
+    "file_size": "size",
+    "file_name": "name",
+    **{name: name for name in ("media_type", "not_read", "file_count", "files_done", "reads_pictures")},
+}
 _document_columns = (
     *columns_of(documents, DocumentFields),
     documents.c.document_id,
     documents.c.version,
     documents.c.created_at,
     documents.c.updated_at,
-    document_versions.c.file_sha256,
-    document_versions.c.file_size,
-    document_versions.c.file_name,
-    document_versions.c.media_type,
-    document_versions.c.not_read,
-    document_versions.c.file_count,
-    document_versions.c.files_done,
-    document_versions.c.reads_pictures,
+    *(document_versions.c[name] for name in FILE_COLUMNS),
     resources.c.resource_type,
     resources.c.resource_id,
     resources.c.container_id,
@@ -130,8 +146,7 @@ _document_columns = (
 def existing_documents(organization_id: UUID | BindParameter[UUID], *columns: Any) -> Select[*tuple[Any, ...]]:
     """Select from the documents of the organization that are not deleted, each with its newest version."""
     newest = and_(
-        document_versions.c.document_id == documents.c.document_id,
-        document_versions.c.version == documents.c.version,
+        document_versions.c.document_id == documents.c.document_id, document_versions.c.version == documents.c.version
     )
     joined = documents.join(resources, resources.c.object_id == documents.c.document_id).join(document_versions, newest)
     chosen: Select[*tuple[Any, ...]] = select(*columns)
@@ -203,10 +218,9 @@ async def read_file(
     connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, version: int
 ) -> StoredFile | None:
     """Return the file of one version of a document; None when there is no such version."""
-    own = document_versions.c
-    renamed = own.file_sha256.label("sha256"), own.file_size.label("size"), own.file_name.label("name")
-    statement = select(*renamed, own.media_type, own.not_read).where(
-        own.organization_id == organization_id, own.document_id == document_id, own.version == version
+    columns = (document_versions.c[name].label(field) for name, field in FILE_COLUMNS.items())
+    statement = select(*columns).where(
+        matches(document_versions, organization_id, document_id=document_id, version=version)
     )
     return await find_row(connection, statement, StoredFile)
 
@@ -239,9 +253,7 @@ async def erase_documents(
 
 def _to_document(*, readers: Sequence[str] | None, **columns: Any) -> StoredDocument:
     own = DocumentFields(**{one.name: columns.pop(one.name) for one in fields(DocumentFields)})
-    of_file = ("file_sha256", "file_size", "file_name", "media_type", "not_read", "file_count", "files_done")
-    of_file = (*of_file, "reads_pictures")
-    file = StoredFile(*(columns.pop(name) for name in of_file))
+    file = StoredFile(**{field: columns.pop(name) for name, field in FILE_COLUMNS.items()})
     return StoredDocument(fields=own, file=file, access=_access(readers or ()), **columns)
 
 
@@ -255,3 +267,185 @@ def _access(readers: Sequence[str]) -> Access:
         viewers=frozenset(grantees["VIEWER"]),
         editors=frozenset(grantees["EDITOR"]),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A file in a container that became no document: its number there, from 0, its path (None: unknown), and why."""
+
+    file_no: int
+    path: str | None
+    code: str
+    message: str
+
+
+def files_inside(organization_id: UUID, container_id: UUID) -> CTE:
+    """Select the documents in a container and in containers there."""
+    own = (
+        select(resources.c.object_id)
+        .where(matches(resources, organization_id, container_id=container_id))
+        .cte("inside", recursive=True)
+    )
+    return own.union_all(
+        select(resources.c.object_id)
+        .join(own, own.c.object_id == resources.c.container_id)
+        .where(resources.c.organization_id == organization_id)
+    )
+
+
+async def count_contained(
+    connection: AsyncConnection, organization_id: UUID, *, container: StoredFile, container_id: UUID
+) -> ContainedFiles:
+    """Count the files in a container, and in containers there, by how far they are."""
+    inside = files_inside(organization_id, container_id)
+    unindexed, version = space_documents.c, document_versions.c
+    waiting = (
+        select(unindexed.document_id)
+        .join(spaces, spaces.c.space_id == unindexed.space_id)
+        .where(unindexed.organization_id == organization_id, is_searched(), is_pending())
+    )
+    has_failed = documents.c.document_id.in_(waiting.where(unindexed.attempts >= FAILED_AFTER))
+    statement = existing_documents(
+        organization_id,
+        func.count().label("documents"),
+        func.coalesce(func.sum(version.file_count), 0).label("files"),
+        func.coalesce(func.sum(version.file_count - version.files_done), 0).label("waiting"),
+        count_where(has_failed, "indexing_failed"),
+        count_where(documents.c.document_id.in_(waiting) & ~has_failed, "indexing"),
+    ).where(documents.c.document_id.in_(select(inside.c.object_id)))
+    found = (await connection.execute(statement)).one()
+    own = container.file_count or 0
+    return ContainedFiles(
+        files=own + found.files,
+        waiting=own - (container.files_done or 0) + found.waiting,
+        documents=found.documents,
+        indexing=found.indexing,
+        indexing_failed=found.indexing_failed,
+        left_out=await _count_left_out(connection, organization_id, container_id=container_id),
+    )
+
+
+async def _count_left_out(connection: AsyncConnection, organization_id: UUID, *, container_id: UUID) -> dict[str, int]:
+    """Count the files that were left out of a container, and of containers there, by the codes of the reasons."""
+    own, inside = left_out_files.c, files_inside(organization_id, container_id)
+    statement = (
+        select(own.code, func.count().label("files"))
+        .where(
+            own.organization_id == organization_id,
+            or_(own.document_id == container_id, own.document_id.in_(select(inside.c.object_id))),
+        )
+        .group_by(own.code)
+        .order_by(func.count().desc(), own.code)
+    )
+    return {row.code: row.files for row in await connection.execute(statement)}
+
+
+async def list_left_out(
+    connection: AsyncConnection, organization_id: UUID, *, container_id: UUID, after: int, limit: int
+) -> list[LeftOutFile]:
+    """List the files that were left out of a container itself, by their numbers after a given one."""
+    own = left_out_files.c
+    statement = (
+        select((own.file_no + 1).label("number"), own.path, own.code, own.message)
+        .where(own.organization_id == organization_id, own.document_id == container_id, own.file_no > after)
+        .order_by(own.file_no)
+        .limit(limit)
+    )
+    return await find_rows(connection, statement, LeftOutFile)
+
+
+async def save_left_out(
+    connection: AsyncConnection, organization_id: UUID, *, container_id: UUID, files: Mapping[int, LeftOut]
+) -> None:
+    """Keep which files were left out of a container, by their numbers; those that are known stay as they are."""
+    if not files:
+        return
+    columns = list(left_out_files.columns)
+    of_it = {"organization_id": organization_id, "document_id": container_id}
+    given = rows_of(columns, [{**asdict(file), **of_it} for file in files.values()])
+    statement = insert(left_out_files).from_select(
+        [one.name for one in columns], select(*(given.c[one.name] for one in columns))
+    )
+    await connection.execute(statement.on_conflict_do_nothing())
+
+
+async def forget_left_out(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID) -> None:
+    """Forget which files were left out of a document's file, since they are looked at again."""
+    own = left_out_files.c
+    await connection.execute(
+        delete(left_out_files).where(own.organization_id == organization_id, own.document_id == document_id)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Unpacked:
+    """The documents that one uploaded file has become already: their number, and the sizes of their files in bytes."""
+
+    count: int
+    size: int
+
+
+async def list_containers(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID) -> list[UUID]:
+    """List a document and the containers that it is in, the innermost first."""
+    own = (
+        select(resources.c.object_id, resources.c.container_id)
+        .where(matches(resources, organization_id, object_id=document_id))
+        .cte("outer", recursive=True)
+    )
+    outer = own.union_all(
+        select(resources.c.object_id, resources.c.container_id)
+        .join(own, own.c.container_id == resources.c.object_id)
+        .where(resources.c.organization_id == organization_id)
+    )
+    return list((await connection.execute(select(outer.c.object_id))).scalars())
+
+
+async def sum_up_contained(
+    connection: AsyncConnection, organization_id: UUID, *, container_id: UUID, without: UUID
+) -> Unpacked:
+    """Sum up the documents in a container and in containers there, but for those directly in `without`."""
+    inside = files_inside(organization_id, container_id)
+    statement = existing_documents(
+        organization_id,
+        func.count().label("count"),
+        func.coalesce(func.sum(document_versions.c.file_size), 0).label("size"),
+    ).where(documents.c.document_id.in_(select(inside.c.object_id)), resources.c.container_id.is_distinct_from(without))
+    return await get_row(connection, statement, Unpacked)
+
+
+async def lock_gone(
+    connection: AsyncConnection, organization_id: UUID, *, container_id: UUID, kept: Collection[UUID], limit: int
+) -> Sequence[UUID]:
+    """Lock some documents that are directly in a container, other than those that are kept."""
+    statement = (
+        select(resources.c.object_id)
+        .where(matches(resources, organization_id, container_id=container_id), ~in_array(resources.c.object_id, kept))
+        .order_by(resources.c.object_id)
+        .limit(limit)
+        .with_for_update()
+    )
+    return (await connection.execute(statement)).scalars().all()
+
+
+async def save_files_done(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    document_id: UUID,
+    sha256: bytes,
+    files_done: int,
+    not_read: Sequence[Mapping[str, Any]] | None = None,
+) -> bool:
+    """Save how many of the files in a document's file are done, and at the end what was not read.
+
+    False when the document's newest version has other contents.
+    """
+    newest = select(documents.c.version).where(
+        matches(documents, organization_id, document_id=document_id), documents.c.deleted_at.is_(None)
+    )
+    values: dict[str, Any] = {"files_done": files_done} | ({} if not_read is None else {"not_read": not_read})
+    statement = update(document_versions).where(
+        matches(document_versions, organization_id, document_id=document_id, file_sha256=sha256),
+        document_versions.c.version == newest.scalar_subquery(),
+    )
+    return (await connection.execute(statement.values(**values))).rowcount == 1

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.auth.callers import Caller
 from service.domains.documents.stored.queries import StoredText, find_text
-from service.domains.documents.stored.rights import unknown_document
+from service.permissions.rights import unknown_document
 from service.text.reading import Block, are_short, iterate_blocks
 
 # As much as most clients give their model at once.

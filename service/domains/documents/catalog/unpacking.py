@@ -6,8 +6,9 @@ twice changes nothing the second time: what is there with the same bytes is not 
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from functools import partial
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -16,35 +17,132 @@ from carrel.wire.formats import BY_NAME, NotReadKind
 from carrel.wire.uploads import UploadFileForm, UploadStatus
 from service.audit.service import record
 from service.auth.callers import Caller, reload_caller
-from service.domains.documents.catalog.containers import queries
-from service.domains.documents.catalog.containers.reasons import (
-    BROKEN,
-    DEEPEST,
-    LIMITS,
-    MOST_FAILURES,
-    NOBODY,
-    STOPPED,
-    TOO_DEEP,
-    TOO_MUCH,
-    Reason,
-)
-from service.domains.documents.catalog.containers.taking_out import Run, leave_out_rest, name_one, read_some
 from service.domains.documents.catalog.deletion import delete_locked
 from service.domains.documents.catalog.uploads import save_upload
 from service.domains.documents.collections.membership import place_files
-from service.domains.documents.stored.contained.queries import LeftOut, forget_left_out, save_left_out
+from service.domains.documents.stored import queries
 from service.domains.documents.stored.containers import UNPACK_FILES, Container, ContainerChangedError
-from service.domains.documents.stored.queries import StoredDocument, read_document
+from service.domains.documents.stored.queries import LeftOut, StoredDocument, forget_left_out, read_document
 from service.index.ingestion.turns import Lane
-from service.platform.batches import Batch
 from service.platform.errors import ServiceError, Unavailable
 from service.platform.identifiers import document_id_for
 from service.platform.logs import logger
 from service.runtime import Runtime
 from service.runtime.jobs.models import Task
 from service.runtime.jobs.running import is_away, is_last_attempt
-from service.text.reading import MOST_PLACES, ContainedFile, UnreadableFile
+from service.text.reading import MOST_PLACES, ContainedFile, Limits, UnreadableFile
 from service.web.multipart import ReceivedFile, uploads_folder, write_bytes, write_stream
+
+# A file in an archive in an archive in an archive is brought; what an archive holds there isn't.
+DEEPEST = 3
+# A container of which so many files can't even be taken out is damaged, or meant to keep the readers busy.
+MOST_FAILURES = 3
+LIMITS = Limits()
+
+Reason = tuple[str, str]
+"""Why a file is left out: a code and a message, as an error of the API has them."""
+
+TOO_DEEP: Reason = (
+    "archive_too_deep",
+    f"The file is in archives within archives, more than {DEEPEST} deep. Load the archive that it is in by itself.",
+)
+TOO_MUCH: Reason = (
+    "archive_too_large",
+    (
+        f"All that comes out of one file is at most {LIMITS.archive_entries:,} files and"
+        f" {LIMITS.archive_bytes >> 20:,} MiB. Load what is left as an archive of its own."
+    ),
+)
+BROKEN: Reason = (
+    "archive_unreadable",
+    (
+        f"After {MOST_FAILURES} files that could not be taken out, the rest was not tried. Unpack the archive, and load"
+        " its files."
+    ),
+)
+STOPPED: Reason = (
+    "unpacking_stopped",
+    (
+        "Bringing the files into the catalog ended with an error, which the service's log has. Load the archive or mail"
+        " again."
+    ),
+)
+NOBODY: Reason = (
+    "owner_not_active",
+    "Neither who loaded the archive or mail nor its owner is active. Load it again as somebody who is.",
+)
+
+
+# The paths of so many files are read at once where nothing else of them is.
+NAMED_AT_ONCE = 1_000
+
+
+@dataclass
+class Run:
+    """A run of the job: the container, and who uploads its files.
+
+    `files_left` and `bytes_left` are what the limits of the outermost container leave for this one; `is_too_deep`: it
+    is in too many others. `kept` are the documents of the files in the container, whether or not those could be read;
+    `read` are the numbers, from 0, of the files that could be, and `left_out` are the others that
+    were looked at, by their numbers. `deleted` documents were of files that are gone; `has_changed`: some document is
+    not as it was. `is_whole`: every file was looked at.
+    """
+
+    runtime: Runtime
+    document: StoredDocument
+    caller: Caller
+    files_left: int
+    bytes_left: int
+    is_too_deep: bool
+    kept: set[UUID] = field(default_factory=set[UUID])
+    read: set[int] = field(default_factory=set[int])
+    left_out: dict[int, LeftOut] = field(default_factory=dict[int, LeftOut])
+    deleted: int = 0
+    has_changed: bool = False
+    is_whole: bool = False
+
+    @property
+    def container(self) -> Container:
+        """The container as its files know it."""
+        return Container(self.document.document_id, self.document.file.sha256)
+
+    def leave_out(self, number: int, path: str | None, why: Reason) -> None:
+        """Note that a file, of a path if that is known, is left out, and why."""
+        self.left_out[number] = LeftOut(number, path or None, *why)
+
+
+async def _read_some(run: Run, path: Path, *, start: int, most: int) -> list[ContainedFile]:
+    """Read some of the files, or a single file if that fails. Raises UnreadableFile when even that can't be read."""
+    largest = run.runtime.settings.max_upload_bytes
+    try:
+        return await _read(run, path, start=start, most=most, largest=largest)
+    except UnreadableFile:
+        return await _read(run, path, start=start, most=1, largest=largest)
+
+
+async def _read(run: Run, path: Path, *, start: int, most: int, largest: int) -> list[ContainedFile]:
+    name = run.document.file.name
+    return await run.runtime.extractor.read_files(path, file_name=name, start=start, most=most, largest=largest)
+
+
+async def _name_some(run: Run, path: Path, *, start: int, most: int) -> list[ContainedFile]:
+    """Read the paths of some of the files, and nothing else of them; none when even that fails."""
+    try:
+        return await _read(run, path, start=start, most=most, largest=0)
+    except UnreadableFile:
+        return []
+
+
+async def _leave_out_rest(run: Run, path: Path, *, start: int, why: Reason) -> None:
+    """Note that all files from a number on are left out."""
+    done, count = start, run.document.file.file_count or 0
+    while done < count and (named := await _name_some(run, path, start=done, most=NAMED_AT_ONCE)):
+        for number, file in enumerate(named, start=done):
+            run.leave_out(number, file.path, why)
+        done += len(named)
+    for number in range(done, count):
+        run.leave_out(number, None, why)
+
 
 # So many files at once: enough to keep the readers busy, few enough to leave room for people's uploads.
 AT_ONCE = 4
@@ -73,9 +171,19 @@ async def unpack(
         document = await read_document(connection, organization_id, document_id=document_id)
         if document is None:
             return
-        reload = partial(reload_caller, connection, organization_id, credential_id=credential_id, keys=runtime.keys)
-        caller = await _first_active(reload, (principal_id, document.fields.owner_id), actor_id=actor_id)
-        run = None if caller is None else await _begin(runtime, connection, document, caller)
+        run = None
+        for each in (principal_id, document.fields.owner_id):
+            caller = await reload_caller(
+                connection,
+                organization_id,
+                principal_id=each,
+                credential_id=credential_id,
+                acting_through=None if actor_id == each else actor_id,
+                keys=runtime.keys,
+            )
+            if caller is not None:
+                run = await _begin(runtime, connection, document, caller)
+                break
     try:
         if run is not None:
             await _bring_all(run)
@@ -92,17 +200,6 @@ async def unpack(
 
 
 UNPACK = Task(UNPACK_FILES.name, unpack, queue=UNPACK_FILES.queue)
-
-
-async def _first_active(
-    reload: Callable[..., Awaitable[Caller | None]], principal_ids: Sequence[UUID], *, actor_id: UUID
-) -> Caller | None:
-    """Return the first of these people who is active, as a caller as whom `actor_id` acts; None if none is."""
-    for one in principal_ids:
-        caller = await reload(principal_id=one, acting_through=None if actor_id == one else actor_id)
-        if caller is not None:
-            return caller
-    return None
 
 
 async def _begin(runtime: Runtime, connection: AsyncConnection, document: StoredDocument, caller: Caller) -> Run:
@@ -134,9 +231,11 @@ async def _bring_all(run: Run) -> None:
     async with write_stream(pieces, folder=uploads_folder(run.runtime.settings), name=file.name) as received:
         while done < most and failures < MOST_FAILURES and run.bytes_left > 0:
             try:
-                found = await read_some(run, received.path, start=done, most=min(most - done, READ_AT_ONCE))
+                found = await _read_some(run, received.path, start=done, most=min(most - done, READ_AT_ONCE))
             except UnreadableFile as error:
-                found, failures = [await name_one(run, received.path, done, error)], failures + 1
+                named = await _name_some(run, received.path, start=done, most=1)
+                path = named[0].path if named else ""
+                found, failures = [ContainedFile(path, None, error.code, error.message)], failures + 1
             if not found:
                 break
             document_ids = await _bring(run, found, start=done)
@@ -145,7 +244,7 @@ async def _bring_all(run: Run) -> None:
                 await _save_progress(run, done, document_ids)
         if done < count:
             why = TOO_DEEP if run.is_too_deep else BROKEN if failures >= MOST_FAILURES else TOO_MUCH
-            await leave_out_rest(run, received.path, start=done, why=why)
+            await _leave_out_rest(run, received.path, start=done, why=why)
     run.is_whole = done == count and not failures
 
 
@@ -175,7 +274,12 @@ async def _bring(run: Run, files: Sequence[ContainedFile], *, start: int) -> set
 
 
 def _external_id(run: Run, file: ContainedFile) -> str:
-    return external_id_of(run.document.fields.external_id, file.path)
+    """Return the external id of a file in a container; one that would be too long ends with a hash of what is cut."""
+    whole = f"{run.document.fields.external_id}!/{file.path}"
+    if len(whole) <= LONGEST_ID:
+        return whole
+    digest = hashlib.sha256(whole.encode()).hexdigest()[:32]
+    return f"{whole[: LONGEST_ID - len(digest) - 1]}~{digest}"
 
 
 async def _upload(run: Run, contained: ContainedFile, content: bytes) -> Reason | None:
@@ -222,16 +326,18 @@ async def _save_progress(run: Run, done: int, document_ids: Collection[UUID]) ->
     async with run.runtime.database.transaction(organization_id) as connection:
         document = await _lock_container(run, connection)
         await place_files(connection, run.caller, container_id=document.document_id, document_ids=document_ids)
-        await _save_left_out(connection, organization_id, document, run.left_out)
-        await queries.save_progress(connection, organization_id, container=run.container, files_done=done)
+        await queries.save_left_out(connection, organization_id, container_id=document.document_id, files=run.left_out)
+        file = run.document.file
+        await queries.save_files_done(
+            connection, organization_id, document_id=document.document_id, sha256=file.sha256, files_done=done
+        )
     run.runtime.indexer.note_backlog(organization_id, Lane.SMALL, Lane.LARGE)
 
 
 async def _lock_container(run: Run, connection: AsyncConnection) -> StoredDocument:
-    batch = Batch()
-    asked = run.container.ask(batch, run.caller.organization_id, lock=True)
-    await batch.run(connection)
-    return asked.document
+    document_id, organization_id = run.document.document_id, run.caller.organization_id
+    found = await read_document(connection, organization_id, document_id=document_id, lock=True)
+    return run.container.check(found)
 
 
 async def _finish(run: Run) -> None:
@@ -292,12 +398,6 @@ async def _give_up(runtime: Runtime, organization_id: UUID, document: StoredDocu
             await _record(connection, run)
 
 
-async def _save_left_out(
-    connection: AsyncConnection, organization_id: UUID, document: StoredDocument, left_out: Mapping[int, LeftOut]
-) -> None:
-    await save_left_out(connection, organization_id, container_id=document.document_id, files=list(left_out.values()))
-
-
 async def _end(
     connection: AsyncConnection, organization_id: UUID, document: StoredDocument, left_out: Mapping[int, LeftOut]
 ) -> None:
@@ -314,18 +414,13 @@ async def _end(
     if numbers := sorted(left_out):
         where = [f"file {number + 1}" for number in numbers[:MOST_PLACES]]
         parts.append({"kind": kind, "count": len(numbers), "where": where})
-    container = Container(document.document_id, file.sha256)
-    is_newest = await queries.save_progress(
-        connection, organization_id, container=container, files_done=file.file_count, not_read=parts
+    is_newest = await queries.save_files_done(
+        connection,
+        organization_id,
+        document_id=document.document_id,
+        sha256=file.sha256,
+        files_done=file.file_count,
+        not_read=parts,
     )
     if is_newest:
-        await _save_left_out(connection, organization_id, document, left_out)
-
-
-def external_id_of(container_external_id: str, path: str) -> str:
-    """Return the external id of a file in a container; one that would be too long ends with a hash of what is cut."""
-    whole = f"{container_external_id}!/{path}"
-    if len(whole) <= LONGEST_ID:
-        return whole
-    digest = hashlib.sha256(whole.encode()).hexdigest()[:32]
-    return f"{whole[: LONGEST_ID - len(digest) - 1]}~{digest}"
+        await queries.save_left_out(connection, organization_id, container_id=document.document_id, files=left_out)

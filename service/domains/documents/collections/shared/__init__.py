@@ -1,1 +1,0 @@
-"""Collections with everybody's roles in them: looked up before it is known who asks."""

@@ -1,1 +1,0 @@
-"""The files in documents that are containers: how far they are, and which were left out."""
