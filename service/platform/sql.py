@@ -15,6 +15,7 @@ from sqlalchemy import (
     FromClause,
     Label,
     Result,
+    Select,
     TableValuedAlias,
     Text,
     TypeDecorator,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 Found = TypeVar("Found")
+Chosen = TypeVar("Chosen", bound="Select[*tuple[Any, ...]]")
 
 
 def param(column: ColumnElement[Value], name: str | None = None) -> BindParameter[Value]:
@@ -62,6 +64,11 @@ def params(organization_id: UUID, **values: Any) -> dict[str, Any]:
 def matches(table: FromClause, organization_id: UUID | BindParameter[UUID], **values: object) -> ColumnElement[bool]:
     """Build the condition that a row is of this organization and has these values in the columns of their names."""
     return and_(table.c.organization_id == organization_id, *(table.c[name] == value for name, value in values.items()))
+
+
+def rows_after(statement: Chosen, column: ColumnElement[Value], *, after: Value, limit: int) -> Chosen:
+    """Narrow a statement to the next rows of a list: so many, in the order of a column, after a value of it."""
+    return statement.where(column > after).order_by(column).limit(limit)
 
 
 def in_array(column: ColumnElement[Value], values: Iterable[Value]) -> ColumnElement[bool]:

@@ -36,7 +36,7 @@ from service.index.ingestion.backlog.queries import select_is_large
 from service.index.queries import is_pending
 from service.index.spaces.queries import SearchedSpace, Space
 from service.permissions.queries import readable_classes
-from service.platform.sql import as_member, columns_of, find_row, find_rows, get_row, in_array, matches
+from service.platform.sql import as_member, columns_of, find_row, find_rows, get_row, in_array, matches, rows_after
 from service.schema.catalog import documents
 from service.schema.collections import caller_chunks, collections
 from service.schema.indexing import INDEX_TABLES, space_documents, spaces, term_deltas, term_statistics
@@ -412,22 +412,19 @@ async def list_failures(
     connection: AsyncConnection, caller: Caller, *, old_id: int, new_id: int, after: UUID, limit: int
 ) -> list[IndexRebuildFailure]:
     """List failed documents that the caller may know about, by id."""
-    statement = (
-        _select_entries(
-            caller.organization_id,
-            old_id,
-            new_id,
-            documents.c.document_id,
-            documents.c.name.label("document_name"),
-            documents.c.external_id.label("document_external_id"),
-            _new.c.error,
-            _new.c.attempts,
-        )
-        .join(documents, documents.c.document_id == _old.c.document_id)
-        .where(~_is_ready(), _new.c.error.is_not(None), _is_visible(caller), _old.c.document_id > after)
-        .order_by(_old.c.document_id)
-        .limit(limit)
+    columns = (
+        documents.c.document_id,
+        documents.c.name.label("document_name"),
+        documents.c.external_id.label("document_external_id"),
+        _new.c.error,
+        _new.c.attempts,
     )
+    failed = (
+        _select_entries(caller.organization_id, old_id, new_id, *columns)
+        .join(documents, documents.c.document_id == _old.c.document_id)
+        .where(~_is_ready(), _new.c.error.is_not(None), _is_visible(caller))
+    )
+    statement = rows_after(failed, _old.c.document_id, after=after, limit=limit)
     return await find_rows(connection, statement, IndexRebuildFailure)
 
 

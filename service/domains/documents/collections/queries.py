@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, and_, delete, func, literal, select
+from sqlalchemy import ColumnElement, Select, delete, func, literal, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -31,6 +31,7 @@ from service.platform.sql import (
     optional_in,
     param,
     params,
+    rows_after,
 )
 from service.schema.catalog import documents
 from service.schema.collections import caller_chunks, collections
@@ -201,16 +202,11 @@ async def list_collections(
         )
         .scalar_subquery()
     )
-    statement = (
-        _collections(caller, count.label("document_count"))
-        .where(
-            collections.c.collection_id > after,
-            optional_in(collections.c.collection_id, caller.collection_ids),
-            resources.c.access_class.in_(classes_of(caller)),
-        )
-        .order_by(collections.c.collection_id)
-        .limit(limit)
+    known = _collections(caller, count.label("document_count")).where(
+        optional_in(collections.c.collection_id, caller.collection_ids),
+        resources.c.access_class.in_(classes_of(caller)),
     )
+    statement = rows_after(known, collections.c.collection_id, after=after, limit=limit)
     if name_contains is not None:
         statement = statement.where(collections.c.name.icontains(name_contains, autoescape=True))
     return await find_rows(connection, statement, _to_counted)
@@ -271,7 +267,7 @@ async def list_members(
     limit: int,
 ) -> list[wire.DocumentInCollection]:
     """List the documents of a space that the caller may READ, by id, each with its desired and indexed versions."""
-    statement = (
+    members = (
         select(
             *(space_documents.c[name] for name in ("document_id", "version", "indexed_version", "chunk_count")),
             *(space_documents.c[name] for name in ("custom_metadata", "added_at", "attempts", "error")),
@@ -286,13 +282,11 @@ async def list_members(
         .join(resources, resources.c.object_id == space_documents.c.document_id)
         .where(
             matches(space_documents, caller.organization_id, space_id=space_id),
-            space_documents.c.document_id > after,
             optional_in(space_documents.c.document_id, ids),
             resources.c.access_class.in_(readable_classes(caller)),
         )
-        .order_by(space_documents.c.document_id)
-        .limit(limit)
     )
+    statement = rows_after(members, space_documents.c.document_id, after=after, limit=limit)
     if indexing is not None:
         statement = statement.where(
             has_status(
@@ -366,18 +360,11 @@ async def list_chunks(
 ) -> list[wire.DocumentChunk]:
     """Return the chunks of a document in a space, in reading order, if the caller may READ it."""
     chunks = INDEX_TABLES[dimensions].chunks
-    statement = (
-        select(*columns_of(chunks, wire.DocumentChunk, chunks.c.chunk_no.label("chunk_index")))
-        .where(
-            and_(
-                matches(chunks, caller.organization_id, document_id=document_id, space_id=space_id),
-                chunks.c.chunk_no > after,
-                chunks.c.access_class.in_(readable_classes(caller)),
-            )
-        )
-        .order_by(chunks.c.chunk_no)
-        .limit(limit)
+    readable = select(*columns_of(chunks, wire.DocumentChunk, chunks.c.chunk_no.label("chunk_index"))).where(
+        matches(chunks, caller.organization_id, document_id=document_id, space_id=space_id),
+        chunks.c.access_class.in_(readable_classes(caller)),
     )
+    statement = rows_after(readable, chunks.c.chunk_no, after=after, limit=limit)
     return await find_rows(connection, statement, wire.DocumentChunk)
 
 

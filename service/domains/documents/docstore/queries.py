@@ -17,7 +17,17 @@ from carrel.wire import docstore as wire
 from carrel.wire.common import Role
 from service.auth.callers import Caller
 from service.permissions.queries import readable_classes
-from service.platform.sql import as_member, columns_of, find_row, find_rows, get_row, in_array, matches, rows_of
+from service.platform.sql import (
+    as_member,
+    columns_of,
+    find_row,
+    find_rows,
+    get_row,
+    in_array,
+    matches,
+    rows_after,
+    rows_of,
+)
 from service.schema.catalog import documents
 from service.schema.collections import collections
 from service.schema.docstore import docstore_documents, docstore_failures, docstore_syncs
@@ -193,13 +203,9 @@ async def list_syncs(
     connection: AsyncConnection, caller: Caller, *, collection_id: UUID | None, after: UUID, limit: int
 ) -> list[wire.DocstoreSync]:
     """List the states of syncs by id: those into collections the caller may edit; all for admins."""
-    statement = (
-        _select_syncs(caller.organization_id)
-        .join(resources, resources.c.object_id == docstore_syncs.c.collection_id)
-        .where(docstore_syncs.c.sync_id > after)
-        .order_by(docstore_syncs.c.sync_id)
-        .limit(limit)
-    )
+    chosen = _select_syncs(caller.organization_id)
+    chosen = chosen.join(resources, resources.c.object_id == docstore_syncs.c.collection_id)
+    statement = rows_after(chosen, docstore_syncs.c.sync_id, after=after, limit=limit)
     if not caller.is_admin:
         statement = statement.where(resources.c.access_class.in_(readable_classes(caller, at_least=Role.EDITOR)))
     if collection_id is not None:
@@ -269,17 +275,13 @@ async def list_stuck_syncs(
 ) -> list[StuckSync]:
     """List the syncs whose run was requested or began, and has told nothing for long, by id after a given one."""
     told_at = func.coalesce(docstore_syncs.c.progress_at, docstore_syncs.c.updated_at)
-    statement = (
-        select(docstore_syncs.c.sync_id, docstore_syncs.c.config["syncName"].astext.label("name"))
-        .where(
-            docstore_syncs.c.organization_id == organization_id,
-            docstore_syncs.c.sync_id > after,
-            docstore_syncs.c.status.in_(("PENDING", "RUNNING")),
-            told_at < func.now() - LOST_AFTER,
-        )
-        .order_by(docstore_syncs.c.sync_id)
-        .limit(limit)
+    name = docstore_syncs.c.config["syncName"].astext.label("name")
+    stuck = select(docstore_syncs.c.sync_id, name).where(
+        docstore_syncs.c.organization_id == organization_id,
+        docstore_syncs.c.status.in_(("PENDING", "RUNNING")),
+        told_at < func.now() - LOST_AFTER,
     )
+    statement = rows_after(stuck, docstore_syncs.c.sync_id, after=after, limit=limit)
     return await find_rows(connection, statement, StuckSync)
 
 
@@ -290,12 +292,8 @@ async def delete_sync(connection: AsyncConnection, key: SyncKey) -> None:
 
 async def list_failures(connection: AsyncConnection, key: SyncKey, *, after: UUID, limit: int) -> list[StoredFailure]:
     """List the documents that a sync could not take, by document id, with the reasons."""
-    statement = (
-        select(*columns_of(docstore_failures, StoredFailure))
-        .where(key.is_of(docstore_failures), docstore_failures.c.document_id > after)
-        .order_by(docstore_failures.c.document_id)
-        .limit(limit)
-    )
+    own = select(*columns_of(docstore_failures, StoredFailure)).where(key.is_of(docstore_failures))
+    statement = rows_after(own, docstore_failures.c.document_id, after=after, limit=limit)
     return await find_rows(connection, statement, StoredFailure)
 
 
@@ -527,16 +525,10 @@ async def list_unlisted_documents(
     connection: AsyncConnection, key: SyncKey, *, listing_no: int, after: UUID, limit: int
 ) -> Sequence[UUID]:
     """List documents that a listing doesn't have, by id."""
-    statement = (
-        select(docstore_documents.c.document_id)
-        .where(
-            key.is_of(docstore_documents),
-            docstore_documents.c.listing_no != listing_no,
-            docstore_documents.c.document_id > after,
-        )
-        .order_by(docstore_documents.c.document_id)
-        .limit(limit)
+    unlisted = select(docstore_documents.c.document_id).where(
+        key.is_of(docstore_documents), docstore_documents.c.listing_no != listing_no
     )
+    statement = rows_after(unlisted, docstore_documents.c.document_id, after=after, limit=limit)
     return (await connection.execute(statement)).scalars().all()
 
 

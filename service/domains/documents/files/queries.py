@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.identity.queries import list_organizations
 from service.platform.batches import Batch
 from service.platform.database import FILES_LOCK, enter_organization
-from service.platform.sql import in_array, rows_of
+from service.platform.sql import in_array, rows_after, rows_of
 from service.schema.catalog import document_versions, unused_files
 from service.schema.deployment import deployment
 
@@ -83,12 +83,8 @@ async def find_due(
     connection: AsyncConnection, *, unused_for: timedelta, after: bytes, limit: int
 ) -> Sequence[tuple[bytes, int]]:
     """Return contents, and their sizes, that have been unused for so long, in the order of SHA-256 after one."""
-    statement = (
-        select(unused_files.c.sha256, unused_files.c.size)
-        .where(unused_files.c.sha256 > after, unused_files.c.since <= func.now() - unused_for)
-        .order_by(unused_files.c.sha256)
-        .limit(limit)
-    )
+    due = select(unused_files.c.sha256, unused_files.c.size).where(unused_files.c.since <= func.now() - unused_for)
+    statement = rows_after(due, unused_files.c.sha256, after=after, limit=limit)
     return [(sha256, size) for sha256, size in await connection.execute(statement)]
 
 

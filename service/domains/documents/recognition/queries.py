@@ -29,7 +29,7 @@ from carrel.wire.formats import BY_NAME
 from service.index.progress import FAILED_AFTER
 from service.index.queries import is_pending
 from service.platform.batches import Batch
-from service.platform.sql import count_where, find_row, find_rows, matches
+from service.platform.sql import count_where, find_row, find_rows, matches, rows_after
 from service.schema.catalog import document_contents, document_versions, documents, scanned_pages
 from service.schema.indexing import space_documents
 from service.text.reading import FoundPicture
@@ -292,17 +292,7 @@ async def list_forgotten(
         is_pending(),
         entry.attempts >= FAILED_AFTER,
     )
-    statement = (
-        select(pages.document_id)
-        .distinct()
-        .where(
-            pages.organization_id == organization_id,
-            _UNFINISHED,
-            pages.document_id > after,
-            ~job.exists(),
-            ~failed.exists(),
-        )
-        .order_by(pages.document_id)
-        .limit(limit)
-    )
+    own = pages.organization_id == organization_id
+    forgotten = select(pages.document_id).distinct().where(own, _UNFINISHED, ~job.exists(), ~failed.exists())
+    statement = rows_after(forgotten, pages.document_id, after=after, limit=limit)
     return (await connection.execute(statement)).scalars().all()

@@ -14,7 +14,7 @@ from carrel.wire import sources as wire
 from carrel.wire.common import UserPrincipal
 from carrel.wire.sources import SourceItem
 from service.auth.callers import Caller
-from service.platform.sql import columns_of, find_row, find_rows, get_row, in_array, matches, rows_of
+from service.platform.sql import columns_of, find_row, find_rows, get_row, in_array, matches, rows_after, rows_of
 from service.schema.identity import principals
 from service.schema.sources import source_items, source_reports, sources
 
@@ -135,7 +135,7 @@ async def list_sources(
 
     `own`: without those that an admin sees and somebody else reports.
     """
-    statement = _select_reported(caller).where(sources.c.source_id > after).order_by(sources.c.source_id).limit(limit)
+    statement = rows_after(_select_reported(caller), sources.c.source_id, after=after, limit=limit)
     if ledger is not None:
         statement = statement.where(sources.c.ledger == ledger)
     if own:

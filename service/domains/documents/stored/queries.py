@@ -29,6 +29,7 @@ from service.platform.sql import (
     matches,
     param,
     params,
+    rows_after,
     rows_of,
 )
 from service.schema.catalog import document_contents, document_versions, documents, left_out_files, scanned_pages
@@ -345,12 +346,10 @@ async def list_left_out(
 ) -> list[LeftOutFile]:
     """List the files that were left out of a container itself, by their numbers after a given one."""
     own = left_out_files.c
-    statement = (
-        select((own.file_no + 1).label("number"), own.path, own.code, own.message)
-        .where(own.organization_id == organization_id, own.document_id == container_id, own.file_no > after)
-        .order_by(own.file_no)
-        .limit(limit)
+    of_it = select((own.file_no + 1).label("number"), own.path, own.code, own.message).where(
+        matches(left_out_files, organization_id, document_id=container_id)
     )
+    statement = rows_after(of_it, own.file_no, after=after, limit=limit)
     return await find_rows(connection, statement, LeftOutFile)
 
 
