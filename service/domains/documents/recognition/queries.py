@@ -29,7 +29,7 @@ from carrel.wire.formats import BY_NAME
 from service.index.progress import FAILED_AFTER
 from service.index.queries import is_pending
 from service.platform.batches import Batch
-from service.platform.sql import count_where, find_row, find_rows, matches, rows_after
+from service.platform.sql import count_where, find_row, find_rows, get_row, matches, rows_after
 from service.schema.catalog import document_contents, document_versions, documents, scanned_pages
 from service.schema.indexing import space_documents
 from service.text.reading import FoundPicture
@@ -147,19 +147,13 @@ async def read_recognition(
         .filter(pages.state == FAILED)[1]
         .label("error"),
     ).where(_own(organization_id, document_id))
-    row = (await connection.execute(counted)).one()
-    if not row.pages and not row.pictures:
+    return await get_row(connection, counted, _to_recognition)
+
+
+def _to_recognition(*, unfinished: int, **found: Any) -> TextRecognition | None:
+    if not found["pages"] and not found["pictures"]:
         return None
-    return TextRecognition(
-        status=RecognitionStatus.RUNNING if row.unfinished else RecognitionStatus.DONE,
-        pages=row.pages,
-        pages_read=row.pages_read,
-        pages_failed=row.pages_failed,
-        pictures=row.pictures,
-        pictures_read=row.pictures_read,
-        pictures_failed=row.pictures_failed,
-        error=row.error,
-    )
+    return TextRecognition(status=RecognitionStatus.RUNNING if unfinished else RecognitionStatus.DONE, **found)
 
 
 async def find_waiting_page(
