@@ -33,6 +33,14 @@ from service.runtime.jobs.running import is_away, is_last_attempt
 from service.text.reading import MOST_PLACES, ContainedFile, Limits, UnreadableFile
 from service.web.multipart import ReceivedFile, uploads_folder, write_bytes, write_stream
 
+# So many files at once: enough to keep the readers busy, few enough to leave room for people's uploads.
+AT_ONCE = 4
+DELETED_AT_ONCE = 100
+# After so many files at most it is said how many are done.
+READ_AT_ONCE = 50
+LONGEST_ID, LONGEST_NAME = 1024, 255
+# The paths of so many files are read at once where nothing else of them is.
+NAMED_AT_ONCE = 1_000
 # A file in an archive in an archive in an archive is brought; what an archive holds there isn't.
 DEEPEST = 3
 # A container of which so many files can't even be taken out is damaged, or meant to keep the readers busy.
@@ -73,10 +81,6 @@ NOBODY: Reason = (
 )
 
 
-# The paths of so many files are read at once where nothing else of them is.
-NAMED_AT_ONCE = 1_000
-
-
 @dataclass
 class Run:
     """A run of the job: the container, and who uploads its files.
@@ -109,47 +113,6 @@ class Run:
     def leave_out(self, number: int, path: str | None, why: Reason) -> None:
         """Note that a file, of a path if that is known, is left out, and why."""
         self.left_out[number] = LeftOut(number, path or None, *why)
-
-
-async def _read_some(run: Run, path: Path, *, start: int, most: int) -> list[ContainedFile]:
-    """Read some of the files, or a single file if that fails. Raises UnreadableFile when even that can't be read."""
-    largest = run.runtime.settings.max_upload_bytes
-    try:
-        return await _read(run, path, start=start, most=most, largest=largest)
-    except UnreadableFile:
-        return await _read(run, path, start=start, most=1, largest=largest)
-
-
-async def _read(run: Run, path: Path, *, start: int, most: int, largest: int) -> list[ContainedFile]:
-    name = run.document.file.name
-    return await run.runtime.extractor.read_files(path, file_name=name, start=start, most=most, largest=largest)
-
-
-async def _name_some(run: Run, path: Path, *, start: int, most: int) -> list[ContainedFile]:
-    """Read the paths of some of the files, and nothing else of them; none when even that fails."""
-    try:
-        return await _read(run, path, start=start, most=most, largest=0)
-    except UnreadableFile:
-        return []
-
-
-async def _leave_out_rest(run: Run, path: Path, *, start: int, why: Reason) -> None:
-    """Note that all files from a number on are left out."""
-    done, count = start, run.document.file.file_count or 0
-    while done < count and (named := await _name_some(run, path, start=done, most=NAMED_AT_ONCE)):
-        for number, file in enumerate(named, start=done):
-            run.leave_out(number, file.path, why)
-        done += len(named)
-    for number in range(done, count):
-        run.leave_out(number, None, why)
-
-
-# So many files at once: enough to keep the readers busy, few enough to leave room for people's uploads.
-AT_ONCE = 4
-DELETED_AT_ONCE = 100
-# After so many files at most it is said how many are done.
-READ_AT_ONCE = 50
-LONGEST_ID, LONGEST_NAME = 1024, 255
 
 
 async def unpack(
@@ -246,6 +209,39 @@ async def _bring_all(run: Run) -> None:
             why = TOO_DEEP if run.is_too_deep else BROKEN if failures >= MOST_FAILURES else TOO_MUCH
             await _leave_out_rest(run, received.path, start=done, why=why)
     run.is_whole = done == count and not failures
+
+
+async def _read_some(run: Run, path: Path, *, start: int, most: int) -> list[ContainedFile]:
+    """Read some of the files, or a single file if that fails. Raises UnreadableFile when even that can't be read."""
+    largest = run.runtime.settings.max_upload_bytes
+    try:
+        return await _read(run, path, start=start, most=most, largest=largest)
+    except UnreadableFile:
+        return await _read(run, path, start=start, most=1, largest=largest)
+
+
+async def _read(run: Run, path: Path, *, start: int, most: int, largest: int) -> list[ContainedFile]:
+    name = run.document.file.name
+    return await run.runtime.extractor.read_files(path, file_name=name, start=start, most=most, largest=largest)
+
+
+async def _name_some(run: Run, path: Path, *, start: int, most: int) -> list[ContainedFile]:
+    """Read the paths of some of the files, and nothing else of them; none when even that fails."""
+    try:
+        return await _read(run, path, start=start, most=most, largest=0)
+    except UnreadableFile:
+        return []
+
+
+async def _leave_out_rest(run: Run, path: Path, *, start: int, why: Reason) -> None:
+    """Note that all files from a number on are left out."""
+    done, count = start, run.document.file.file_count or 0
+    while done < count and (named := await _name_some(run, path, start=done, most=NAMED_AT_ONCE)):
+        for number, file in enumerate(named, start=done):
+            run.leave_out(number, file.path, why)
+        done += len(named)
+    for number in range(done, count):
+        run.leave_out(number, None, why)
 
 
 async def _bring(run: Run, files: Sequence[ContainedFile], *, start: int) -> set[UUID]:
