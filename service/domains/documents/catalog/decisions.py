@@ -7,26 +7,21 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.common import ResourceType
 from carrel.wire.uploads import UploadFileForm
-from service.auth.callers import ActingFor, Caller, ask_acting_for
+from service.auth.callers import ActingFor, Caller
 from service.domains.documents.collections.service import Placement, check_placement, refuse_caller_chunks
 from service.domains.documents.stored.containers import Container, refuse_contained
 from service.domains.documents.stored.queries import (
     AskedDocument,
     DocumentFields,
     StoredDocument,
-    ask_document,
-    ask_version,
-    lock_document,
 )
 from service.permissions.access import Access
 from service.permissions.rights import external_id_taken, require_sharing, require_update
 from service.permissions.service import resolve_readers
-from service.platform.batches import Answer, Batch
+from service.platform.batches import Answer
 from service.platform.errors import BadRequest, Conflict, FieldError
-from service.platform.identifiers import document_id_for
 from service.web.multipart import ReceivedFile
 
-ACTING_PART = "uploadAsUserEmail"
 _COMPARED = ("name", "external_url", "custom_metadata", "source_updated_at", "fingerprint")
 
 
@@ -104,21 +99,6 @@ class AskedState:
     container: AskedDocument | None
     document: AskedDocument
     last_version: Answer[dict[str, int]]
-
-
-def ask_state(batch: Batch, upload: Upload, *, lock: bool) -> AskedState:
-    """Ask what an upload is judged by; with `lock`, documents stay as they are until the transaction ends."""
-    caller, organization_id = upload.caller, upload.caller.organization_id
-    document_id = document_id_for(organization_id, upload.form.document_external_id)
-    acting = ask_acting_for(batch, caller, upload.form.upload_as_user_email, field=ACTING_PART)
-    container = None
-    if upload.container is not None:
-        container = ask_document(batch, organization_id, document_id=upload.container.document_id, lock=lock)
-    if lock:
-        lock_document(batch, document_id)
-    document = ask_document(batch, organization_id, document_id=document_id, lock=lock)
-    last_version = ask_version(batch, organization_id, document_id=document_id)
-    return AskedState(document_id, acting, container, document, last_version)
 
 
 async def decide(connection: AsyncConnection, upload: Upload, state: AskedState) -> Decision:

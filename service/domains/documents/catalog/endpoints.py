@@ -10,7 +10,6 @@ from carrel.wire import catalog as wire
 from carrel.wire import pages, uploads
 from service.auth.callers import acting_for
 from service.domains.documents.catalog import deletion, documents
-from service.domains.documents.catalog.decisions import ACTING_PART
 from service.domains.documents.catalog.downloads import download, download_page
 from service.domains.documents.catalog.forms import (
     UPLOAD_DOCUMENT_FILE_BODY,
@@ -20,7 +19,7 @@ from service.domains.documents.catalog.forms import (
 )
 from service.domains.documents.catalog.plan import plan_uploads
 from service.domains.documents.catalog.reindexing import reindex
-from service.domains.documents.catalog.uploads import save_upload
+from service.domains.documents.catalog.uploads import ACTING_PART, save_upload
 from service.domains.documents.catalog.waiting import wait_for_index
 from service.domains.documents.stored.queries import StoredFile
 from service.platform.identifiers import uuid7

@@ -13,18 +13,20 @@ index.
 from dataclasses import asdict, replace
 
 from carrel.wire.uploads import UploadFileForm
-from service.auth.callers import Caller
-from service.domains.documents.catalog.decisions import Decision, Upload, ask_state, decide
+from service.auth.callers import Caller, ask_acting_for
+from service.domains.documents.catalog.decisions import AskedState, Decision, Upload, decide
 from service.domains.documents.catalog.writing import Contents, SavedUpload, describe, write
 from service.domains.documents.files.queries import keep_file
 from service.domains.documents.stored.containers import Container
-from service.domains.documents.stored.queries import StoredFile
+from service.domains.documents.stored.queries import StoredFile, ask_document, ask_version, lock_document
 from service.platform.batches import Batch
 from service.platform.errors import Conflict
+from service.platform.identifiers import document_id_for
 from service.runtime import Runtime
 from service.web.multipart import ReceivedFile
 
 MOST_COMMITS = 3
+ACTING_PART = "uploadAsUserEmail"
 
 
 async def save_upload(
@@ -62,7 +64,7 @@ async def save_upload(
 async def judge(runtime: Runtime, upload: Upload) -> Decision | SavedUpload:
     """Decide what is to be done, as things are; return the document as it is if that is nothing."""
     first = Batch()
-    state = ask_state(first, upload, lock=False)
+    state = _ask_state(first, upload, lock=False)
     async with runtime.database.transaction(upload.caller.organization_id, first=first) as connection:
         decision = await decide(connection, upload, state)
         return await describe(connection, decision) if decision.nothing_to_do else decision
@@ -94,7 +96,7 @@ async def commit(runtime: Runtime, upload: Upload, contents: Contents | None) ->
     `contents` None: the file has not been read, since the document had the same bytes.
     """
     first, organization_id = Batch(), upload.caller.organization_id
-    state = ask_state(first, upload, lock=True)
+    state = _ask_state(first, upload, lock=True)
     if contents is not None:
         keep_file(first, sha256=contents.file.sha256)
     async with runtime.database.transaction(organization_id, first=first) as connection:
@@ -105,6 +107,21 @@ async def commit(runtime: Runtime, upload: Upload, contents: Contents | None) ->
             await runtime.files.ensure(upload.file.path, contents.file.sha256)
         saved, indexing = await write(runtime, connection, decision, contents if decision.new_contents else None)
     return replace(saved, waiter=indexing.start(runtime, organization_id, saved.document_id))
+
+
+def _ask_state(batch: Batch, upload: Upload, *, lock: bool) -> AskedState:
+    """Ask what an upload is judged by; with `lock`, documents stay as they are until the transaction ends."""
+    caller, organization_id = upload.caller, upload.caller.organization_id
+    document_id = document_id_for(organization_id, upload.form.document_external_id)
+    acting = ask_acting_for(batch, caller, upload.form.upload_as_user_email, field=ACTING_PART)
+    container = None
+    if upload.container is not None:
+        container = ask_document(batch, organization_id, document_id=upload.container.document_id, lock=lock)
+    if lock:
+        lock_document(batch, document_id)
+    document = ask_document(batch, organization_id, document_id=document_id, lock=lock)
+    last_version = ask_version(batch, organization_id, document_id=document_id)
+    return AskedState(document_id, acting, container, document, last_version)
 
 
 def _is_unread(decision: Decision, contents: Contents | None) -> bool:
