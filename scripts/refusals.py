@@ -26,7 +26,7 @@ GAP = "…"
 FORWARDED = frozenset(
     {
         ("service.text.extraction.workers", "_run"),
-        ("service.domains.agents.conversations.reading.results", "_failure"),
+        ("service.domains.agents.conversations.reading.turns", "_failure"),
         ("service.domains.agents.answering.replying", "_run"),
         ("service.text.embedding.exchange", "take"),
     }

@@ -14,7 +14,7 @@ from carrel.wire.common import ErrorResponse
 from service.alerting.sending.task import ALERTS, DELIVER, WORKERS, enqueue_overdue
 from service.alerting.telling import tell_left_out
 from service.domains.access import endpoints as permissions
-from service.domains.agents.conversations import abandoned
+from service.domains.agents.conversations import jobs
 from service.domains.agents.conversations import v0_endpoints as conversations_v0
 from service.domains.agents.conversations import v1_endpoints as conversations_v1
 from service.domains.agents.conversations.jobs import ANSWER_TURN
@@ -34,7 +34,7 @@ from service.domains.documents.recognition.jobs import OCR, READ_PAGES, SWEEP_SE
 from service.domains.documents.recognition.jobs import sweep as sweep_pages
 from service.domains.documents.sources import endpoints as sources
 from service.domains.oversight.alerts import endpoints as alerts
-from service.domains.oversight.alerts import watching
+from service.domains.oversight.alerts import reports
 from service.domains.oversight.alerts.reports import begin_expired
 from service.domains.oversight.audit_log import endpoints as audit
 from service.domains.oversight.audit_log import erasure
@@ -162,11 +162,11 @@ def _keep_tasks(runtime: Runtime) -> None:
     if settings.text_retention_days is not None:
         erase = partial(erasure.erase_old, beside, days=settings.text_retention_days)
         repeat("erasure", erase, every=erasure.EVERY_SECONDS)
-    repeat("abandoned-replies", partial(abandoned.expire_turns, beside), every=abandoned.EVERY_SECONDS)
+    repeat("abandoned-replies", partial(jobs.expire_turns, beside), every=jobs.EVERY_SECONDS)
     repeat("stalled-jobs", partial(release_stalled, runtime), every=RELEASE_SECONDS)
-    watch = watching.Watch(beside, checks=(begin_expired, begin_stuck, tell_left_out, enqueue_overdue))
-    repeat("missing-reports", watch.look, every=watching.EVERY_SECONDS)
-    repeat("old-alerts", partial(watching.purge, beside), every=watching.PURGE_SECONDS)
+    watch = reports.Watch(beside, checks=(begin_expired, begin_stuck, tell_left_out, enqueue_overdue))
+    repeat("missing-reports", watch.look, every=reports.EVERY_SECONDS)
+    repeat("old-alerts", partial(reports.purge, beside), every=reports.PURGE_SECONDS)
     if settings.ocr:
         repeat("forgotten-pages", partial(sweep_pages, beside), every=SWEEP_SECONDS)
     _keep_worker(runtime, ALERTS, tasks=(DELIVER,), concurrency=WORKERS)

@@ -2,9 +2,10 @@
 
 `details` hold ids and settings, never what people wrote: that goes to `text`, which lies apart and can be erased. An
 entry keeps the names of its target and of who acted as they are then: so a deletion is recorded before it is done.
+Feedback is an entry, too.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -12,7 +13,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.audit import queries
-from service.auth.callers import Caller
+from service.auth.callers import Caller, find_acting
 from service.platform.batches import Batch
 from service.platform.identifiers import uuid7
 from service.platform.logs import request_id
@@ -46,15 +47,15 @@ class Origin:
 async def record(
     connection: AsyncConnection,
     caller: Caller,
-    *,
     action: str,
     target_type: str | None = None,
     target_id: object = None,
+    *,
     details: Mapping[str, Any] | None = None,
     text: str | None = None,
 ) -> UUID:
     """Add an audit entry in the caller's transaction, so that it exists exactly when the change does; return its id."""
-    change = Change(action=action, target_type=target_type, target_id=target_id, details=details or {})
+    change = Change(action, target_type, target_id, details or {})
     entry = _entry(change, caller)
     await _add(connection, caller.organization_id, entries=[entry])
     if text:
@@ -132,3 +133,51 @@ def _entry(change: Change, caller: Caller | None) -> dict[str, Any]:
         "request_id": request_id() or None,
         **(current_sender() if caller else NOBODY).columns,
     }
+
+
+@dataclass(frozen=True)
+class FeedbackAuthor:
+    """The author of feedback: `caller`, or the end user `named` by it who is no active user of the organization.
+
+    The feedback may be about what was found for, or said to, the principals `subject_ids`; None: everybody, for admins.
+    """
+
+    caller: Caller
+    named: str | None
+    subject_ids: frozenset[UUID] | None
+
+
+async def find_author(connection: AsyncConnection, caller: Caller, *, user_email: str | None) -> FeedbackAuthor:
+    """Find the author of a caller's feedback, which names an end user by `user_email`, or nobody.
+
+    A user of the organization gives it as themselves, on what was their own or the caller's: a program may search by
+    its own right, and pass on what its users say (seed, "submitSearchFeedback"). Anybody else is kept as a text, and
+    the caller gives the feedback. Raises what `find_acting` raises.
+    """
+    user = await find_acting(connection, caller, user_email)
+    author = user or caller
+    own = None if author.is_admin else frozenset((author.principal_id, caller.principal_id))
+    return FeedbackAuthor(author, user_email if user is None else None, own)
+
+
+async def record_feedback(
+    connection: AsyncConnection,
+    author: FeedbackAuthor,
+    *,
+    action: str,
+    target_type: str,
+    target_id: UUID,
+    details: Mapping[str, Any],
+    texts: Iterable[str | None],
+) -> UUID:
+    """Add the audit entry of feedback; return its id. What people wrote, and who was named, can be erased."""
+    named = author.named and f"End user: {author.named}"
+    return await record(
+        connection,
+        author.caller,
+        action,
+        target_type,
+        target_id,
+        details=details,
+        text="\n\n".join(text for text in (named, *texts) if text),
+    )

@@ -3,7 +3,6 @@
 The caller of a request is no business of these: `service.auth` reads it from the tokens and sessions in the database.
 """
 
-from service.identity_server.leaving.service import end_access, end_sign_ins
 from service.identity_server.oauth import (
     account,
     account_factors,
@@ -20,7 +19,8 @@ from service.identity_server.providers import endpoints as providers
 from service.identity_server.providers import logout
 from service.identity_server.providers.service import confirm_domain
 from service.identity_server.sessions import endpoints as sessions
-from service.identity_server.signin.factors.resetting import reset_for_operator, reset_second_factor
+from service.identity_server.sessions.service import end_access, end_sign_ins
+from service.identity_server.signin.factors.service import reset_for_operator, reset_second_factor
 from service.identity_server.signin.invitations import invite_user
 from service.identity_server.signin.providers.queries import Claim, list_claims
 from service.identity_server.signin.queries import delete_invitations

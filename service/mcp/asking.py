@@ -16,8 +16,8 @@ from service.auth.authorization import authorize
 from service.auth.callers import Caller
 from service.domains.agents.conversations.messages import BegunTurn, begin_turn
 from service.domains.agents.conversations.models import Message
-from service.domains.agents.conversations.reading.jobs import job_of, see_job
-from service.domains.agents.conversations.waiting import RETRY_SECONDS, wait_until_done
+from service.domains.agents.conversations.reading.turns import job_of, see_job
+from service.domains.agents.conversations.streaming import RETRY_SECONDS, wait_until_done
 from service.domains.agents.definitions.deploying import list_deployed_agents
 from service.domains.agents.definitions.service import get_deployed_agent
 from service.mcp.documents import DATA_ALONE, url_of

@@ -21,6 +21,7 @@ from sqlalchemy import (
     any_,
     bindparam,
     column,
+    exists,
     func,
     literal,
     select,
@@ -32,12 +33,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.common import Role
 from service.auth.callers import Caller
-from service.permissions.access import RANKED
+from service.permissions.access import RANKED, Access
 from service.platform.batches import Answer, Batch
 from service.platform.errors import Forbidden
-from service.platform.sql import ORGANIZATION, columns_of, find_row, find_rows, in_array, param, params
+from service.platform.sql import ORGANIZATION, columns_of, find_row, find_rows, in_array, param, params, rows_of
 from service.schema.agents import agents
 from service.schema.collections import collections
+from service.schema.identity import principals
 from service.schema.indexing import INDEX_TABLES, space_documents, spaces
 from service.schema.permissions import access_classes, class_readers, resources
 
@@ -123,8 +125,7 @@ def collections_of(caller: Reader) -> frozenset[UUID] | None:
 def _refuse_narrowed(caller: Reader) -> None:
     if collections_of(caller) is not None:
         raise Forbidden(
-            "You let this client read some collections alone; this goes beyond them.",
-            code="narrowed_to_collections",
+            "You let this client read some collections alone; this goes beyond them.", code="narrowed_to_collections"
         )
 
 
@@ -196,10 +197,7 @@ def open_classes(organization_id: UUID) -> Select[int]:
 
 _LOCK_RESOURCE = (
     select(resources.c.access_class)
-    .where(
-        resources.c.organization_id == ORGANIZATION,
-        resources.c.object_id == param(resources.c.object_id),
-    )
+    .where(resources.c.organization_id == ORGANIZATION, resources.c.object_id == param(resources.c.object_id))
     .with_for_update()
 )
 
@@ -318,8 +316,7 @@ _INSERTED_RESOURCE = (
     .from_select(
         [*_INSERTED, "access_class"],
         select(*(param(resources.c[name]) for name in _INSERTED), access_classes.c.access_class).where(
-            access_classes.c.organization_id == ORGANIZATION,
-            access_classes.c.digest == param(access_classes.c.digest),
+            access_classes.c.organization_id == ORGANIZATION, access_classes.c.digest == param(access_classes.c.digest)
         ),
     )
     .on_conflict_do_nothing()
@@ -393,3 +390,116 @@ def is_deployed(caller: Reader) -> tuple[ColumnElement[bool], ...]:
         agents.c.deleted_at.is_(None),
         resources.c.access_class.in_(classes_of(caller)),
     )
+
+
+@dataclass(frozen=True)
+class ClassReader:
+    """A principal that has a role in an access class."""
+
+    access_class: int
+    principal_id: UUID
+    role: str
+
+
+@dataclass(frozen=True)
+class Grant:
+    """A role that a principal was granted."""
+
+    principal_id: UUID
+    role: str
+    kind: str
+    name: str
+    email: str | None
+
+
+async def find_classes(
+    connection: AsyncConnection, organization_id: UUID, *, digests: Collection[bytes]
+) -> dict[bytes, int]:
+    """Find the access classes of these digests."""
+    statement = select(access_classes.c.digest, access_classes.c.access_class).where(
+        access_classes.c.organization_id == organization_id, in_array(access_classes.c.digest, digests)
+    )
+    return {row.digest: row.access_class for row in await connection.execute(statement)}
+
+
+async def insert_classes(
+    connection: AsyncConnection, organization_id: UUID, *, accesses: Mapping[bytes, Access]
+) -> dict[bytes, int]:
+    """Add access classes with their readers; leave out classes that another transaction added meanwhile.
+
+    Waits for a transaction that is adding one of them; in one order, so that two calls never deadlock.
+    """
+    organization = literal(organization_id, Uuid)
+    digests = rows_of([access_classes.c.digest], [{"digest": digest} for digest in sorted(accesses)])
+    statement = (
+        insert(access_classes)
+        .from_select(["organization_id", "digest"], select(organization, digests.c.digest))
+        .on_conflict_do_nothing()
+        .returning(access_classes.c.digest, access_classes.c.access_class)
+    )
+    added: dict[bytes, int] = {row.digest: row.access_class for row in await connection.execute(statement)}
+    readers = [
+        {"principal_id": grantee, "access_class": access_class, "role": role}
+        for digest, access_class in added.items()
+        for grantee, role in accesses[digest].grants()
+    ]
+    rows = rows_of([class_readers.c[name] for name in ("principal_id", "access_class", "role")], readers)
+    await connection.execute(
+        insert(class_readers).from_select(["organization_id", *rows.c.keys()], select(organization, *rows.c))
+    )
+    return added
+
+
+async def list_readers(
+    connection: AsyncConnection, organization_id: UUID, *, access_classes: Collection[int]
+) -> list[ClassReader]:
+    """List the readers of these access classes, with their roles."""
+    statement = select(*columns_of(class_readers, ClassReader)).where(
+        class_readers.c.organization_id == organization_id, in_array(class_readers.c.access_class, access_classes)
+    )
+    return await find_rows(connection, statement, ClassReader)
+
+
+async def has_role(
+    connection: AsyncConnection, organization_id: UUID, *, access_class: int, principal_id: UUID
+) -> bool:
+    """Check whether a principal itself (not one of its groups) has a role in an access class."""
+    held = select(class_readers.c.principal_id).where(
+        class_readers.c.organization_id == organization_id,
+        class_readers.c.access_class == access_class,
+        class_readers.c.principal_id == principal_id,
+    )
+    return (await connection.execute(select(exists(held)))).scalar_one()
+
+
+async def list_grants(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    access_class: int,
+    after: tuple[UUID, str] | None = None,
+    limit: int | None = None,
+) -> list[Grant]:
+    """List the roles granted in a class, by principal and role.
+
+    The roles of the owner, of everyone and of deleted service accounts are left out. `after` is a principal and a role.
+    """
+    held = class_readers.c
+    statement = (
+        select(held.principal_id, held.role, principals.c.kind, principals.c.name, principals.c.email)
+        .join(principals, principals.c.principal_id == held.principal_id)
+        .where(
+            held.organization_id == organization_id,
+            held.access_class == access_class,
+            held.role != Role.OWNER,
+            principals.c.organization_id == organization_id,
+            principals.c.kind != "everyone",
+            principals.c.deleted_at.is_(None),
+        )
+        .order_by(held.principal_id, held.role)
+        .limit(limit)
+    )
+    if after is not None:
+        # The first condition is one that the index can begin at; the second knows the roles of one principal apart.
+        statement = statement.where(held.principal_id >= after[0], tuple_(held.principal_id, held.role) > after)
+    return await find_rows(connection, statement, Grant)

@@ -10,8 +10,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.common import ResourceType, Role
 from service.identity.principals import find_group_ids, find_people
 from service.permissions import queries
+from service.permissions import queries as class_queries
 from service.permissions.access import Access
-from service.permissions.classes import queries as class_queries
 from service.platform.batches import Answer, Batch
 from service.platform.errors import Conflict, FieldError, NotFound
 
@@ -66,12 +66,7 @@ async def register_resource(
     """Register an object as a resource; Conflict `resource_taken` when its identity belongs to another object."""
     batch = Batch()
     registration = ask_registration(
-        batch,
-        organization_id,
-        object_id=object_id,
-        resource_type=resource_type,
-        resource_id=resource_id,
-        access=access,
+        batch, organization_id, object_id=object_id, resource_type=resource_type, resource_id=resource_id, access=access
     )
     await batch.run(connection)
     await registration.complete(connection)

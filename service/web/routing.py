@@ -23,9 +23,8 @@ from starlette.types import Message, Receive
 from carrel.wire.api import OPERATIONS
 from carrel.wire.common import ActingRequest, RequestModel
 from carrel.wire.operations import ADDS_DATA, CONFIRMED, KEYED, SECRET, ApiOperation
-from service.auth.authorization import authorize
+from service.auth.authorization import authorize, may_have_to_confirm, require_confirmation
 from service.auth.callers import ACTING_MEMBERS, Caller, acting_for, acts_as_its_user
-from service.auth.confirmation import may_have_to_confirm, require_confirmation
 from service.platform.bodies import read_at_most
 from service.platform.disk import Promise
 from service.platform.errors import BadRequest, ServiceError, TooLarge, UnsupportedMedia

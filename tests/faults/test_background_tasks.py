@@ -19,7 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from structlog.testing import capture_logs
 
 import service as package
-from service.domains.agents.conversations.abandoned import expire_turns
+from service.domains.agents.conversations.jobs import expire_turns
 from service.domains.oversight.audit_log.erasure import erase_before
 from service.identity.queries import organization_ids
 from service.identity_server.oauth import purging as oauth_purging

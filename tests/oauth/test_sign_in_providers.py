@@ -22,8 +22,7 @@ from service.identity_server.providers.service import confirm_domain
 from service.identity_server.signin import provider as upstream
 from service.identity_server.signin.id_tokens import NotVouched, Subject
 from service.identity_server.signin.providers import binding
-from service.identity_server.signin.providers.binding import is_of_one_tenant, vouched_address
-from service.identity_server.signin.providers.groups import is_left_out
+from service.identity_server.signin.providers.binding import is_left_out, is_of_one_tenant, vouched_address
 from service.identity_server.signin.providers.queries import StoredProvider
 from service.platform import kept as keeping
 from service.platform.counters import Counter

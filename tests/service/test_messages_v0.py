@@ -254,7 +254,7 @@ def test_a_caller_that_gives_up_leaves_the_turn_to_finish(desk: Desk, script: Sc
 def test_who_waits_too_long_is_told_how_to_go_on(desk: Desk, script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
     """503 with Retry-After; the reply is still made, and the same key waits for it."""
     monkeypatch.setattr(
-        "service.domains.agents.conversations.waiting.QUEUE_SECONDS", -desk.service.settings.model_seconds
+        "service.domains.agents.conversations.streaming.QUEUE_SECONDS", -desk.service.settings.model_seconds
     )
     headers = {"Idempotency-Key": "once"}
     late = desk.send("One", headers=headers)

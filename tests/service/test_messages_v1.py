@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from service.domains.agents.answering import ModelFailure
-from service.domains.agents.conversations.abandoned import expire_turns
 from service.domains.agents.conversations.drafts import Superseded
-from service.domains.agents.conversations.jobs import answer_turn
+from service.domains.agents.conversations.jobs import answer_turn, expire_turns
 from service.platform.identifiers import uuid7
 from tests.oauth.flow import v1
 from tests.service.conversations import (

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.permissions import queries
-from service.permissions.classes import queries as classes
+from service.permissions import queries as classes
 from service.permissions.service import Access, access_class_for, access_of, register_resource, set_access
 from service.platform.identifiers import uuid7
 from tests.harness.services import RunningService

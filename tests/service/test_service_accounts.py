@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from service.domains.people.service_accounts import accounts
-from service.domains.people.service_accounts.addresses import LONGEST, make_local_part
+from service.domains.people.service_accounts.accounts import LONGEST, make_local_part
 from service.platform.identifiers import document_id_for
 from service.platform.secrets import hash_secret
 from tests.harness.documents import get_document, upload, uploaded

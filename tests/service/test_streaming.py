@@ -192,7 +192,7 @@ def test_who_hangs_up_leaves_nothing_behind(visitor: Visitor, script: Script) ->
 def test_a_stopping_service_ends_streams_and_tells_who_waits(
     service_harness: ServiceHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.domains.agents.conversations.waiting.STOPPING_SECONDS", 0)
+    monkeypatch.setattr("service.domains.agents.conversations.streaming.STOPPING_SECONDS", 0)
     service, stack = service_harness.start()
     script = Script(service)
     monkeypatch.setattr("service.domains.agents.answering.answer", script)

@@ -25,7 +25,7 @@ BOUND_LATER = {"ORGANIZATION"}
 # Functions that build SQL without naming an organization, by why they may.
 WITHOUT_ORGANIZATION = {
     "a credential, or whose it is, is looked up before its organization is known": {
-        *("auth._credential_of_hash", "auth._owner_of_hash", "identity_server.oauth.described.find_organization")
+        *("auth._credential_of_hash", "auth._owner_of_hash", "identity_server.oauth.find_organization")
     },
     "it locks, and reads nothing": {
         *("identity.lock_bootstrap", "domains.documents.files.try_lock_store", "domains.documents.files.lock_files")
@@ -56,7 +56,7 @@ WITHOUT_ORGANIZATION = {
     },
     "it asks which organizations have a domain, a provider or a host": {
         *(f"identity_server.signin.providers.{name}" for name in ("any_domain", "list_claims", "_domains")),
-        "identity_server.oauth.described.list_allowing",
+        "identity_server.oauth.list_allowing",
     },
     "the organization comes with its caller, or with the execution": {
         *("domains.oversight.status._number", "domains.oversight.status._oldest", "permissions.readable_by_parameters")
@@ -73,7 +73,7 @@ BUILT_WITHOUT_ORGANIZATION = {
     "a client, credential or domain is looked up before its organization is known": {
         *(
             "service.identity_server.oauth.queries._CLIENT_OF_ID",
-            "service.domains.people.scim.credentials.queries._TOKEN_OF_HASH",
+            "service.domains.people.scim.queries._TOKEN_OF_HASH",
         ),
         *(f"service.identity_server.signin.queries.{name}" for name in ("_SESSION_OF_HASH", "_INVITATION_OF_HASH")),
         *(f"service.identity_server.signin.factors.queries.{name}" for name in ("_PENDING_OF_HASH", "_PASSKEY_OF_ID")),

@@ -3,18 +3,17 @@
 from carrel.wire import access as wire
 from carrel.wire import admin, permissions
 from service.domains.access import grants
-from service.domains.access.explanations.service import explain
-from service.domains.access.listings import service as listings
-from service.domains.access.lookups import checks, lists
+from service.domains.access.lookups import service
+from service.domains.access.lookups.explanations import explain
 from service.domains.access.resources import service as finding
+from service.domains.access.resources import service as listings
 from service.web.dependencies import CallerDep, RuntimeDep
 from service.web.routing import Router
 
 router = Router()
 
-
-router.read(permissions.LIST_AUTHORIZED_PRINCIPALS_FOR_RESOURCE, lists.list_authorized_principals)
-router.read(permissions.LIST_AUTHORIZED_RESOURCES, lists.list_authorized_resources)
+router.read(permissions.LIST_AUTHORIZED_PRINCIPALS_FOR_RESOURCE, service.list_authorized_principals)
+router.read(permissions.LIST_AUTHORIZED_RESOURCES, service.list_authorized_resources)
 
 
 @router.operation(permissions.EXPLAIN_AUTHORIZATION)
@@ -27,8 +26,8 @@ async def explain_authorization(
         return await explain(connection, caller, request=request)
 
 
-router.read(permissions.CHECK_RESOURCE_AUTHORIZATION_FOR_USER, checks.check_resource, acting=False)
-router.read(permissions.CHECK_BULK_RESOURCES_AUTHORIZATION_FOR_USER, checks.check_resources, acting=False)
+router.read(permissions.CHECK_RESOURCE_AUTHORIZATION_FOR_USER, service.check_resource, acting=False)
+router.read(permissions.CHECK_BULK_RESOURCES_AUTHORIZATION_FOR_USER, service.check_resources, acting=False)
 router.serve(admin.ADMIN_GRANTS_SET, grants.set_grants)
 router.serve(admin.ADMIN_GRANTS_SET_MANY, grants.set_many_grants)
 router.read(admin.ADMIN_GRANTS_LIST, grants.list_grants)

@@ -12,8 +12,8 @@ from service.audit.service import Change, record_all
 from service.auth.callers import Caller
 from service.identity.principals import MOST_DETAILS, resolve, to_named_principal
 from service.permissions import queries
+from service.permissions import queries as classes
 from service.permissions.access import Access, roles_by_id
-from service.permissions.classes import queries as classes
 from service.permissions.service import access_classes_for, move, refuse_contained, unknown_resource
 from service.platform.errors import BadRequest, FieldError
 from service.web.pagination import Cursor
@@ -168,9 +168,7 @@ def _change(
     resource: queries.Resource, *, before: Iterable[tuple[UUID, str]], after: Iterable[tuple[UUID, str]]
 ) -> Change:
     details = {"before": roles_by_id(before), "after": roles_by_id(after)}
-    return Change(
-        action="grants.set", target_type=resource.resource_type, target_id=resource.object_id, details=details
-    )
+    return Change("grants.set", resource.resource_type, resource.object_id, details)
 
 
 def _refuse_duplicates(desired: Sequence[_DesiredGrants]) -> None:

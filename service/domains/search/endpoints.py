@@ -8,7 +8,6 @@ from service.web.routing import Router
 
 router = Router()
 
-
 router.serve(wire.SEARCH_DOCUMENT_CATALOG, service.search_catalog)
 router.serve(wire.SEARCH_DOCUMENT_COLLECTION, collection_search.search_collection)
 router.serve(wire.SUBMIT_SEARCH_FEEDBACK, service.submit_feedback, acting=False)

@@ -21,7 +21,7 @@ from carrel.wire.search import (
     SubmitSearchFeedbackResponse,
     TextSpan,
 )
-from service.audit.feedback import find_author, record_feedback
+from service.audit.service import find_author, record_feedback
 from service.auth.callers import Caller, ask_acting_for
 from service.domains.search import queries
 from service.domains.search.filters import conditions_without_schema

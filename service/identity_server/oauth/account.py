@@ -13,14 +13,13 @@ from service.identity.queries import Organization, list_organizations
 from service.identity_server.oauth.requests import first_of, form_of, query_of
 from service.identity_server.oauth.second_factor import ACTIONS, Step
 from service.identity_server.signin.attempts import Attempt
-from service.identity_server.signin.browsers import Browser
 from service.identity_server.signin.factors.pending import GONE, find_pending
 from service.identity_server.signin.passkeys import PasskeySignIn
 from service.identity_server.signin.passwords import sign_in
 from service.identity_server.signin.providers.queries import any_domain
-from service.identity_server.signin.providers.ways import list_ways, way_of_settings
+from service.identity_server.signin.providers.registrations import list_ways, way_of_settings
 from service.identity_server.signin.refusals import Refused
-from service.identity_server.signin.sessions import find_session, find_signed_in
+from service.identity_server.signin.sessions import Browser, find_session, find_signed_in
 from service.platform.errors import NotFound
 from service.runtime import Runtime
 from service.web.dependencies import RuntimeDep

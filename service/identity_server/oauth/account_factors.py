@@ -11,14 +11,13 @@ from fastapi import APIRouter, Request, Response
 from service.identity_server.oauth.proving import Proof, prove
 from service.identity_server.oauth.requests import first_of, form_of
 from service.identity_server.oauth.second_factor import NO_STORE, STALE, Step, name_of, show_recovery_codes
-from service.identity_server.signin.browsers import Browser
 from service.identity_server.signin.factors import service
-from service.identity_server.signin.factors.enrolment import Enrolment
+from service.identity_server.signin.factors.codes import Enrolment
 from service.identity_server.signin.factors.passkeys import Ceremony, RelyingParty, new_passkey_purpose
 from service.identity_server.signin.factors.pending import UNFIT
 from service.identity_server.signin.queries import Person, get_person
 from service.identity_server.signin.refusals import Refused
-from service.identity_server.signin.sessions import SignedIn, find_signed_in
+from service.identity_server.signin.sessions import Browser, SignedIn, find_signed_in
 from service.platform.errors import BadRequest
 from service.runtime import Runtime
 from service.web.dependencies import RuntimeDep

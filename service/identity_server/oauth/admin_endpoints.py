@@ -2,18 +2,13 @@
 
 from carrel.wire import oauth_clients as wire
 from service.identity_server.oauth import clients
-from service.identity_server.oauth.consented import service as consented
+from service.identity_server.oauth import clients as consented
 from service.web.routing import Router
 
 router = Router()
 
-
 router.serve(wire.ADMIN_OAUTH_CLIENTS_CREATE, clients.create_client)
-
-
 router.serve(wire.ADMIN_OAUTH_CLIENTS_REQUEST, clients.request_client)
-
-
 router.read(wire.ADMIN_OAUTH_CLIENTS_LIST, clients.list_clients)
 router.serve(wire.ADMIN_OAUTH_CLIENTS_UPDATE, clients.update_client)
 router.serve(wire.ADMIN_OAUTH_CLIENTS_APPROVE, clients.approve_client)

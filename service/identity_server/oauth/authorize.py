@@ -16,9 +16,9 @@ from carrel.wire.scopes import ApiScope
 from service.audit.service import Change, record_for
 from service.auth.queries import get_acting_principal
 from service.auth.scopes import covers
-from service.identity_server.oauth.consented import queries as consented
-from service.identity_server.oauth.describing import describe_client
-from service.identity_server.oauth.meanings import meanings_to
+from service.identity_server.oauth import queries as consented
+from service.identity_server.oauth.client_documents import describe_client
+from service.identity_server.oauth.consents import meanings_to
 from service.identity_server.oauth.records import ReadableCollection
 from service.identity_server.oauth.requests import all_of, first_of, form_of
 from service.identity_server.oauth.second_factor import ACTIONS
@@ -126,10 +126,7 @@ async def _next_page(visit: Visit, asked: AuthorizationRequest, *, notice: str |
     if not scopes:
         return visit.redirect(asked.refuse("access_denied", "Only an admin can allow api:admin."))
     allowed = await consented.get_consent(
-        asked.connection,
-        person.organization_id,
-        principal_id=person.principal_id,
-        client_id=asked.client.client_id,
+        asked.connection, person.organization_id, principal_id=person.principal_id, client_id=asked.client.client_id
     )
     new = [scope for scope in scopes if not covers(allowed, scope)]
     if not new and "consent" not in prompts and not asked.may_be_another_program:
@@ -200,7 +197,7 @@ async def _allow(
     details: dict[str, object] = {"scopes": list(scopes)}
     if collection_ids is not None:
         details["collectionIds"] = sorted(map(str, collection_ids))
-    change = Change("consent.grant", "oauthClient", asked.client.client_id, details=details)
+    change = Change("consent.grant", "oauthClient", asked.client.client_id, details)
     await record_for(asked.connection, person.organization_id, actor_id=person.principal_id, change=change)
     asked.grant_scopes(scopes, person)
     return visit.redirect(await asked.respond(person.principal_id))
@@ -243,10 +240,7 @@ async def list_readable(
 async def _choice_before(asked: AuthorizationRequest, person: SignedIn) -> Choice:
     """Return what the person chose when they allowed the client something before."""
     narrowed_to = await consented.get_narrowing(
-        asked.connection,
-        person.organization_id,
-        principal_id=person.principal_id,
-        client_id=asked.client.client_id,
+        asked.connection, person.organization_id, principal_id=person.principal_id, client_id=asked.client.client_id
     )
     return Choice(narrowed_to is not None, frozenset(narrowed_to or ()))
 
@@ -268,11 +262,7 @@ async def _consent_page(
         most += MOST_COLLECTIONS
     if asked.client.audience is OAuthAudience.MCP:
         offered = await list_readable(
-            asked,
-            person,
-            chosen=choice.collection_ids,
-            name_contains=choice.name_contains,
-            limit=most + 1,
+            asked, person, chosen=choice.collection_ids, name_contains=choice.name_contains, limit=most + 1
         )
     return page(
         "consent.html",

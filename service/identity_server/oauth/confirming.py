@@ -9,17 +9,16 @@ from uuid import UUID
 from fastapi import APIRouter, Request, Response
 
 from service.audit.service import Change, record_for
-from service.auth.confirmation import PATH, is_fresh
+from service.auth.authorization import PATH, is_fresh
 from service.identity_server.oauth import queries
 from service.identity_server.oauth.proving import prove
 from service.identity_server.oauth.requests import first_of, form_of, query_of
 from service.identity_server.oauth.second_factor import NO_STORE, STALE
 from service.identity_server.signin import queries as sign_in_queries
-from service.identity_server.signin.browsers import Browser
 from service.identity_server.signin.factors import service
 from service.identity_server.signin.factors.passkeys import Ceremony
 from service.identity_server.signin.refusals import Refused
-from service.identity_server.signin.sessions import SignedIn, end_session, find_signed_in
+from service.identity_server.signin.sessions import Browser, SignedIn, end_session, find_signed_in
 from service.platform.errors import NotFound
 from service.runtime import Runtime
 from service.web.dependencies import RuntimeDep
@@ -88,7 +87,7 @@ async def _confirm(
         await sign_in_queries.confirm_session(connection, organization_id, secret_hash=browser.hash, now=proven_at)
         whose = {"principal_id": person.principal_id}
         await queries.confirm_family(connection, organization_id, family_id=family_id, **whose, now=proven_at)
-        change = Change("session.confirm", "user", person.principal_id, details={"sessionId": str(family_id)})
+        change = Change("session.confirm", "user", person.principal_id, {"sessionId": str(family_id)})
         await record_for(connection, organization_id, actor_id=person.principal_id, change=change)
     return message(
         request,

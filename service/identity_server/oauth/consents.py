@@ -1,18 +1,20 @@
 """GET and POST /account/consents: what a person allowed which application, and taking it back."""
 
+from collections.abc import Sequence
 from uuid import UUID
 
 from fastapi import APIRouter, Request, Response
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire.oauth_clients import OAuthAudience
 from service.audit.service import Change, record_for
-from service.identity_server.oauth.consented.queries import list_consents
-from service.identity_server.oauth.consented.service import withdraw_for
-from service.identity_server.oauth.leaving import find_session_there, sign_out_address
-from service.identity_server.oauth.meanings import meanings_to
+from service.auth.scopes import agent_of, meaning
+from service.identity_server.oauth.clients import withdraw_for
+from service.identity_server.oauth.queries import list_consents
 from service.identity_server.oauth.requests import first_of, form_of
-from service.identity_server.signin.browsers import Browser
-from service.identity_server.signin.sessions import SignedIn, end_session, find_session
+from service.identity_server.providers.logout import find_session_there, sign_out_address
+from service.identity_server.signin.sessions import Browser, SignedIn, end_session, find_session
+from service.permissions.agents.queries import read_deployed_names
 from service.platform.errors import BadRequest
 from service.runtime import Runtime
 from service.web.dependencies import RuntimeDep
@@ -125,3 +127,17 @@ def _client_id(text: str) -> UUID:
         return UUID(text)
     except ValueError as exc:
         raise BadRequest("There is no such application.") from exc
+
+
+async def meanings_to(
+    connection: AsyncConnection, person: SignedIn, *, scopes: Sequence[tuple[str, OAuthAudience]]
+) -> list[str]:
+    """Return what each scope allows at its audience; an agent that isn't deployed to the person is called by its id."""
+    agents = {scope: agent_id for scope, _ in scopes if (agent_id := agent_of(scope))}
+    names = await read_deployed_names(
+        connection, person.organization_id, principal_id=person.principal_id, agent_ids=agents.values()
+    )
+    return [
+        meaning(scope, audience=audience, agent_name=names.get(agents[scope]) if scope in agents else None)
+        for scope, audience in scopes
+    ]

@@ -7,15 +7,14 @@ from datetime import datetime
 from fastapi import Request, Response
 from markupsafe import Markup
 
-from service.identity_server.signin.browsers import Browser
 from service.identity_server.signin.factors import pending as rules
-from service.identity_server.signin.factors.codes import draw_picture
-from service.identity_server.signin.factors.enrolment import Enrolment
+from service.identity_server.signin.factors.codes import Enrolment, draw_picture
 from service.identity_server.signin.factors.passkeys import Ceremony, RelyingParty, new_passkey_purpose
 from service.identity_server.signin.factors.pending import Pending, find_pending
 from service.identity_server.signin.factors.queries import Factor
 from service.identity_server.signin.queries import Person
 from service.identity_server.signin.refusals import Refused
+from service.identity_server.signin.sessions import Browser
 from service.runtime import Runtime
 from service.web.pages import page
 from service.web.pages.routing import depth_of

@@ -13,7 +13,7 @@ from service.identity_server.signin.attempts import Attempt
 from service.identity_server.signin.factors.pending import GONE
 from service.identity_server.signin.passkeys import PasskeySignIn
 from service.identity_server.signin.passwords import sign_in
-from service.identity_server.signin.providers.ways import list_ways
+from service.identity_server.signin.providers.registrations import list_ways
 from service.identity_server.signin.refusals import Refused
 from service.web.pages import page
 from service.web.pages.routing import cookieless, depth_of
@@ -65,12 +65,7 @@ async def submit_second_factor(visit: Visit, form: dict[str, str]) -> Response:
 def second_step(visit: Visit, *, leads_to: Sequence[str]) -> Step:
     """Return the second step of a sign-in on the way to an application."""
     return Step(
-        visit.request,
-        visit.runtime,
-        visit.browser,
-        action=visit.address,
-        done=visit.next_address(),
-        leads_to=leads_to,
+        visit.request, visit.runtime, visit.browser, action=visit.address, done=visit.next_address(), leads_to=leads_to
     )
 
 

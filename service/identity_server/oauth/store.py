@@ -189,7 +189,7 @@ class Store:
         organization_id = client.organization_id
         if self.ask(queries.revoke_families, organization_id, family_ids=family_ids, now=self.now):
             details = {"clientId": str(client.client_id), "reused": what}
-            change = Change("oauth.reuseDetected", "user", row.principal_id, details=details)
+            change = Change("oauth.reuseDetected", "user", row.principal_id, details)
             self.ask(record_unattended, organization_id, change=change)
 
 

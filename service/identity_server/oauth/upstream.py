@@ -21,11 +21,9 @@ from service.identity_server.oauth.account import find_organization
 from service.identity_server.oauth.requests import Parameters, first_of, query_of
 from service.identity_server.oauth.server import Answer
 from service.identity_server.oauth.visits import PROMPTS_SIGN_IN, Visit
-from service.identity_server.signin.browsers import Browser
 from service.identity_server.signin.id_tokens import NotVouched
 from service.identity_server.signin.provider import ERROR_NAME, Proof, ProviderAway, SignedInThere, open_provider
-from service.identity_server.signin.providers.binding import find_or_bind
-from service.identity_server.signin.providers.groups import update_memberships
+from service.identity_server.signin.providers.binding import find_or_bind, update_memberships
 from service.identity_server.signin.providers.queries import enter_by_domain, enter_by_provider
 from service.identity_server.signin.providers.refusals import record_refusal, refusal_of
 from service.identity_server.signin.providers.registrations import (
@@ -34,7 +32,7 @@ from service.identity_server.signin.providers.registrations import (
     open_registration,
     unknown_provider,
 )
-from service.identity_server.signin.sessions import begin_session
+from service.identity_server.signin.sessions import Browser, begin_session
 from service.platform import base64url
 from service.platform.errors import BadRequest, ServiceError
 from service.runtime import Runtime

@@ -6,7 +6,6 @@ from service.web.routing import Router
 
 router = Router()
 
-
 router.serve(wire.ADMIN_SIGN_IN_PROVIDERS_CREATE, service.create_provider)
 router.read(wire.ADMIN_SIGN_IN_PROVIDERS_LIST, service.list_providers)
 router.read(wire.ADMIN_SIGN_IN_PROVIDERS_GET, service.get_provider)

@@ -79,10 +79,7 @@ async def list_providers(
 async def get_provider(
     runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminSignInProvidersGetRequest
 ) -> wire.AdminSignInProvidersGetResponse:
-    """Get a provider.
-
-    NotFound `sign_in_provider_not_found`.
-    """
+    """Get a provider."""
     found = await require_provider(connection, caller.organization_id, provider_id=request.provider_id)
     return wire.AdminSignInProvidersGetResponse(**dict(_describe(found, runtime.settings)))
 
@@ -134,10 +131,7 @@ async def delete_provider(
 async def find_problems(
     runtime: Runtime, caller: Caller, *, request: wire.AdminSignInProvidersTestRequest
 ) -> wire.AdminSignInProvidersTestResponse:
-    """Read a provider's metadata and keys, and say what is wrong; nobody is signed in.
-
-    NotFound.
-    """
+    """Read a provider's metadata and keys, and say what is wrong; nobody is signed in."""
     registered = await open_registration(runtime, ChosenProvider(caller.organization_id, request.provider_id))
     async with open_provider(registered.registration, runtime) as provider:
         stored = registered.stored
@@ -168,7 +162,7 @@ async def confirm_domain(database: Database, organization_id: UUID, *, domain: s
         )
         if provider_id is not None:
             details = {"domain": domain, "confirmed": confirmed}
-            change = Change("signInProvider.update", TARGET, provider_id, details=details)
+            change = Change("signInProvider.update", TARGET, provider_id, details)
             await record_unattended(connection, organization_id, change=change)
     return provider_id is not None
 
@@ -250,11 +244,4 @@ async def _record(
         "signOutThere": provider.sign_out_there,
         **({"clientSecretChanged": True} if secret else {}),
     }
-    await record(
-        connection,
-        caller,
-        action=f"signInProvider.{what}",
-        target_type=TARGET,
-        target_id=provider.provider_id,
-        details=details,
-    )
+    await record(connection, caller, f"signInProvider.{what}", TARGET, provider.provider_id, details=details)

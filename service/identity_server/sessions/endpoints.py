@@ -6,6 +6,5 @@ from service.web.routing import Router
 
 router = Router()
 
-
 router.serve(wire.ADMIN_SESSIONS_LIST, service.list_sessions)
 router.serve(wire.ADMIN_SESSIONS_END, service.end_sessions)

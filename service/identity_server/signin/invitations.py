@@ -49,19 +49,14 @@ async def invite_user(
         raise BadRequest(message, code="unknown_user", details=[FieldError("email", message)])
     secret, now = secrets.mint(secrets.INVITATION), await runtime.clock.now(connection)
     expires_at = now + INVITATION_LIFETIME
-    row = {
-        "principal_id": person.principal_id,
-        "secret_hash": secret.hash,
-        "created_at": now,
-        "expires_at": expires_at,
-    }
+    row = {"principal_id": person.principal_id, "secret_hash": secret.hash, "created_at": now, "expires_at": expires_at}
     await queries.put_invitation(connection, caller.organization_id, row=row)
     await record(
         connection,
         caller,
-        action="user.invite",
-        target_type="user",
-        target_id=person.principal_id,
+        "user.invite",
+        "user",
+        person.principal_id,
         details={"expiresAt": format_instant(expires_at)},
     )
     query = urlencode({"token": secret.value.get_secret_value()})

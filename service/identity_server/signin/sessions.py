@@ -1,23 +1,78 @@
-"""Sessions: who is signed in with a browser, in which organization, checked again for every page."""
+"""Browsers, and sessions: who is signed in with a browser, in which organization, checked again for every page.
+
+A browser holds one cookie, random from its first page on, new at every sign-in; and tokens bound to it.
+"""
 
 import hashlib
+import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
 from uuid import UUID
 
+from fastapi import Request, Response
 from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.audit.service import Change, record_for
 from service.auth.lifetimes import LAST_USED_PRECISION
 from service.identity_server.signin import queries
-from service.identity_server.signin.browsers import Browser
+from service.platform import base64url, secrets
 from service.platform.identifiers import uuid7
 from service.platform.sealing import seal
 from service.platform.senders import current_sender
 from service.runtime import Runtime
+
+COOKIE = "carrel_session"
+# Only a host itself can set a cookie of this name, and only over https (RFC 6265bis, section 4.1.3.2).
+SECURE_COOKIE = "__Host-carrel_session"
+
+
+@dataclass(frozen=True)
+class Browser:
+    """A browser by the value of its cookie; `known` is False when it came without a usable one."""
+
+    value: SecretStr
+    known: bool
+    secure: bool
+
+    @classmethod
+    def of(cls, request: Request, runtime: Runtime) -> "Browser":
+        """Return the browser that sent a request, with a new value if it has no usable cookie."""
+        secure = runtime.settings.issuer.startswith("https:")
+        value = request.cookies.get(SECURE_COOKIE if secure else COOKIE, "")
+        known = value.startswith(secrets.SESSION) and secrets.checksum_matches(value)
+        return cls(SecretStr(value) if known else secrets.mint(secrets.SESSION).value, known=known, secure=secure)
+
+    @property
+    def hash(self) -> bytes:
+        """The hash of the value, as sessions are stored with it."""
+        return secrets.hash_secret(self.value.get_secret_value())
+
+    def renew(self) -> "Browser":
+        """Return the browser with a new random value, which nobody else can know."""
+        return Browser(secrets.mint(secrets.SESSION).value, known=False, secure=self.secure)
+
+    def keep(self, response: Response) -> None:
+        """Set the cookie with the browser's value, until the browser is closed."""
+        response.set_cookie(
+            SECURE_COOKIE if self.secure else COOKIE,
+            self.value.get_secret_value(),
+            httponly=True,
+            samesite="lax",
+            secure=self.secure,
+            path="/",
+        )
+
+    def form_token(self, runtime: Runtime, purpose: str) -> str:
+        """Return the token that a form made for this browser and purpose must send back."""
+        return base64url.encode(runtime.keys.form_token(browser=self.value.get_secret_value(), purpose=purpose))
+
+    def is_own_form(self, runtime: Runtime, token: str, *, purpose: str) -> bool:
+        """Return whether a form's token was made for this browser and purpose."""
+        return self.known and hmac.compare_digest(self.form_token(runtime, purpose).encode(), token.encode())
+
 
 LIFETIME = timedelta(hours=12)
 Way = Literal["password", "passkey", "openIdConnect"]
@@ -132,7 +187,7 @@ async def begin_session(
         how["secondFactor"] = second_factor
     if provider is not None:
         how["providerId"] = str(provider.provider_id)
-    change = Change("session.begin", "user", person.principal_id, details={**how, **(details or {})})
+    change = Change("session.begin", "user", person.principal_id, {**how, **(details or {})})
     await record_for(connection, organization_id, actor_id=person.principal_id, change=change)
     return fresh
 

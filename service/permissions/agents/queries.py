@@ -1,4 +1,4 @@
-"""Which agents are deployed to a reader, and which documents and collections a program reaches through them."""
+"""SQL of which agents are deployed to a reader, and which documents and collections a program reaches through them."""
 
 from collections.abc import Collection
 from dataclasses import dataclass

@@ -1,1 +1,1 @@
-"""Whether a principal can read a resource, and which resources a principal can read."""
+"""Whether and why a principal can read a resource, and which resources a principal can read."""

@@ -1,22 +1,25 @@
-"""Finding resources: by a part of a name, by type, by owner, and by who may read them; for admins.
+"""Finding resources: by a part of a name, by type, by owner, and by who may read them; and the lists of all access.
 
-An admin sees the names of everything. Who may read what is as the checks and look-ups say.
+For admins. An admin sees the names of everything. Who may read what is as the checks and look-ups say.
 """
 
+import hashlib
 from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire import access as wire
-from carrel.wire.common import PrincipalReference
+from carrel.wire.common import PrincipalReference, Role
 from service.auth.callers import Caller
 from service.auth.queries import Grantee
-from service.domains.access.listings.service import holder_type_of
 from service.domains.access.resources import queries
 from service.domains.access.resources.queries import ResourceFilter
 from service.permissions.readers import find_grantee, find_referenced_principal
 from service.platform import base64url
+from service.platform.errors import BadRequest, FieldError
+from service.platform.identifiers import NIL
 from service.web.pagination import Cursor, Page
 
 MOST_THROUGH = 10
@@ -72,10 +75,7 @@ async def _find_through(
         connection, grantee.organization_id, grantee=grantee, digests=digests, most=MOST_THROUGH
     ):
         one = wire.AccessThrough(
-            principal_id=row.principal_id,
-            principal_type=holder_type_of(row.kind),
-            name=row.name,
-            role=row.role,
+            principal_id=row.principal_id, principal_type=holder_type_of(row.kind), name=row.name, role=row.role
         )
         found.setdefault(row.digest, []).append(one)
     return found
@@ -90,10 +90,7 @@ async def count_resources(
     """
     resource_filter = await _read_filter(connection, caller, request)
     counts = await queries.count_resources(connection, caller.organization_id, resource_filter=resource_filter)
-    return wire.AdminAccessCountResourcesResponse(
-        counts=counts,
-        total=sum(one.count for one in counts),
-    )
+    return wire.AdminAccessCountResourcesResponse(counts=counts, total=sum(one.count for one in counts))
 
 
 async def _list_by_name(
@@ -129,3 +126,97 @@ async def _find_owner(connection: AsyncConnection, caller: Caller, reference: Pr
         return None
     found = await find_referenced_principal(connection, caller.organization_id, reference, field="ownedBy")
     return found.principal_id
+
+
+# What is done all day long and takes nothing from anybody. An access that a `document.update` changes shows by itself.
+QUIET = frozenset(
+    {
+        "agent.feedback",
+        "agent.message",
+        "collection.add_chunks",
+        "collection.add_document",
+        "collection.reindex_document",
+        "collection.remove_document",
+        "docstore.sync",
+        "document.update",
+        "passkey.copied",
+        "search.feedback",
+        "secondFactor.add",
+        "secondFactor.makeRecoveryCodes",
+        "secondFactor.remove",
+        "secondFactor.reset",
+        "session.begin",
+        "session.confirm",
+        "sign-in",
+        "texts.erase",
+    }
+)
+_FINGERPRINT = 32
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+async def get_state(
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminAccessGetStateRequest
+) -> wire.AdminAccessGetStateResponse:
+    """Say what state all access is in, and whether it changed since another one.
+
+    What was added and taken back meanwhile leaves no row behind, but it leaves its entry in the audit log. Raises
+    BadRequest `invalid_state` for a state that this service never gave.
+    """
+    values, at = await queries.read_totals(connection, caller.organization_id)
+    fingerprint = hashlib.sha256(":".join(values).encode()).hexdigest()[:_FINGERPRINT]
+    state = f"{fingerprint}.{(at - _EPOCH) // timedelta(microseconds=1)}"
+    if request.since is None:
+        return wire.AdminAccessGetStateResponse(state=state)
+    before, since = _parse_state(request.since)
+    changed = before != fingerprint or await queries.has_entry_since(
+        connection, caller.organization_id, since=since, but=QUIET
+    )
+    return wire.AdminAccessGetStateResponse(state=state, changed=changed)
+
+
+def _parse_state(state: str) -> tuple[str, datetime]:
+    fingerprint, _, microseconds = state.partition(".")
+    try:
+        return fingerprint, _EPOCH + timedelta(microseconds=int(microseconds))
+    except (ValueError, OverflowError) as exc:
+        message = "This is no state of this service. Give one back as it was given, or leave it out."
+        raise BadRequest(message, code="invalid_state", details=[FieldError("since", message)]) from exc
+
+
+async def list_grantees(
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminAccessListHoldersRequest
+) -> wire.AdminAccessListHoldersResponse:
+    """List who holds which role in which access class."""
+    cursor = Cursor.read(caller, operation=wire.ADMIN_ACCESS_LIST_HOLDERS.path, request=request)
+    after = (bytes.fromhex(cursor.after[0]), UUID(cursor.after[1]), cursor.after[2]) if cursor.after else (b"", NIL, "")
+    rows = await queries.list_grantees(connection, caller.organization_id, after=after, limit=cursor.limit)
+    page = cursor.page(rows, position=lambda row: [row.digest.hex(), str(row.principal_id), row.role])
+    return wire.AdminAccessListHoldersResponse(
+        holders=[
+            wire.AccessHolder(
+                access_class=base64url.encode(row.digest),
+                principal_id=row.principal_id,
+                principal_type=holder_type_of(row.kind),
+                role=Role(row.role),
+            )
+            for row in page.items
+        ],
+        next_page_token=page.next_page_token,
+    )
+
+
+def holder_type_of(kind: str) -> wire.HolderType:
+    """Return the type of a principal of this kind, as lists of access name it."""
+    return wire.HolderType.ORGANIZATION if kind == "everyone" else wire.HolderType(kind)
+
+
+async def list_group_people(
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminAccessListGroupPeopleRequest
+) -> wire.AdminAccessListGroupPeopleResponse:
+    """List the people in every group, however deep."""
+    cursor = Cursor.read(caller, operation=wire.ADMIN_ACCESS_LIST_GROUP_PEOPLE.path, request=request)
+    after = (UUID(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else (NIL, NIL)
+    rows = await queries.list_group_people(connection, caller.organization_id, after=after, limit=cursor.limit)
+    page = cursor.page(rows, position=lambda row: [str(row.group_id), str(row.principal_id)])
+    return wire.AdminAccessListGroupPeopleResponse(people=list(page.items), next_page_token=page.next_page_token)

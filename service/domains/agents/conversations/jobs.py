@@ -1,11 +1,12 @@
 """The job that answers a turn, with the rights that its sender has now.
 
 The turns of a conversation are answered one after the other: a conversation has one job at most, and whoever ends a
-turn enqueues the job of the next.
+turn enqueues the job of the next. A turn whose job was abandoned is ended, too.
 """
 
 import asyncio
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 from uuid import UUID
 
@@ -22,6 +23,8 @@ from service.domains.agents.conversations import outcomes, queries
 from service.domains.agents.conversations.drafts import Draft, Superseded
 from service.domains.agents.conversations.models import Work
 from service.domains.agents.definitions.service import StoredAgent, get_deployed_agent, unknown_agent
+from service.identity.queries import organization_ids
+from service.platform.background import for_each_organization
 from service.platform.errors import (
     Forbidden,
     InsufficientStorage,
@@ -89,11 +92,7 @@ async def _start(runtime: Runtime, organization_id: UUID, turn_id: UUID) -> _Sta
             await _end(runtime, connection, work, attempt=work.attempt, error=error)
             return None
         history = await queries.list_history(
-            connection,
-            caller,
-            conversation_id=work.conversation_id,
-            before=work.turn_no,
-            limit=MOST_EXCHANGES,
+            connection, caller, conversation_id=work.conversation_id, before=work.turn_no, limit=MOST_EXCHANGES
         )
         carried = await queries.list_documents_under(
             connection, organization_id, turn_ids=[exchange.turn_id for exchange in history]
@@ -184,3 +183,40 @@ async def _end(runtime: Runtime, connection: AsyncConnection, work: Work, *, att
 
 async def _enqueue_following(runtime: Runtime, connection: AsyncConnection, work: Work) -> None:
     await enqueue_next(runtime, connection, work.organization_id, conversation_id=work.conversation_id)
+
+
+EVERY_SECONDS = 60
+AT_ONCE = 100
+# Beyond the longest that a reply may take, so that none is given up while a worker is at it.
+PATIENCE = timedelta(minutes=10)
+
+
+async def expire_turns(runtime: Runtime) -> int:
+    """Fail the abandoned turns of every organization; return their number."""
+    expired = 0
+
+    async def expire(organization_id: UUID) -> None:
+        nonlocal expired
+        expired += await _expire_turns_in(runtime, organization_id)
+
+    await for_each_organization(await organization_ids(runtime.database), expire)
+    return expired
+
+
+async def _expire_turns_in(runtime: Runtime, organization_id: UUID) -> int:
+    patience = PATIENCE + timedelta(seconds=2 * runtime.settings.model_seconds)
+    async with runtime.database.transaction(organization_id) as connection:
+        before = await runtime.clock.now(connection) - patience
+        found = await queries.list_abandoned(connection, organization_id, before=before, limit=AT_ONCE)
+    for turn_id in found:
+        await _fail(runtime, organization_id, turn_id)
+    return len(found)
+
+
+async def _fail(runtime: Runtime, organization_id: UUID, turn_id: UUID) -> None:
+    error = Unavailable("The service lost this message before it was answered. Send it again.", code="reply_lost")
+    async with runtime.database.transaction(organization_id) as connection:
+        await queries.lock_conversation_of(connection, organization_id, turn_id=turn_id)
+        work = await queries.get_work(connection, organization_id, turn_id=turn_id)
+        if work is not None and await outcomes.fail(connection, work, attempt=work.attempt, error=error):
+            await enqueue_next(runtime, connection, organization_id, conversation_id=work.conversation_id)

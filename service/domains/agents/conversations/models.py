@@ -1,12 +1,18 @@
-"""Values that the modules of conversations pass to each other."""
+"""Values that the modules of conversations pass to each other, and the variables that a program gives an agent."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from sqlalchemy.ext.asyncio import AsyncConnection
+
 from carrel.wire.messages import InputVariable
 from service.audit.service import Origin
-from service.platform.errors import NotFound
+from service.auth.callers import Caller
+from service.domains.agents.conversations.reading.queries import list_names
+from service.permissions.rights import unknown_document
+from service.platform.errors import BadRequest, FieldError, NotFound
 from service.platform.senders import Sender
 
 
@@ -55,3 +61,52 @@ def unknown_conversation() -> NotFound:
         "You have no such conversation with this agent. Check the conversationId, or leave it out to begin a new one.",
         code="conversation_not_found",
     )
+
+
+MOST_CHARACTERS = 20_000
+MOST_OF_A_NAME = 200
+VARIABLE = re.compile(r"\{\{([^{}]{1,300})\}\}")
+
+
+async def fill_in(connection: AsyncConnection, caller: Caller, *, message: Message) -> str:
+    """Return the text of a message with the names of documents for its variables.
+
+    Raises NotFound for a document that the caller may not READ, BadRequest for a name given twice, and for a message
+    that becomes too long.
+    """
+    variables = message.variables
+    if not variables:
+        return message.text
+    ids = {document_id for variable in variables for document_id in variable.ids}
+    names = await list_names(connection, caller, document_ids=ids)
+    if len(names) != len(ids):
+        raise unknown_document()
+    values = {
+        variable.name: ", ".join(f"“{_plain(names[one])}”" for one in dict.fromkeys(variable.ids))
+        for variable in variables
+    }
+    if len(values) != len(variables):
+        raise _refuse("Two input variables have the same name. Send each once.", "must have different names")
+    return _filled(message.text, values)
+
+
+def _plain(name: str) -> str:
+    """Return a document's name as a short quotable line: whoever named it must not write the sender's words."""
+    return " ".join(re.sub("[“”]", "", name).split())[:MOST_OF_A_NAME]
+
+
+def _filled(message: str, values: Mapping[str, str]) -> str:
+    used = {match[1].strip() for match in VARIABLE.finditer(message)} & values.keys()
+    growth = sum(len(values.get(match[1].strip(), "")) for match in VARIABLE.finditer(message))
+    lines = [f"{name}: {value}" for name, value in values.items() if name not in used]
+    # Measured before it is made: a variable that stands there a thousand times would take gigabytes.
+    if len(message) + growth + sum(map(len, lines)) > MOST_CHARACTERS:
+        raise _refuse(
+            f"The message is longer than {MOST_CHARACTERS:,} characters with the names of its documents. Send fewer.",
+            "too long",
+        )
+    return "\n".join([VARIABLE.sub(lambda match: values.get(match[1].strip(), match[0]), message), *lines])
+
+
+def _refuse(message: str, reason: str) -> BadRequest:
+    return BadRequest(message, details=[FieldError("inputVariables", reason)])

@@ -88,11 +88,7 @@ async def _end(
 
 
 async def _record(connection: AsyncConnection, work: Work, **details: object) -> None:
-    place = {
-        "agentId": str(work.agent_id),
-        "conversationId": str(work.conversation_id),
-        "messageId": str(work.turn_id),
-    }
-    change = Change(action="agent.message", target_type="agent", target_id=work.agent_id, details={**place, **details})
+    place = {"agentId": str(work.agent_id), "conversationId": str(work.conversation_id), "messageId": str(work.turn_id)}
+    change = Change("agent.message", "agent", work.agent_id, {**place, **details})
     entry_id = await record_later(connection, work.organization_id, origin=work.origin, change=change)
     await queries.note_entry(connection, work.organization_id, turn_id=work.turn_id, audit_log_id=entry_id)

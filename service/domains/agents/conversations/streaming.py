@@ -17,16 +17,61 @@ from fastapi import Request
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from pydantic import BaseModel
 from sqlalchemy.exc import SQLAlchemyError
+from starlette.requests import ClientDisconnect
 
 from carrel.wire.messages import STREAM_AGENT_RESPONSE
 from carrel.wire.replies import ChunkError, ChunkKind, StreamEvent, StreamingChunk, TextDelta
 from service.auth.authorization import authorize
-from service.domains.agents.conversations.reading.jobs import job_of, see_job
-from service.domains.agents.conversations.reading.turns import WITHHELD_REPLY, SeenTurn
-from service.platform.errors import BadRequest, ServiceError
+from service.domains.agents.conversations.reading.queries import status_of
+from service.domains.agents.conversations.reading.turns import WITHHELD_REPLY, SeenTurn, job_of, see_job
+from service.platform.errors import BadRequest, ServiceError, Unavailable
 from service.platform.logs import logger
 from service.runtime import Runtime
+from service.schema.conversations import RUNNING
 from service.web.dependencies import is_stopping, reauthenticate
+
+FIRST_PAUSE_SECONDS = 0.05
+LONGEST_PAUSE_SECONDS = 0.25
+PAUSE_GROWTH = 1.5
+# What a message may wait for its turn, beside what its reply may take.
+QUEUE_SECONDS = 60.0
+# A service that is stopping gives its requests half a minute; this is well within it.
+STOPPING_SECONDS = 15.0
+RETRY_SECONDS = 5
+
+
+async def wait_until_done(runtime: Runtime, request: Request, *, organization_id: UUID, turn_id: UUID) -> None:
+    """Wait until a turn is done, or erased. The turn is answered even if waiting ends early.
+
+    Raises Unavailable after too long or when the service stops, ClientDisconnect when the client has gone away.
+    """
+    pause = FIRST_PAUSE_SECONDS
+    deadline = time.monotonic() + runtime.settings.model_seconds + QUEUE_SECONDS
+    stops_at = deadline
+    while await _is_running(runtime, organization_id, turn_id):
+        if is_stopping(request):
+            stops_at = min(stops_at, time.monotonic() + STOPPING_SECONDS)
+        if time.monotonic() >= min(deadline, stops_at):
+            raise _late()
+        if await request.is_disconnected():
+            raise ClientDisconnect
+        await asyncio.sleep(pause)
+        pause = min(pause * PAUSE_GROWTH, LONGEST_PAUSE_SECONDS)
+
+
+async def _is_running(runtime: Runtime, organization_id: UUID, turn_id: UUID) -> bool:
+    async with runtime.database.transaction(organization_id, read_only=True) as connection:
+        return await status_of(connection, organization_id, turn_id=turn_id) == RUNNING
+
+
+def _late() -> Unavailable:
+    return Unavailable(
+        "The reply isn't there yet; it is still being made. Send the same request with the same Idempotency-Key to "
+        "wait for it, or look for it in the conversation.",
+        retry_after=RETRY_SECONDS,
+        code="reply_delayed",
+    )
+
 
 MEDIA_TYPE = "text/event-stream"
 # Nobody on the way may keep events back until there are more of them.

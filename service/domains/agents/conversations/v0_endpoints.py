@@ -16,10 +16,8 @@ from service.domains.agents.conversations import streaming
 from service.domains.agents.conversations.feedback import give_feedback
 from service.domains.agents.conversations.messages import begin_conversation, begin_turn
 from service.domains.agents.conversations.models import Message, unknown_conversation
-from service.domains.agents.conversations.reading.results import result_of
-from service.domains.agents.conversations.reading.turns import SeenTurn, see_turn
-from service.domains.agents.conversations.streaming import Position
-from service.domains.agents.conversations.waiting import wait_until_done
+from service.domains.agents.conversations.reading.turns import SeenTurn, result_of, see_turn
+from service.domains.agents.conversations.streaming import Position, wait_until_done
 from service.runtime import Runtime
 from service.web.dependencies import CallerDep, RuntimeDep, reauthenticate
 from service.web.idempotency import attempt_of
@@ -54,8 +52,6 @@ async def stream_message(
 
 
 router.serve(CREATE_CONVERSATION, begin_conversation)
-
-
 router.serve(wire.PROVIDE_MESSAGE_FEEDBACK, give_feedback, acting=False)
 
 

@@ -14,7 +14,7 @@ from service.domains.agents.conversations.feedback import give_feedback
 from service.domains.agents.conversations.messages import begin_turn
 from service.domains.agents.conversations.models import Message
 from service.domains.agents.conversations.reading import listing
-from service.domains.agents.conversations.reading.jobs import job_of, see_job
+from service.domains.agents.conversations.reading.turns import job_of, see_job
 from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep, SnapshotDep
 from service.web.idempotency import AttemptDep
 from service.web.routing import Router

@@ -16,8 +16,7 @@ from service.domains.agents.definitions.service import require_agent, unknown_ag
 from service.identity.principals import resolve, to_named_principal
 from service.permissions.access import Access, roles_by_id
 from service.permissions.agents.queries import list_deployed_agents as list_agents_of
-from service.permissions.classes.queries import list_grants
-from service.permissions.queries import get_resource, lock_resource
+from service.permissions.queries import get_resource, list_grants, lock_resource
 from service.permissions.service import access_of, set_access
 from service.web.pagination import Cursor
 
@@ -39,9 +38,9 @@ async def deploy_agent(
         await record(
             connection,
             caller,
-            action="agent.deploy",
-            target_type="agent",
-            target_id=agent.agent_id,
+            "agent.deploy",
+            "agent",
+            agent.agent_id,
             details={"before": roles_by_id(before.grants()), "after": roles_by_id(after.grants())},
         )
     return wire.AdminAgentsDeployResponse(

@@ -6,13 +6,8 @@ from service.web.routing import Router
 
 router = Router()
 
-
 router.serve(wire.ADMIN_AGENTS_CREATE, service.create_agent)
 router.serve(wire.ADMIN_AGENTS_UPDATE, service.update_agent)
-
-
 router.read(wire.ADMIN_AGENTS_LIST, service.list_agents)
-
-
 router.serve(wire.ADMIN_AGENTS_DELETE, service.delete_agent)
 router.serve(wire.ADMIN_AGENTS_DEPLOY, deploying.deploy_agent)

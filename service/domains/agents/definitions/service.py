@@ -93,7 +93,7 @@ async def update_agent(
 ) -> wire.AdminAgentsUpdateResponse:
     """Change an agent from the next message on; what is left out stays.
 
-    Raises NotFound, and what `create_agent` does.
+    Giving nothing, or what is so already, changes nothing. Raises NotFound, and what `create_agent` does.
     """
     _refuse_unknown_model(request.model, model_names(runtime.settings))
     await lock_organization(connection, caller.organization_id)
@@ -225,7 +225,7 @@ async def _record(
     *,
     details: Mapping[str, Any] | None = None,
 ) -> None:
-    await record(connection, caller, action=action, target_type="agent", target_id=agent_id, details=details)
+    await record(connection, caller, action, "agent", agent_id, details=details)
 
 
 def _definition(agent: StoredAgent) -> wire.AgentDefinition:

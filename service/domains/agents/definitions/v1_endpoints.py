@@ -6,5 +6,4 @@ from service.web.routing import Router
 
 router = Router()
 
-
 router.read(LIST_AGENTS, deploying.list_deployed_agents)

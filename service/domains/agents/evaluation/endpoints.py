@@ -14,7 +14,6 @@ from service.web.routing import Router
 
 router = Router()
 
-
 router.serve(wire.ADMIN_EVALUATION_SETS_CREATE, service.create_set, name="create_evaluation_set")
 router.read(wire.ADMIN_EVALUATION_SETS_LIST, service.list_sets, name="list_evaluation_sets")
 router.serve(wire.ADMIN_EVALUATION_SETS_UPDATE, service.rename_set, name="update_evaluation_set")

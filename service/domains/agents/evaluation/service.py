@@ -95,8 +95,7 @@ async def rename_set(
 
     Raises NotFound and Conflict `evaluation_set_name_taken`.
     """
-    set_id = request.evaluation_set_id
-    name = request.name
+    set_id, name = request.evaluation_set_id, request.name
     await lock_organization(connection, caller.organization_id)
     await lock_set(connection, caller, set_id)
     before = await require_set(connection, caller, set_id)
@@ -110,10 +109,7 @@ async def rename_set(
 async def delete_set(
     connection: AsyncConnection, caller: Caller, *, request: AdminEvaluationSetsDeleteRequest
 ) -> AdminEvaluationSetsDeleteResponse:
-    """Delete an evaluation set with its cases and its runs.
-
-    Raises NotFound.
-    """
+    """Delete an evaluation set with its cases and its runs."""
     set_id = request.evaluation_set_id
     await lock_set(connection, caller, set_id)
     await record_change(connection, caller, "delete", set_id)
@@ -177,10 +173,7 @@ async def remove_judgements(
 async def list_cases(
     connection: AsyncConnection, caller: Caller, *, request: AdminEvaluationSetsListCasesRequest
 ) -> AdminEvaluationSetsListCasesResponse:
-    """List the cases of an evaluation set, in the order of their addition.
-
-    Raises NotFound.
-    """
+    """List the cases of an evaluation set, in the order of their addition."""
     cursor = Cursor.read(caller, operation=ADMIN_EVALUATION_SETS_LIST_CASES.path, request=request)
     await require_set(connection, caller, request.evaluation_set_id)
     rows = await queries.list_cases(

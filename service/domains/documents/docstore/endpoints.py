@@ -6,7 +6,6 @@ from service.web.routing import Router
 
 router = Router()
 
-
 router.serve(wire.CREATE_DOCSTORE_SYNC, service.create_sync)
 router.serve(wire.UPDATE_DOCSTORE_SYNC, service.update_sync)
 router.serve(wire.LAUNCH_DOCSTORE_SYNC, service.launch_sync)

@@ -6,7 +6,6 @@ from service.web.routing import Router
 
 router = Router()
 
-
 router.serve(wire.START_INDEX_REBUILD, service.start_rebuild)
 router.read(wire.GET_INDEX_REBUILD, service.get_rebuild)
 router.read(wire.LIST_INDEX_REBUILD_FAILURES, service.list_failures)

@@ -6,7 +6,6 @@ from service.web.routing import Router
 
 router = Router()
 
-
 router.serve(wire.REPORT_RUN, reports.report_run)
 router.serve(wire.REPORT_SCHEDULES, reports.report_schedules)
 router.serve(wire.ADMIN_ALERT_RULES_CREATE, service.create_rule, name="create_alert_rule")

@@ -10,7 +10,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire import alerts as wire
 from carrel.wire.common import UserPrincipal
 from service.alerting import queries as alert_queries
-from service.alerting.queries import StoredAlert
 from service.alerting.sending import queries
 from service.alerting.sending.queries import ListedDelivery, Recipient, Rule
 from service.alerting.sending.task import TEST
@@ -104,10 +103,7 @@ async def update_rule(
 async def delete_rule(
     connection: AsyncConnection, caller: Caller, *, request: wire.AdminAlertRulesDeleteRequest
 ) -> wire.AdminAlertRulesDeleteResponse:
-    """Delete a rule with its secret and its deliveries.
-
-    NotFound.
-    """
+    """Delete a rule with its secret and its deliveries."""
     rule_id = request.alert_rule_id
     rule = await _require_rule(connection, caller, rule_id, lock=True)
     await _record(connection, caller, "delete", rule)
@@ -118,10 +114,7 @@ async def delete_rule(
 async def test_rule(
     runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminAlertRulesTestRequest
 ) -> wire.AdminAlertRulesTestResponse:
-    """Send a test message by a rule, now and once.
-
-    NotFound.
-    """
+    """Send a test message by a rule, now and once."""
     rule = await _require_rule(connection, caller, request.alert_rule_id, lock=True)
     await _record(connection, caller, "test", rule)
     return wire.AdminAlertRulesTestResponse(
@@ -132,10 +125,7 @@ async def test_rule(
 async def list_deliveries(
     connection: AsyncConnection, caller: Caller, *, request: wire.AdminAlertRulesListDeliveriesRequest
 ) -> wire.AdminAlertRulesListDeliveriesResponse:
-    """List the deliveries of the last 30 days, newest first, with what came of each attempt.
-
-    NotFound for those of an unknown rule.
-    """
+    """List the deliveries of the last 30 days, newest first, with what came of each attempt."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_ALERT_RULES_LIST_DELIVERIES.path, request=request)
     if request.alert_rule_id is not None:
         await _require_rule(connection, caller, request.alert_rule_id)
@@ -160,17 +150,15 @@ async def list_alerts(
     )
     page = cursor.page(rows, position=lambda row: [str(row.alert_id)])
     return wire.AdminAlertsListResponse(
-        alerts=[_to_alert(row) for row in page.items], next_page_token=page.next_page_token
+        alerts=[wire.Alert.model_validate(row, from_attributes=True) for row in page.items],
+        next_page_token=page.next_page_token,
     )
 
 
 async def end_alert(
     connection: AsyncConnection, caller: Caller, *, request: wire.AdminAlertsEndRequest
 ) -> wire.AdminAlertsEndResponse:
-    """End an alert whose subject nobody runs any more; nobody is told.
-
-    NotFound `alert_not_found`.
-    """
+    """End an alert whose subject nobody runs any more; nobody is told."""
     alert_id = request.alert_id
     ended = await alert_queries.end_alert(connection, caller.organization_id, alert_id=alert_id)
     alert = await alert_queries.find_alert(connection, caller.organization_id, alert_id=alert_id)
@@ -178,24 +166,8 @@ async def end_alert(
         raise NotFound("There is no such alert in this organization.", code="alert_not_found")
     if ended:
         details = {"kind": alert.kind, "code": alert.code}
-        await record(connection, caller, action="alert.end", target_type="alert", target_id=alert_id, details=details)
-    return wire.AdminAlertsEndResponse(**dict(_to_alert(alert)))
-
-
-def _to_alert(row: StoredAlert) -> wire.Alert:
-    return wire.Alert(
-        alert_id=row.alert_id,
-        kind=row.kind,
-        name=row.name,
-        code=row.code,
-        quarantined_count=row.quarantined_count,
-        flow=row.flow,
-        document_count=row.document_count,
-        flow_run_id=row.flow_run_id,
-        sync_id=row.sync_id,
-        began_at=row.began_at,
-        ended_at=row.ended_at,
-    )
+        await record(connection, caller, "alert.end", "alert", alert_id, details=details)
+    return wire.AdminAlertsEndResponse.model_validate(alert, from_attributes=True)
 
 
 def _in_order(kinds: Collection[wire.AlertKind]) -> list[str]:
@@ -276,11 +248,4 @@ async def _record(connection: AsyncConnection, caller: Caller, what: str, rule: 
         "enabled": rule.enabled,
         **({"recipientIds": [str(one) for one in rule.recipient_ids]} if host is None else {"host": host}),
     }
-    await record(
-        connection,
-        caller,
-        action=f"alertRule.{what}",
-        target_type=TARGET,
-        target_id=rule.alert_rule_id,
-        details=details,
-    )
+    await record(connection, caller, f"alertRule.{what}", TARGET, rule.alert_rule_id, details=details)

@@ -8,7 +8,6 @@ from service.web.routing import Router
 
 router = Router()
 
-
 router.read(wire.ADMIN_AUDIT_LOG_QUERY, log.query_log, name="query_audit_log")
 router.serve(wire.ADMIN_SEARCH_LOG_QUERY, search_log.query_log, name="query_search_log")
 router.serve(wire.ADMIN_SEARCH_LOG_SUMMARIZE, summaries.summarize, name="summarize_search_log")

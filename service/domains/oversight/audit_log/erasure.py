@@ -80,9 +80,7 @@ async def erase_person_in(connection: AsyncConnection, organization_id: UUID, *,
     count += await delete_conversations_of(connection, organization_id, principal_id=person.principal_id)
     count += await delete_saved(connection, organization_id, principal_id=person.principal_id)
     if count:
-        change = Change(
-            action="texts.erase", target_type=person.kind, target_id=person.principal_id, details={"texts": count}
-        )
+        change = Change("texts.erase", person.kind, person.principal_id, {"texts": count})
         await record_unattended(connection, organization_id, change=change)
     return count
 

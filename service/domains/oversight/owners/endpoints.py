@@ -6,7 +6,6 @@ from service.web.routing import Router
 
 router = Router()
 
-
 router.serve(wire.ADMIN_OWNERS_TRANSFER, transferring.transfer, name="transfer_ownership")
 router.serve(wire.ADMIN_USERS_PLAN_OFFBOARDING, offboarding.plan_offboarding)
 router.serve(wire.ADMIN_USERS_OFFBOARD, offboarding.offboard, name="offboard_user")

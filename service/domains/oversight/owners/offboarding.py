@@ -17,13 +17,11 @@ from service.auth.callers import Caller
 from service.auth.queries import get_grantee
 from service.domains.oversight.owners import queries
 from service.domains.oversight.owners.transferring import Estate, find_new_owner, hand_over
-from service.domains.people.directory.api_keys import to_api_key
 from service.domains.people.directory.users import require_active_admin, to_user
 from service.domains.people.service_accounts.queries import list_tokens_made_by
 from service.identity import queries as identity
-from service.identity.memberships.queries import leave_groups
 from service.identity.principals import to_named_principal
-from service.identity.queries import Principal, PrincipalSummary
+from service.identity.queries import Principal, PrincipalSummary, leave_groups
 from service.identity_server.interface import end_access
 from service.platform.errors import BadRequest, Conflict, FieldError
 from service.runtime import Runtime
@@ -58,7 +56,7 @@ async def plan_offboarding(
         return wire.AdminUsersPlanOffboardingResponse(
             user=to_user(person),
             new_owner=None if new_owner is None else to_named_principal(new_owner),
-            api_keys=[to_api_key(key) for key in keys],
+            api_keys=keys,
             browser_session_count=held.browser_session_count,
             application_count=held.application_count,
             application_token_count=held.application_token_count,

@@ -134,11 +134,7 @@ async def _transfer_batch(runtime: Runtime, caller: Caller, estate: Estate) -> C
     async with runtime.database.transaction(organization_id) as connection:
         new_owner = await find_new_owner(connection, caller, estate.new_owner, owner_id=estate.owner_id)
         resources = await lock_owned_resources(
-            connection,
-            organization_id,
-            owner_id=estate.owner_id,
-            resource_types=estate.resource_types,
-            limit=BATCH,
+            connection, organization_id, owner_id=estate.owner_id, resource_types=estate.resource_types, limit=BATCH
         )
         batch = _Batch(new_owner.principal_id, estate.owner_id, resources)
         return await _change_owners(runtime, connection, caller, batch)
@@ -198,9 +194,7 @@ async def _change_owners(runtime: Runtime, connection: AsyncConnection, caller: 
     if changes:
         details = {"newOwnerId": str(owner_id), "counts": dict(sorted(counts.items()))}
         details |= {} if batch.owner_id is None else {"ownerId": str(batch.owner_id)}
-        await record(
-            connection, caller, action="owners.transfer", target_type="user", target_id=owner_id, details=details
-        )
+        await record(connection, caller, "owners.transfer", "user", owner_id, details=details)
         await record_all(connection, caller, changes=changes)
     return counts
 
@@ -216,7 +210,7 @@ def _change(target_type: str, target_id: UUID, *, before: Mapping[UUID, Role], o
         "before": {str(who): role.value for who, role in before.items()},
         "after": {str(owner_id): Role.OWNER.value},
     }
-    return Change(action="owner.set", target_type=target_type, target_id=target_id, details=details)
+    return Change("owner.set", target_type, target_id, details)
 
 
 def _refuse_unusable(named: Sequence[ResourceReference]) -> None:

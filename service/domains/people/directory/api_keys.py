@@ -39,9 +39,7 @@ async def create_api_key(
     }
     await queries.insert_api_key(connection, caller.organization_id, row=row)
     details = {"ownerId": str(owner_id), "mayActForUsers": request.may_act_for_users}
-    await record(
-        connection, caller, action="apiKey.create", target_type="apiKey", target_id=api_key_id, details=details
-    )
+    await record(connection, caller, "apiKey.create", "apiKey", api_key_id, details=details)
     key = await _get(connection, caller, api_key_id)
     return wire.AdminApiKeysCreateResponse(**dict(key), api_key=secret.value.get_secret_value())
 
@@ -60,9 +58,7 @@ async def list_api_keys(
         limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: [str(row.api_key_id)])
-    return wire.AdminApiKeysListResponse(
-        api_keys=[to_api_key(row) for row in page.items], next_page_token=page.next_page_token
-    )
+    return wire.AdminApiKeysListResponse(api_keys=list(page.items), next_page_token=page.next_page_token)
 
 
 async def revoke_api_key(
@@ -70,11 +66,11 @@ async def revoke_api_key(
 ) -> wire.AdminApiKeysRevokeResponse:
     """Stop an API key at once.
 
-    Raises NotFound when the key is unknown.
+    Revoking again changes nothing.
     """
     api_key_id = request.api_key_id
     if await queries.revoke_api_key(connection, caller.organization_id, api_key_id=api_key_id):
-        await record(connection, caller, action="apiKey.revoke", target_type="apiKey", target_id=api_key_id)
+        await record(connection, caller, "apiKey.revoke", "apiKey", api_key_id)
     return wire.AdminApiKeysRevokeResponse(**dict(await _get(connection, caller, api_key_id)))
 
 
@@ -92,19 +88,4 @@ async def _get(connection: AsyncConnection, caller: Caller, api_key_id: UUID) ->
     row = await queries.get_api_key(connection, caller.organization_id, api_key_id=api_key_id)
     if row is None:
         raise NotFound("There is no such API key in this organization.", code="api_key_not_found")
-    return to_api_key(row)
-
-
-def to_api_key(row: queries.ApiKey) -> wire.ApiKey:
-    """Convert a stored API key to the one of an answer."""
-    return wire.ApiKey(
-        api_key_id=row.api_key_id,
-        hint=row.hint,
-        name=row.name,
-        owner_email=row.owner_email,
-        may_act_for_users=row.may_act_for_users,
-        status=wire.CredentialStatus(row.status),
-        created_at=row.created_at,
-        expires_at=row.expires_at,
-        last_used_at=row.last_used_at,
-    )
+    return row

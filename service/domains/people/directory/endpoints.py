@@ -2,32 +2,21 @@
 
 from carrel.wire import admin as wire
 from carrel.wire import organization, people
-from carrel.wire.api_keys import (
-    ADMIN_API_KEYS_CREATE,
-    ADMIN_API_KEYS_LIST,
-    ADMIN_API_KEYS_REVOKE,
-)
+from carrel.wire.api_keys import ADMIN_API_KEYS_CREATE, ADMIN_API_KEYS_LIST, ADMIN_API_KEYS_REVOKE
 from service.domains.people.directory import api_keys, groups, organizations, users
-from service.domains.people.directory.removal import service as removal
+from service.domains.people.directory import groups as removal
 from service.identity_server import interface as identity_server
 from service.web.routing import Router
 
 router = Router()
-
 
 router.read(organization.ADMIN_ORGANIZATION_GET, organizations.get_organization)
 router.serve(organization.ADMIN_ORGANIZATION_UPDATE, organizations.update_organization)
 router.serve(wire.ADMIN_USERS_UPSERT, users.upsert_users)
 router.read(wire.ADMIN_USERS_LIST, users.list_users)
 router.read(people.ADMIN_USERS_COUNT, users.count_users)
-
-
 router.serve(people.ADMIN_USERS_INVITE, identity_server.invite_user)
-
-
 router.serve(people.ADMIN_USERS_RESET_SECOND_FACTOR, identity_server.reset_second_factor)
-
-
 router.serve(wire.ADMIN_GROUPS_UPSERT, groups.upsert_groups)
 router.read(wire.ADMIN_GROUPS_LIST, groups.list_groups)
 router.read(wire.ADMIN_GROUPS_LIST_MEMBERS, groups.list_members)

@@ -3,21 +3,22 @@
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from itertools import groupby
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire import admin as wire
 from carrel.wire import people
-from carrel.wire.common import PrincipalReference
+from carrel.wire.access import ResourceCount
+from carrel.wire.common import PrincipalReference, ResourceType
 from service.audit.service import Change, record_all
 from service.auth.callers import Caller
 from service.domains.people.directory import queries as listing
 from service.identity import queries
-from service.identity.memberships import queries as direct
-from service.identity.memberships.queries import Membership
+from service.identity import queries as direct
 from service.identity.principals import resolve, to_named_principal
-from service.identity.queries import Principal
+from service.identity.queries import Membership, Principal, list_principals, lock_organization
 from service.permissions.readers import find_referenced_principal
 from service.platform.errors import BadRequest, Conflict, FieldError, NotFound
 from service.platform.identifiers import uuid7
@@ -75,10 +76,7 @@ async def list_groups(
 async def list_members(
     connection: AsyncConnection, caller: Caller, *, request: wire.AdminGroupsListMembersRequest
 ) -> wire.AdminGroupsListMembersResponse:
-    """List the direct members of a group.
-
-    NotFound for an unknown group.
-    """
+    """List the direct members of a group."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_GROUPS_LIST_MEMBERS.path, request=request)
     await get_group(connection, caller, request.group_id)
     rows = await queries.list_members(
@@ -222,7 +220,7 @@ def _refuse_taken(rows: Sequence[Principal], *, found: Collection[Principal]) ->
 
 def _change(before: Principal | None, after: Principal) -> Change:
     action = "group.create" if before is None else "group.update"
-    return Change(action=action, target_type="group", target_id=after.principal_id)
+    return Change(action, "group", after.principal_id)
 
 
 async def _replace_members(
@@ -259,10 +257,7 @@ def _member_changes(*, added: Collection[tuple[UUID, UUID]], removed: Collection
     for kind, pairs in (("added", added), ("removed", removed)):
         for group_id, member_id in pairs:
             details.setdefault(group_id, {}).setdefault(kind, []).append(str(member_id))
-    return [
-        Change(action="group.members", target_type="group", target_id=group_id, details=members)
-        for group_id, members in details.items()
-    ]
+    return [Change("group.members", "group", group_id, members) for group_id, members in details.items()]
 
 
 async def _lock_group(connection: AsyncConnection, caller: Caller, group_id: UUID) -> None:
@@ -292,3 +287,64 @@ async def _with_counts(connection: AsyncConnection, caller: Caller, *, rows: Seq
 def _unknown_group(field: str) -> NotFound:
     message = "There is no such group in this organization."
     return NotFound(message, code="group_not_found", details=[FieldError(field, message)])
+
+
+async def preview_losses(
+    connection: AsyncConnection, caller: Caller, *, request: people.AdminGroupsPreviewLossesRequest
+) -> people.AdminGroupsPreviewLossesResponse:
+    """Say who would read less without a group, or without some of its members in it, as things are now.
+
+    Raises NotFound for an unknown group, BadRequest `unknown_principal`.
+    """
+    group_id, members = request.group_id, request.members
+    organization_id = caller.organization_id
+    await get_group(connection, caller, group_id)
+    member_ids = await listing.list_member_ids(connection, organization_id, group_id=group_id)
+    if members is not None:
+        references = [(f"members.{number}", member) for number, member in enumerate(members)]
+        named = {one.principal_id for one in await resolve(connection, organization_id, references=references)}
+        member_ids = [one for one in member_ids if one in named]
+    count = await listing.count_people(connection, organization_id, member_ids=member_ids)
+    rows = await listing.list_losses(connection, organization_id, group_id=group_id, member_ids=member_ids)
+    ids = {row.principal_id for row in rows}
+    principals = {
+        one.principal_id: one for one in await list_principals(connection, organization_id, principal_ids=ids)
+    }
+    losses = [
+        people.Loss(
+            principal=to_named_principal(principals[principal_id]),
+            counts=[ResourceCount(resource_type=ResourceType(one.resource_type), count=one.count) for one in lost],
+        )
+        for principal_id, lost in groupby(rows, key=lambda row: row.principal_id)
+    ]
+    return people.AdminGroupsPreviewLossesResponse(
+        person_count=count, losses=losses, complete=count <= listing.MOST_PEOPLE
+    )
+
+
+async def delete_group(
+    connection: AsyncConnection, caller: Caller, *, request: people.AdminGroupsDeleteRequest
+) -> people.AdminGroupsDeleteResponse:
+    """Delete a group; its members stop reading at once what only it opened to them.
+
+    NotFound for an unknown one.
+
+    The audit log has its name and members, and an entry for each group that it was in.
+    """
+    group_id = request.group_id
+    organization_id = caller.organization_id
+    await lock_organization(connection, organization_id)
+    group = await get_group(connection, caller, group_id)
+    members = await listing.list_member_ids(connection, organization_id, group_id=group_id)
+    granted = await listing.count_granted(connection, organization_id, group_id=group_id)
+    await leave_all_groups(connection, caller, member_id=group_id)
+    details = {
+        "name": group.name,
+        "externalId": group.external_id,
+        "removed": [str(one) for one in members],
+        "resourceCount": granted,
+    }
+    change = Change("group.delete", "group", group_id, details)
+    await record_all(connection, caller, changes=[change])  # with the name that it has until now
+    await listing.delete_group(connection, organization_id, group_id=group_id)
+    return people.AdminGroupsDeleteResponse(group_id=group_id, member_count=len(members), resource_count=granted)

@@ -55,7 +55,7 @@ async def create_organization(
         await queries.insert_api_key(
             connection, organization_id, row={**key, "api_key_id": uuid7(), "may_act_for_users": True}
         )
-    change = Change(action="organization.create", target_type="organization", target_id=organization_id)
+    change = Change("organization.create", "organization", organization_id)
     await record_unattended(connection, organization_id, change=change)
     return admin_id
 
@@ -96,12 +96,7 @@ async def update_organization(
         await _delete_described_clients(connection, caller, hosts=hosts)
     if values:
         await record(
-            connection,
-            caller,
-            action="organization.update",
-            target_type="organization",
-            target_id=caller.organization_id,
-            details=_details(values),
+            connection, caller, "organization.update", "organization", caller.organization_id, details=_details(values)
         )
     return wire.AdminOrganizationUpdateResponse(**dict(await get_organization(connection, caller)))
 
@@ -131,7 +126,7 @@ async def _hosts_after(
 async def _delete_described_clients(connection: AsyncConnection, caller: Caller, *, hosts: Collection[str]) -> None:
     gone = await listing.list_described_clients(connection, caller.organization_id, other_than=hosts)
     changes = [
-        Change("oauthClient.delete", "oauthClient", client_id, details={"documentUrl": address})
+        Change("oauthClient.delete", "oauthClient", client_id, {"documentUrl": address})
         for client_id, address in gone.items()
     ]
     await record_all(connection, caller, changes=changes)

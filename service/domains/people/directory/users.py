@@ -62,12 +62,7 @@ async def list_users(
     """List users: all, or those that filters leave; `query` is part of a name or an address."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_USERS_LIST.path, request=request)
     rows = await listing.list_users(
-        connection,
-        caller.organization_id,
-        filters=request,
-        ids=request.ids,
-        after=cursor.after_id,
-        limit=cursor.limit,
+        connection, caller.organization_id, filters=request, ids=request.ids, after=cursor.after_id, limit=cursor.limit
     )
     page = cursor.page(rows, position=lambda row: [str(row.principal_id)])
     ids = [row.principal_id for row in page.items]
@@ -145,7 +140,7 @@ def _change(before: Principal | None, after: Principal) -> Change:
     if before is not None and before.password_hash != after.password_hash:
         details["passwordChanged"] = True
     action = "user.create" if before is None else "user.update"
-    return Change(action=action, target_type="user", target_id=after.principal_id, details=details)
+    return Change(action, "user", after.principal_id, details)
 
 
 def to_user(row: Principal) -> wire.User:

@@ -11,15 +11,14 @@ from scim2_models import InvalidValueException, UniquenessException
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.audit.service import Change
-from service.domains.people.directory.removal import queries as removal
+from service.domains.people.directory import queries as removal
 from service.domains.people.scim import queries
 from service.domains.people.scim.models import Group, refuse_long
 from service.domains.people.scim.queries import StoredGroup
 from service.domains.people.scim.tokens import ScimCaller, record_changes
+from service.identity import queries as direct
 from service.identity import queries as identity
-from service.identity.memberships import queries as direct
-from service.identity.memberships.queries import Membership
-from service.identity.queries import Principal
+from service.identity.queries import Membership, Principal
 from service.platform.identifiers import uuid7
 
 MOST_NAMED = 20

@@ -27,11 +27,10 @@ from scim2_server.storage import ScimStorage, SearchPage
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.domains.people.scim import groups, queries, users
-from service.domains.people.scim.filters import to_condition
-from service.domains.people.scim.models import MOST_MEMBERS, MOST_RESULTS, Group, Member, User
+from service.domains.people.scim.models import MOST_MEMBERS, MOST_RESULTS, Group, Member, User, to_condition
 from service.domains.people.scim.queries import Search, StoredGroup, StoredMember, StoredUser
 from service.domains.people.scim.tokens import ScimCaller
-from service.identity.memberships import queries as direct
+from service.identity import queries as direct
 from service.identity.queries import lock_organization
 
 KINDS = {"user": "User", "group": "Group"}

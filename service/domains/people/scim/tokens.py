@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire import scim_tokens as wire
 from service.audit.service import Change, record, record_by_credential
 from service.auth.callers import Caller
-from service.domains.people.scim.credentials import queries
+from service.domains.people.scim import queries
 from service.identity.credentials import refuse_past
 from service.platform import secrets
 from service.platform.errors import NotFound, Unauthenticated
@@ -53,7 +53,7 @@ async def create_token(
         "expires_at": request.expires_at,
     }
     await queries.insert_token(connection, caller.organization_id, row=row)
-    await record(connection, caller, action="scimToken.create", target_type="scimToken", target_id=token_id)
+    await record(connection, caller, "scimToken.create", "scimToken", token_id)
     token = await _get(connection, caller, token_id)
     value = secret.value.get_secret_value()
     return wire.AdminScimTokensCreateResponse(**dict(token), token=value, base_url=base_url(runtime.settings))
@@ -78,13 +78,13 @@ async def revoke_token(
 ) -> wire.AdminScimTokensRevokeResponse:
     """Stop a provisioning token at once.
 
-    NotFound if unknown.
+    Revoking again changes nothing.
     """
     token_id = request.token_id
     stopped = await queries.revoke_token(connection, caller.organization_id, token_id=token_id)
     token = await _get(connection, caller, token_id)
     if stopped:
-        await record(connection, caller, action="scimToken.revoke", target_type="scimToken", target_id=token_id)
+        await record(connection, caller, "scimToken.revoke", "scimToken", token_id)
     return wire.AdminScimTokensRevokeResponse(**dict(token))
 
 

@@ -20,8 +20,7 @@ from service.domains.people.scim.models import User, refuse_long
 from service.domains.people.scim.queries import StoredUser
 from service.domains.people.scim.tokens import ScimCaller, record_changes
 from service.identity import queries as identity
-from service.identity.memberships.queries import leave_groups
-from service.identity.queries import Principal
+from service.identity.queries import Principal, leave_groups
 from service.identity_server.interface import end_access, end_sign_ins
 from service.platform.identifiers import uuid7
 

@@ -1,21 +1,42 @@
-"""Service accounts: identities that aren't people, which have only the access they are granted (seed)."""
+"""Service accounts: identities that aren't people, which have only the access they are granted (seed); and tokens."""
 
+import re
+import unicodedata
 from collections.abc import Iterator
 from itertools import count, islice
+from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire import service_accounts as wire
-from carrel.wire.fields import normal_email
+from carrel.wire.fields import format_instant, normal_email
+from carrel.wire.scopes import Scope
 from service.audit.service import Change, record, record_all
 from service.auth.callers import Caller
 from service.domains.people.directory.groups import leave_all_groups
 from service.domains.people.service_accounts import queries
-from service.domains.people.service_accounts.addresses import make_local_part
+from service.identity.credentials import refuse_past
 from service.identity.queries import get_organization, lock_organization
+from service.platform import secrets
 from service.platform.errors import FieldError, NotFound
 from service.platform.identifiers import uuid7
 from service.web.pagination import Cursor
+
+LONGEST = 48
+"""So that with its number it stays within the 64 characters of a local part (RFC 5321, section 4.5.3.1.1)."""
+
+NAMELESS = "service-account"
+
+
+def make_local_part(display_name: str) -> str:
+    """Make a local part of lower-case ASCII letters, digits and single hyphens; `NAMELESS` if a name has none of these.
+
+    Accents are removed (`Zürich` becomes `zurich`); other scripts are not transcribed, which would be a guess.
+    """
+    decomposed = unicodedata.normalize("NFKD", display_name.casefold())
+    letters = "".join(char for char in decomposed if not unicodedata.combining(char))
+    return re.sub(r"[^a-z0-9]+", "-", letters.lower())[: LONGEST + 1].strip("-")[:LONGEST].rstrip("-") or NAMELESS
+
 
 FIRST_CANDIDATES = 8
 
@@ -35,7 +56,7 @@ async def create_account(
     account = await queries.insert_account(
         connection, caller.organization_id, account_id=account_id, name=display_name, email=email
     )
-    await record(connection, caller, action="serviceAccount.create", target_type="serviceAccount", target_id=account_id)
+    await record(connection, caller, "serviceAccount.create", "serviceAccount", account_id)
     return wire.AdminServiceAccountsCreateResponse(**dict(account))
 
 
@@ -75,19 +96,9 @@ async def delete_account(
     stopped = await queries.revoke_tokens_of(connection, caller.organization_id, account_id=account_id)
     await leave_all_groups(connection, caller, member_id=account_id)
     worked = sum(row.worked for row in stopped)
-    account = Change(
-        action="serviceAccount.delete",
-        target_type="serviceAccount",
-        target_id=account_id,
-        details={"revokedTokenCount": worked},
-    )
+    account = Change("serviceAccount.delete", "serviceAccount", account_id, {"revokedTokenCount": worked})
     tokens = [
-        Change(
-            action="serviceAccountToken.revoke",
-            target_type="serviceAccountToken",
-            target_id=row.token_id,
-            details={"serviceAccountId": str(account_id)},
-        )
+        Change("serviceAccountToken.revoke", "serviceAccountToken", row.token_id, {"serviceAccountId": str(account_id)})
         for row in stopped
     ]
     await record_all(connection, caller, changes=[account, *tokens])
@@ -115,3 +126,92 @@ async def _free_address(connection: AsyncConnection, caller: Caller, *, local: s
 def _number_addresses(local: str, domain: str) -> Iterator[str]:
     yield normal_email(f"{local}@{domain}")
     yield from (normal_email(f"{local}-{number}@{domain}") for number in count(2))
+
+
+async def mint_token(
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminServiceAccountTokensMintRequest
+) -> wire.AdminServiceAccountTokensMintResponse:
+    """Mint a token; its value is shown this once.
+
+    The account is locked until the token is committed, so that a deletion of the account revokes this token too. Raises
+    NotFound for an unknown account, BadRequest `expiry_past`.
+    """
+    refuse_past(request.expires_at)
+    account_id = request.service_account_id
+    if not await queries.lock_account(connection, caller.organization_id, account_id=account_id):
+        raise unknown_account()
+    secret = secrets.mint(secrets.SERVICE_ACCOUNT_TOKEN)
+    token_id = uuid7()
+    row = {
+        "service_account_id": account_id,
+        "name": request.name,
+        "description": request.description,
+        "scopes": [str(scope) for scope in Scope if scope in request.scopes],
+        "hint": secret.hint,
+        "secret_hash": secret.hash,
+        "expires_at": request.expires_at,
+    }
+    await queries.insert_token(connection, caller.organization_id, token_id=token_id, row=row)
+    token = await get_token(connection, caller, token_id=token_id)
+    details = {
+        "serviceAccountId": str(account_id),
+        "scopes": token.scopes,
+        "expiresAt": format_instant(token.expires_at),
+    }
+    await record(connection, caller, queries.MINTED, "serviceAccountToken", token_id, details=details)
+    return wire.AdminServiceAccountTokensMintResponse(**dict(token), token=secret.value.get_secret_value())
+
+
+async def list_tokens(
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminServiceAccountTokensListRequest
+) -> wire.AdminServiceAccountTokensListResponse:
+    """List tokens, without their values.
+
+    Also those of deleted accounts. Raises NotFound for the tokens of an unknown account.
+    """
+    cursor = Cursor.read(caller, operation=wire.ADMIN_SERVICE_ACCOUNT_TOKENS_LIST.path, request=request)
+    account_id = request.service_account_id
+    if account_id is not None:
+        account = await queries.get_account(connection, caller.organization_id, account_id=account_id)
+        if account is None:
+            raise unknown_account()
+    rows = await queries.list_tokens(
+        connection,
+        caller.organization_id,
+        account_id=account_id,
+        ids=request.ids,
+        after=cursor.after_id,
+        limit=cursor.limit,
+    )
+    page = cursor.page(rows, position=lambda row: [str(row.token_id)])
+    return wire.AdminServiceAccountTokensListResponse(tokens=list(page.items), next_page_token=page.next_page_token)
+
+
+async def revoke_token(
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminServiceAccountTokensRevokeRequest
+) -> wire.AdminServiceAccountTokensRevokeResponse:
+    """Stop a token at once.
+
+    Revoking again changes nothing.
+    """
+    token_id = request.token_id
+    stopped = await queries.revoke_token(connection, caller.organization_id, token_id=token_id)
+    token = await get_token(connection, caller, token_id=token_id)
+    if stopped:
+        await record(
+            connection,
+            caller,
+            "serviceAccountToken.revoke",
+            "serviceAccountToken",
+            token_id,
+            details={"serviceAccountId": str(token.service_account_id)},
+        )
+    return wire.AdminServiceAccountTokensRevokeResponse(**dict(token))
+
+
+async def get_token(connection: AsyncConnection, caller: Caller, *, token_id: UUID) -> wire.ServiceAccountToken:
+    """Return a token as it is now; for admins. NotFound when it is unknown, or another organization's."""
+    token = await queries.get_token(connection, caller.organization_id, token_id=token_id)
+    if token is None:
+        raise NotFound("There is no such token in this organization.", code="token_not_found")
+    return token

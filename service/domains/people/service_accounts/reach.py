@@ -17,8 +17,7 @@ from carrel.wire.scopes import Scope
 from service.auth.authorization import callable_by
 from service.auth.callers import Caller, load_service_account_caller
 from service.domains.people.service_accounts import queries
-from service.domains.people.service_accounts.accounts import unknown_account
-from service.domains.people.service_accounts.tokens import get_token
+from service.domains.people.service_accounts.accounts import get_token, unknown_account
 from service.permissions.agents.queries import (
     AgentWithoutSearch,
     count_documents_through_agents,

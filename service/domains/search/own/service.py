@@ -67,10 +67,7 @@ async def list_saved(connection: AsyncConnection, caller: Caller) -> ListSavedSe
 async def delete_saved(
     connection: AsyncConnection, caller: Caller, *, request: DeleteSavedSearchRequest
 ) -> DeleteSavedSearchResponse:
-    """Delete a search that the caller saved.
-
-    Raises NotFound.
-    """
+    """Delete a search that the caller saved."""
     if not await queries.delete_saved(
         connection,
         caller.organization_id,

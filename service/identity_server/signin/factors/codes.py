@@ -1,15 +1,19 @@
-"""The codes of authenticator apps (TOTP, RFC 6238) and recovery codes, and the picture that an app is set up with."""
+"""The codes of authenticator apps (TOTP, RFC 6238) and recovery codes, and the form that sets up an app."""
 
 import base64
 import hashlib
 import secrets
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import segno
 from pydantic import SecretStr
 from pyotp.exceptions import OTPVerificationError
 from pyotp.totp import TOTP
+
+from service.identity_server.signin.sessions import Browser
+from service.runtime import Runtime
 
 ISSUER = "Carrel"
 # How many steps of 30 seconds the clocks of the service and of somebody's phone may differ by.
@@ -65,3 +69,35 @@ def is_app_code(code: str) -> bool:
 
 def _random_group() -> str:
     return "".join(secrets.choice(_ALPHABET) for _ in range(_GROUP))
+
+
+LIFETIME = timedelta(minutes=10)
+
+
+@dataclass(frozen=True)
+class Enrolment:
+    """What the form carries; `until` is when it ends, in seconds since 1970."""
+
+    nonce: str
+    until: str
+
+    @classmethod
+    def begin(cls, *, now: datetime) -> "Enrolment":
+        """Return what a new form carries."""
+        return cls(secrets.token_urlsafe(16), str(int((now + LIFETIME).timestamp())))
+
+    def purpose(self, principal_id: UUID) -> str:
+        """Return the purpose that binds the form to a person, its secret and its end."""
+        return f"addApp\n{principal_id}\n{self.nonce}\n{self.until}"
+
+    def secret(self, runtime: Runtime, browser: Browser) -> SecretStr:
+        """Return the secret that the form shows in a browser."""
+        value = browser.value.get_secret_value()
+        return encode_secret(runtime.keys.new_factor_secret(browser=value, nonce=self.nonce))
+
+    def is_own(
+        self, runtime: Runtime, browser: Browser, form: dict[str, str], *, principal_id: UUID, now: datetime
+    ) -> bool:
+        """Return whether the form was made for this browser and person, and may still be sent."""
+        own = browser.is_own_form(runtime, form.get("csrf", ""), purpose=self.purpose(principal_id))
+        return own and int(self.until) >= now.timestamp()

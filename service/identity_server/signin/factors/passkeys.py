@@ -40,9 +40,9 @@ from webauthn.helpers.structs import (
     UserVerificationRequirement,
 )
 
-from service.identity_server.signin.browsers import Browser
 from service.identity_server.signin.factors.queries import Factor, PasskeyUse
 from service.identity_server.signin.queries import Person
+from service.identity_server.signin.sessions import Browser
 from service.platform.addresses import name_loopback, parts_of
 from service.platform.settings import Settings
 from service.runtime import Runtime

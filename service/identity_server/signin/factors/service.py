@@ -13,12 +13,16 @@ from uuid import UUID
 from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.audit.service import Change, record_attempt, record_for
-from service.auth.confirmation import is_demanded
+from carrel.wire.fields import normal_email
+from carrel.wire.people import AdminUsersResetSecondFactorRequest, AdminUsersResetSecondFactorResponse
+from service.audit.service import Change, record, record_attempt, record_for, record_unattended
+from service.auth.authorization import is_demanded
+from service.auth.callers import Caller
 from service.identity.queries import get_organization, lock_organization
 from service.identity_server.signin.factors import codes, queries
 from service.identity_server.signin.factors.passkeys import Ceremony, expiry_of, hash_challenge, read_answer, read_new
-from service.identity_server.signin.queries import get_person
+from service.identity_server.signin.queries import find_person, get_person
+from service.platform.errors import BadRequest, FieldError
 from service.platform.identifiers import uuid7
 from service.platform.keys import Keys
 from service.platform.sealing import SealError, seal, unseal
@@ -208,7 +212,7 @@ async def _use(
         return Rejected(STALE)
     if await queries.count_use(connection, organization_id, factor_id=factor_id, use=use, now=now):
         return passkey
-    change = Change("passkey.copied", "user", passkey.principal_id, details={"factorId": str(factor_id)})
+    change = Change("passkey.copied", "user", passkey.principal_id, {"factorId": str(factor_id)})
     await record_attempt(connection, organization_id, audit_log_id=uuid7(), change=change)
     return Rejected(COPIED, passkey)
 
@@ -273,5 +277,35 @@ def _unseal(keys: Keys, organization_id: UUID, app: queries.Factor) -> SecretStr
 async def _record(
     connection: AsyncConnection, organization_id: UUID, principal_id: UUID, *, action: str, kind: str | None = None
 ) -> None:
-    change = Change(action, "user", principal_id, details={"kind": kind} if kind else {})
+    change = Change(action, "user", principal_id, {"kind": kind} if kind else {})
     await record_for(connection, organization_id, actor_id=principal_id, change=change)
+
+
+ACTION = "secondFactor.reset"
+
+
+async def reset_second_factor(
+    connection: AsyncConnection, caller: Caller, *, request: AdminUsersResetSecondFactorRequest
+) -> AdminUsersResetSecondFactorResponse:
+    """Take all second factors and recovery codes of a user away, who has lost them.
+
+    Raises BadRequest `unknown_user`.
+    """
+    organization_id = caller.organization_id
+    person = await find_person(connection, organization_id, email=normal_email(request.email))
+    if person is None:
+        message = "There is no user with this address in this organization."
+        raise BadRequest(message, code="unknown_user", details=[FieldError("email", message)])
+    removed = await reset_factors(connection, organization_id, principal_id=person.principal_id)
+    await record(connection, caller, ACTION, "user", person.principal_id)
+    return AdminUsersResetSecondFactorResponse(removed_count=removed)
+
+
+async def reset_for_operator(connection: AsyncConnection, organization_id: UUID, *, email: str) -> bool:
+    """Do so for an operator, whose rights are not checked; False when there is no such user."""
+    person = await find_person(connection, organization_id, email=email)
+    if person is None:
+        return False
+    await reset_factors(connection, organization_id, principal_id=person.principal_id)
+    await record_unattended(connection, organization_id, change=Change(ACTION, "user", person.principal_id))
+    return True

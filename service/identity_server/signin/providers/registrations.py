@@ -1,6 +1,9 @@
-"""Which provider a sign-in is at, with its secret: one of an organization, or the one of the settings."""
+"""Which provider a sign-in is at, with its secret: one of an organization, or the one of the settings;
+and the ways to sign in that the sign-in page shows.
+"""
 
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 from uuid import UUID
 
 from pydantic import SecretStr
@@ -13,7 +16,9 @@ from service.identity_server.signin.providers import queries
 from service.identity_server.signin.providers.queries import StoredProvider
 from service.identity_server.signin.sessions import ProviderSession
 from service.platform.errors import BadRequest, NotFound
+from service.platform.identifiers import NIL
 from service.platform.sealing import SealError, unseal
+from service.platform.settings import Settings
 from service.runtime import Runtime
 
 # An ID token of more characters is not shown to the provider again: browsers and servers limit addresses.
@@ -106,3 +111,34 @@ def _unseal_registration(runtime: Runtime, stored: StoredProvider) -> Registrati
             code="provider_secret_lost",
         )
     return Registration(stored.provider_id, stored.issuer, stored.client_id, secret)
+
+
+MOST_SHOWN = 100
+
+
+@dataclass(frozen=True)
+class Way:
+    """A provider's name, and the address that leads to it."""
+
+    name: str
+    address: str
+
+
+def way_of_settings(settings: Settings, *, address: str) -> Way | None:
+    """Return the way by the provider of the settings, if there is one."""
+    issuer = settings.oidc_issuer
+    return None if issuer is None else Way(urlsplit(issuer).hostname or issuer, address)
+
+
+async def list_ways(
+    connection: AsyncConnection, organization_id: UUID, settings: Settings, *, address: str
+) -> list[Way]:
+    """List the ways into an organization: its providers, oldest first, and the one of the settings.
+
+    `address` is where the one of the settings is left for; those of the organization are below it.
+    """
+    path, mark, query = address.partition("?")
+    found = await queries.list_providers(connection, organization_id, after=NIL, limit=MOST_SHOWN)
+    ways = [Way(one.name, f"{path}/{one.provider_id}{mark}{query}") for one in found]
+    own = way_of_settings(settings, address=address)
+    return [*ways, own] if own else ways

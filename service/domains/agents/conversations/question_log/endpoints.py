@@ -6,7 +6,6 @@ from service.web.routing import Router
 
 router = Router()
 
-
 router.read(wire.ADMIN_QUESTION_LOG_QUERY, listing.query_log, name="query_question_log")
 router.read(wire.ADMIN_QUESTION_LOG_SUMMARIZE, summaries.summarize, name="summarize_question_log")
 router.read(wire.ADMIN_QUESTION_LOG_RANK, summaries.rank, name="rank_question_log")

@@ -1,16 +1,33 @@
-"""Turns as their sender may see them now: with the sources of the reply, or without a reply that is withheld."""
+"""Turns, and the jobs that reply to them, as their sender may see them now.
+
+A reply comes with its sources, or is withheld.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Literal
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.replies import ExternalResourceId, ReferencedSource
+from carrel.wire.messages import AgentResponse, CompletedJob, FailedJob, FetchAgentResponseResponse, RunningJob
+from carrel.wire.replies import (
+    AiResponseResult,
+    BlockedResult,
+    ExternalResourceId,
+    InsertedAuditLog,
+    ReferencedSource,
+    ReplyMessage,
+    SendChatResult,
+)
+from service.auth.authorization import messageable_agents
 from service.auth.callers import Caller
 from service.domains.agents.conversations.reading import queries
 from service.domains.agents.conversations.reading.queries import Source, StoredTurn
+from service.domains.agents.definitions.service import unknown_agent
+from service.platform.errors import RETRY_SECONDS, NotFound, ServiceError, Unavailable, internal_error
+from service.runtime import Runtime
 from service.schema.conversations import COMPLETED, FAILED, RUNNING
 
 WITHHELD_REPLY = (
@@ -119,3 +136,72 @@ def _source(row: Source, quote: Any, **chunk: Any) -> ReferencedSource:
         place=row.place,
         **chunk,
     )
+
+
+def result_of(turn: SeenTurn) -> SendChatResult:
+    """Convert a finished turn to the result of a message; raise the error of a failed turn."""
+    if turn.status == "FAILED":
+        raise _failure(turn)
+    entry = InsertedAuditLog(id=turn.audit_log_id)
+    if turn.status == "WITHHELD":
+        return BlockedResult(
+            conversation_id=turn.row.conversation_id,
+            blocks=[WITHHELD_REPLY],
+            warnings=turn.warnings,
+            inserted_audit_log=entry,
+        )
+    return AiResponseResult(
+        conversation_id=turn.row.conversation_id,
+        message_id=turn.turn_id,
+        response=ReplyMessage(message=turn.text or ""),
+        referenced_sources=list(turn.cited),
+        sources_in_data_context=list(turn.sources),
+        warnings=turn.warnings,
+        inserted_audit_log=entry,
+    )
+
+
+def _failure(turn: SeenTurn) -> ServiceError:
+    """Build the error that a turn failed with; other errors than an unknown agent or an internal one can be retried."""
+    code, message = turn.error
+    for known in (unknown_agent(), internal_error()):
+        if code == known.code:
+            return known
+    return Unavailable(message, code=code, retry_after=turn.row.retry_after or RETRY_SECONDS)
+
+
+KEPT = timedelta(hours=24)
+
+
+async def see_job(runtime: Runtime, connection: AsyncConnection, caller: Caller, *, job_id: UUID) -> SeenTurn:
+    """Return the turn of one of the caller's jobs.
+
+    Raises NotFound for another's job, for agents that the caller's token isn't for, and 24 hours after the message.
+    """
+    turn = await see_turn(connection, caller, turn_id=job_id, agent_ids=messageable_agents(caller))
+    now = await runtime.clock.now(connection)
+    if turn is None or turn.row.created_at <= now - KEPT:
+        raise NotFound(
+            "You have no such job. Send the jobId that sendMessage gave you; it is good for 24 hours.",
+            code="job_not_found",
+        )
+    return turn
+
+
+def job_of(turn: SeenTurn) -> FetchAgentResponseResponse:
+    """Convert a turn to the response of fetchAgentResponse."""
+    if turn.status == "RUNNING":
+        return RunningJob(partial_text=turn.text or None)
+    if turn.status == "FAILED":
+        code, message = turn.error
+        return FailedJob(error_message=message, error_code=code)
+    if turn.status == "WITHHELD":
+        return FailedJob(error_message=WITHHELD_REPLY, error_code="reply_withheld")
+    result = AgentResponse(
+        agent_response_text=turn.text or "",
+        message_id=turn.turn_id,
+        referenced_sources=list(turn.cited),
+        warnings=turn.warnings,
+        audit_log_id=turn.audit_log_id,
+    )
+    return CompletedJob(result=result, conversation_id=turn.row.conversation_id)

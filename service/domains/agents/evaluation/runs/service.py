@@ -117,10 +117,7 @@ def _refuse_other_run(
 async def list_runs(
     connection: AsyncConnection, caller: Caller, *, request: AdminEvaluationSetsListRunsRequest
 ) -> AdminEvaluationSetsListRunsResponse:
-    """List the runs of an evaluation set with their means, newest first.
-
-    Raises NotFound.
-    """
+    """List the runs of an evaluation set with their means, newest first."""
     cursor = Cursor.read(caller, operation=ADMIN_EVALUATION_SETS_LIST_RUNS.path, request=request)
     await require_set(connection, caller, request.evaluation_set_id)
     rows = await queries.list_runs(
@@ -138,10 +135,7 @@ async def list_runs(
 async def list_results(
     connection: AsyncConnection, caller: Caller, *, request: AdminEvaluationSetsListResultsRequest
 ) -> AdminEvaluationSetsListResultsResponse:
-    """List what a run measured, case by case.
-
-    Raises NotFound of the set or the run.
-    """
+    """List what a run measured, case by case."""
     cursor = Cursor.read(caller, operation=ADMIN_EVALUATION_SETS_LIST_RESULTS.path, request=request)
     await _require_run(connection, caller, request.evaluation_set_id, request.evaluation_run_id)
     rows = await queries.list_results(
@@ -160,12 +154,8 @@ async def list_results(
 async def delete_run(
     connection: AsyncConnection, caller: Caller, *, request: AdminEvaluationSetsDeleteRunRequest
 ) -> AdminEvaluationSetsDeleteRunResponse:
-    """Delete a run with its results.
-
-    Raises NotFound of the set or the run.
-    """
-    set_id = request.evaluation_set_id
-    run_id = request.evaluation_run_id
+    """Delete a run with its results."""
+    set_id, run_id = request.evaluation_set_id, request.evaluation_run_id
     await lock_set(connection, caller, set_id)
     if not await queries.delete_run(connection, caller.organization_id, set_id=set_id, run_id=run_id):
         raise _unknown_run()

@@ -3,7 +3,7 @@
 Authorized is who `permissions/listAuthorizedPrincipalsForResource` lists, and whom the checks say yes to.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from uuid import UUID
@@ -18,14 +18,54 @@ from carrel.wire.permissions import (
     StepType,
 )
 from service.auth.callers import Caller
-from service.domains.access.explanations import queries
-from service.domains.access.explanations.paths import chains_to, levels_above
+from service.domains.access.lookups import queries
 from service.domains.access.resources.queries import find_name
 from service.identity.queries import PrincipalSummary, list_principals
 from service.permissions.access import RANKED
 from service.permissions.queries import Resource, find_resource
 from service.permissions.readers import find_referenced_principal
 from service.permissions.service import unknown_resource
+
+Around = Callable[[Collection[UUID]], Awaitable[Collection[UUID]]]
+"""Which groups any of these is a direct member of."""
+
+
+async def levels_above(principal_id: UUID, around: Around) -> dict[UUID, int]:
+    """Return the principal and every group around it, each once with the number of steps to it."""
+    levels = {principal_id: 0}
+    newest: Collection[UUID] = [principal_id]
+    while newest:
+        level = levels[next(iter(newest))] + 1
+        newest = [group_id for group_id in await around(newest) if group_id not in levels]
+        levels.update(dict.fromkeys(newest, level))
+    return levels
+
+
+def chains_to(top: UUID, below: Mapping[UUID, Sequence[UUID]]) -> Iterator[tuple[UUID, ...]]:
+    """Yield every chain from the bottom up to `top`; `below` are the next nodes down, and the bottom has none.
+
+    Since each step down leads to the bottom, no step is taken in vain, and asking for the first few is cheap
+    however many there are.
+    """
+    # Each entry is the lowest one so far and the entry it was come to from.
+    pending: list[_Link] = [(top, None)]
+    while pending:
+        link = pending.pop()
+        lower = below.get(link[0], ())
+        if lower:
+            pending.extend((one, link) for one in reversed(lower))
+        else:
+            yield tuple(_unroll(link))
+
+
+_Link = tuple[UUID, "_Link | None"]
+
+
+def _unroll(link: "_Link | None") -> Iterator[UUID]:
+    while link is not None:
+        yield link[0]
+        link = link[1]
+
 
 MOST_PATHS = 100
 

@@ -1,1 +1,0 @@
-"""Snapshots of all grants, groups and members, page by page."""

@@ -1,1 +1,0 @@
-"""What ends with a group, or with a membership: who would read less, and deleting the group."""

@@ -1,1 +1,0 @@
-"""The tokens of identity providers, as the database has them."""

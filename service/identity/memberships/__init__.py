@@ -1,1 +1,0 @@
-"""Which principals are members of which groups, nested groups included."""

@@ -1,1 +1,0 @@
-"""Ending what people who leave have signed in with."""

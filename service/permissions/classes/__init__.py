@@ -1,1 +1,0 @@
-"""Access classes: sets of readers that many resources share."""
