@@ -20,7 +20,7 @@ ELSEWHERE = (
     "service.identity_server.oauth.authorize",
     "service.identity_server.oauth.confirming",
     "service.identity_server.oauth.consents",
-    "service.identity_server.oauth.client_documents",
+    "service.identity_server.oauth.describing",
     "service.identity_server.oauth.endpoints",
     "service.identity_server.oauth.requests",
     "service.identity_server.oauth.upstream",
@@ -31,7 +31,6 @@ ELSEWHERE = (
 # Why there is no reply of an agent: made while nobody waits, kept, and told to whoever asks.
 REPLIES = (
     "service.domains.agents.answering",
-    "service.domains.agents.conversations.jobs",
     "service.domains.agents.conversations.jobs",
 )
 # What those say that are put together at run time.

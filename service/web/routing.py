@@ -160,9 +160,9 @@ class Router(APIRouter):
     ) -> None:
         """Serve an operation by a rule, whose transaction is committed before the answer is sent.
 
-        The first paragraph of the rule's docstring describes the operation to callers, and so does `name`, where its
-        own name doesn't. The caller of a rule on a connection is the user whom the request acts for; without `acting`,
-        the rule itself sees to what `userEmail` means.
+        The first paragraph of the rule's docstring is the operation's description; `name`, or the rule's own name, is
+        its summary. A rule on a connection gets as its caller the user that the request acts for. With `acting=False`,
+        the rule itself interprets `userEmail`.
         """
         self._serve(operation, rule, ConnectionDep, acting=acting, name=name)
 

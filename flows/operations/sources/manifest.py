@@ -85,14 +85,14 @@ def _items(rows: Iterator[_Row], *, root: str, defaults: Defaults) -> Iterator[S
     for line, members in rows:
         place = f"line {line}"
         if isinstance(members, str):
-            yield Problem(place, "row_invalid", members)
+            yield Problem(place, code="row_invalid", message=members)
             continue
         try:
             row = ManifestRow.model_validate(members)
         except ValidationError as exc:
             named = members.get("externalId") or members.get("path")
             external_id = named if isinstance(named, str) else None
-            yield Problem(place, "row_invalid", describe_errors(exc), external_id)
+            yield Problem(place, code="row_invalid", message=describe_errors(exc), external_id=external_id)
             continue
         yield _item(row, place=place, root=root, defaults=defaults)
 

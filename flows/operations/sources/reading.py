@@ -145,10 +145,10 @@ def _link(path: str, root: str, defaults: Defaults) -> SourceItem:
     target = os.path.realpath(path)
     if not is_inside(target, root):
         message = "The link leads out of the source's folder, so it is not followed. Copy the file into the folder."
-        return Problem(place, "link_escapes", message, place)
+        return Problem(place, code="link_escapes", message=message, external_id=place)
     if undecodable(target):
         message = "The link leads to a name that is not valid UTF-8. Rename what it leads to."
-        return Problem(place, "name_undecodable", message, place)
+        return Problem(place, code="name_undecodable", message=message, external_id=place)
     return _follow_link(target, place, defaults)
 
 
@@ -156,9 +156,10 @@ def _follow_link(target: str, place: str, defaults: Defaults) -> SourceItem:
     try:
         kind = Path(target).stat().st_mode
     except FileNotFoundError:
-        return Problem(place, "link_broken", "The link leads nowhere.", place)
+        return Problem(place, code="link_broken", message="The link leads nowhere.", external_id=place)
     except OSError as exc:
-        return Problem(place, "file_unreadable", f"The link can't be followed: {exc.strerror or exc}", place)
+        message = f"The link can't be followed: {exc.strerror or exc}"
+        return Problem(place, code="file_unreadable", message=message, external_id=place)
     if stat.S_ISDIR(kind):
         return Skipped(place=place, reason="link to a folder")
     if not stat.S_ISREG(kind):

@@ -17,8 +17,8 @@ from service.audit.service import Change, record_for
 from service.auth.queries import get_acting_principal
 from service.auth.scopes import covers
 from service.identity_server.oauth import queries as consented
-from service.identity_server.oauth.client_documents import describe_client
 from service.identity_server.oauth.consents import meanings_to
+from service.identity_server.oauth.describing import describe_client
 from service.identity_server.oauth.records import ReadableCollection
 from service.identity_server.oauth.requests import all_of, first_of, form_of
 from service.identity_server.oauth.second_factor import ACTIONS

@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 from carrel.wire.oauth_clients import OAuthAudience
 from carrel.wire.scopes import ApiScope
 from service.auth.audiences import WELL_KNOWN, resource_of
-from service.identity_server.oauth.client_documents import with_client_of_secret
+from service.identity_server.oauth.describing import with_client_of_secret
 from service.identity_server.oauth.grants import CLIENT_AUTHENTICATION
 from service.identity_server.oauth.models import Request as OAuthRequest
 from service.identity_server.oauth.requests import first_of, form_of

@@ -9,7 +9,8 @@ from uuid import UUID
 from fastapi import Request, Response
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.identity_server.oauth.client_documents import is_address, with_client_of
+from service.identity_server.oauth.client_documents import is_address
+from service.identity_server.oauth.describing import with_client_of
 from service.identity_server.oauth.grants import CodeGrant
 from service.identity_server.oauth.models import Client
 from service.identity_server.oauth.models import Request as OAuthRequest
