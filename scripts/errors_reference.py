@@ -22,7 +22,7 @@ ELSEWHERE = (
     "service.identity_server.oauth.consents",
     "service.identity_server.oauth.describing",
     "service.identity_server.oauth.endpoints",
-    "service.identity_server.oauth.requests",
+    "service.identity_server.requests",
     "service.identity_server.oauth.upstream",
     "service.identity_server.oauth.visits",
     "service.web.pages",

@@ -28,7 +28,7 @@ from app.ui.errors import problem_of
 from app.ui.feedback import about_reply, offer_feedback, show_failure
 from app.ui.notices import show_problem, show_text, show_warning
 from app.ui.passages import PassageLocation, label, link_html, mark_of_quote, paragraph, place_html
-from app.ui.tables import forget, listed, show_each
+from app.ui.tables import forget, pages_of, show_each
 from carrel import CarrelError, Reply, ReplyError, Restarted, TextDelta
 from carrel.wire.agents import Agent
 from carrel.wire.catalog import IndexingStatus
@@ -345,7 +345,7 @@ def show_conversations(current: str, *, choose: Callable[[Conversation], None]) 
     """Show the person's conversations; the one with the id `current` is marked."""
     show_each(
         _KEY,
-        listed(lambda at: person_client().conversations.list(**at), size=_LISTED),
+        pages_of(lambda at: person_client().conversations.list(**at), size=_LISTED),
         each=lambda one: _show(one, is_current=str(one.conversation_id) == current, choose=choose),
         empty=lambda: show_text("Your conversations will be listed here."),
     )

@@ -16,7 +16,7 @@ from app.ui.dialogs import NotYetError, Secret, confirm, dialog, hold_secret, of
 from app.ui.errors import show_errors
 from app.ui.notices import show_empty, show_text
 from app.ui.pickers import pick_principals
-from app.ui.tables import forget, listed, show_pages, time_cell
+from app.ui.tables import forget, pages_of, show_pages, time_cell
 from carrel.wire.oauth_clients import OAuthAudience, OAuthClient, OAuthClientStatus, OAuthConsent, RedirectUri
 from carrel.wire.scopes import ApiScope
 
@@ -223,7 +223,7 @@ def show_consents(client: OAuthClient | None = None) -> None:
 
     chosen = show_pages(
         CONSENTS,
-        listed(
+        pages_of(
             lambda at: api.client().admin.oauth_clients.list_consents(
                 client_id=client and client.client_id, email=email, **at
             ),

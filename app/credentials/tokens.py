@@ -29,7 +29,7 @@ from app.ui.notices import (
     show_text,
     show_warning,
 )
-from app.ui.tables import forget, listed, show_pages
+from app.ui.tables import forget, pages_of, show_pages
 from carrel.wire.api_keys import ApiKey, CredentialStatus
 from carrel.wire.organization import Organization
 from carrel.wire.scim_tokens import ScimToken
@@ -418,7 +418,7 @@ def show_tokens(account: ServiceAccount) -> None:
     """List an account's tokens; choosing one shows it."""
     show_pages(
         TOKENS,
-        listed(
+        pages_of(
             lambda at: api.client().admin.service_account_tokens.list(account.service_account_id, **at),
             about=account.service_account_id,
         ),

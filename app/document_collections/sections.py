@@ -24,7 +24,7 @@ from app.formatting import ago, moment
 from app.ui.dialogs import confirm
 from app.ui.errors import problem_of, show_errors
 from app.ui.notices import show_empty, show_heading, show_link, show_problem, show_table, show_text, show_warning
-from app.ui.tables import forget, listed, show_pages, time_cell
+from app.ui.tables import forget, pages_of, show_pages, time_cell
 from carrel.wire.collections import DocumentCollection, DocumentInCollection
 from carrel.wire.rebuilds import IndexRebuild, IndexRebuildFailure, IndexRebuildStatus
 from flows.operations.formatting import count_text
@@ -176,7 +176,7 @@ def show_documents(collection: DocumentCollection, *, edits: bool) -> None:
     hint = "Add some under Add documents." if edits else "An editor of it may not have added any yet."
     chosen = show_pages(
         INSIDE,
-        listed(lambda at: api.client().document_collections.list_documents_in_collection(where, **at), about=where),
+        pages_of(lambda at: api.client().document_collections.list_documents_in_collection(where, **at), about=where),
         row=_row,
         empty=partial(show_empty, "There is no document in it that you may read.", hint),
     )

@@ -30,7 +30,7 @@ from app.ui.notices import (
     show_warning,
 )
 from app.ui.passages import PassageLocation, find_quote, mark_html, open_html, place_html, words_in
-from app.ui.tables import ItemsPage, Source, listed, rows_of, show_each, show_pages, show_text_pages
+from app.ui.tables import ItemsPage, Source, pages_of, rows_of, show_each, show_pages, show_text_pages
 from carrel.wire.admin import GrantInfo
 from carrel.wire.catalog import DocumentIndexing, GetDocumentResponse, IndexingStatus
 from carrel.wire.collections import DocumentChunk
@@ -149,7 +149,7 @@ def show_container(document: GetDocumentResponse) -> None:
 
 def _show_left_out(document: GetDocumentResponse) -> None:
     st.subheader("Left out", anchor=False)
-    left_out = listed(
+    left_out = pages_of(
         lambda at: api.client().catalog.list_left_out_files(document.document_id, **at), about=document.document_id
     )
     try:
@@ -383,7 +383,7 @@ def show_readers(document: GetDocumentResponse) -> None:
         show_text("Everybody in the organization may read it.")
     show_pages(
         "grants",
-        listed(lambda at: api.client().admin.grants.list(document.resource, **at), about=document.document_id),
+        pages_of(lambda at: api.client().admin.grants.list(document.resource, **at), about=document.document_id),
         row=lambda grant: {
             "Name": grant.principal.name,
             "Type": PRINCIPALS[grant.principal.type].capitalize(),

@@ -16,7 +16,7 @@ from app.ui.dialogs import confirm
 from app.ui.errors import Problem, keep_problem, show_errors
 from app.ui.filters import choice_filter, text_filter
 from app.ui.notices import help_cell, show_empty, show_heading, show_link, show_table, show_text, show_warning
-from app.ui.tables import choose_rows, forget, listed, time_cell
+from app.ui.tables import choose_rows, forget, pages_of, time_cell
 from carrel.wire.sources import Source, SourceItem
 from flows.operations.formatting import count_text
 
@@ -224,7 +224,7 @@ def _show_items(source: Source, shown: str) -> None:
 
     chosen = choose_rows(
         LIST,
-        listed(
+        pages_of(
             lambda at: api.client().sources.list_source_items(source.source_id, ignored=_IGNORED[shown], **at),
             about=(source.source_id, shown),
         ),

@@ -41,7 +41,7 @@ from app.ui.errors import show_errors
 from app.ui.notices import offer_way_back, show_empty, show_heading, show_link, show_table, show_text, show_warning
 from app.ui.passages import label
 from app.ui.pickers import drop_choice, get_principals, pick_principals
-from app.ui.tables import listed, show_pages
+from app.ui.tables import pages_of, show_pages
 from carrel.wire.access import ResourceCount
 from carrel.wire.admin import ListedUser
 from carrel.wire.api_keys import ApiKey, CredentialStatus
@@ -177,7 +177,7 @@ def show_person(person_id: str) -> None:
     st.subheader("Sessions", anchor=False)
     chosen = show_pages(
         SESSIONS,
-        listed(lambda at: api.client().admin.sessions.list(person.email, **at), about=person.email),
+        pages_of(lambda at: api.client().admin.sessions.list(person.email, **at), about=person.email),
         row=lambda session: {
             "Signed in with": one_line(session.application_name or "A browser"),
             "Device": one_line(session.device or ""),
@@ -340,7 +340,7 @@ def _show_keys(person: ListedUser) -> None:
     st.subheader("API keys", anchor=False)
     chosen = show_pages(
         KEYS,
-        listed(lambda at: api.client().admin.api_keys.list(owner_email=person.email, **at), about=person.email),
+        pages_of(lambda at: api.client().admin.api_keys.list(owner_email=person.email, **at), about=person.email),
         row=_row_of_key,
         empty=lambda: show_empty("They have no API key."),
         hint="Choose a key to revoke it.",

@@ -15,7 +15,7 @@ from app.lookup import Principal, Resource, principal_from
 from app.ui.errors import show_errors
 from app.ui.filters import part_of, text_filter
 from app.ui.notices import look_at, show_empty
-from app.ui.tables import ItemsPage, Source, listed, show_pages, time_cell
+from app.ui.tables import ItemsPage, Source, pages_of, show_pages, time_cell
 from carrel import Carrel, Pager
 from carrel.wire.access import ResourceOrder
 from carrel.wire.common import ResourceType
@@ -125,7 +125,7 @@ def _list_resources(*, is_open: bool) -> None:
 
     show_pages(
         "resources",
-        listed(lambda at: access.list_resources(**filters, order=order, **at), about=(query, is_open, order)),
+        pages_of(lambda at: access.list_resources(**filters, order=order, **at), about=(query, is_open, order)),
         row=lambda one: {"Name": one_line(one.name or one.resource_id), "Type": TYPES[one.resource_type]},
         empty=lambda: show_empty("Nothing fits.", "Try fewer letters, or choose another list above."),
         go=lambda one: look_at("resource", Resource.of(one).key),
@@ -149,7 +149,7 @@ def _list_principals(part: str) -> None:
     find, column = lists[part]
     show_pages(
         f"principals.{part}",
-        listed(lambda at: cast("Pager[Any, Any]", find(query=query or None, **at)), about=query),
+        pages_of(lambda at: cast("Pager[Any, Any]", find(query=query or None, **at)), about=query),
         row=lambda one: {"Name": one_line(principal_from(one).name), column: principal_from(one).note},
         empty=lambda: show_empty("Nobody fits.", "Try fewer letters, or choose another list above."),
         go=lambda one: look_at("who", principal_from(one).key),

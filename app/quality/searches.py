@@ -27,7 +27,7 @@ from app.ui.notices import (
     show_text,
 )
 from app.ui.progress import offer_export
-from app.ui.tables import ALL_ROWS, PageAsked, listed, show_pages, source_of, time_cell
+from app.ui.tables import ALL_ROWS, PageAsked, pages_of, show_pages, source_of, time_cell
 from carrel import Pager
 from carrel.wire.common import ResourceIdentifier
 from carrel.wire.oversight import (
@@ -185,7 +185,7 @@ def _show_list(key: str, ask: Ask, *, empty: Callable[[], None], unsaid: str) ->
     names = places()
     show_pages(
         f"searches.{key}",
-        listed(ask, about=key),
+        pages_of(ask, about=key),
         row=lambda one: _row(one, names),
         empty=empty,
         columns={unsaid: None},

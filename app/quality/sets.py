@@ -16,7 +16,7 @@ from app.ui.errors import Problem, keep_problem, problem_of, show_errors, show_k
 from app.ui.filters import choice_filter
 from app.ui.notices import look_at, show_empty, show_link, show_note, show_text, show_warning
 from app.ui.progress import offer_export
-from app.ui.tables import forget, listed, show_pages, time_cell
+from app.ui.tables import forget, pages_of, show_pages, time_cell
 from carrel import CarrelError, evaluation
 from carrel.judgements import CASE_HEADS, HEADS, JudgementsError, case_rows, read_cases, rows_of
 from carrel.wire.evaluation import EvaluationCase, EvaluationSet
@@ -71,7 +71,7 @@ def list_sets(agent_id: UUID | None = None) -> None:
     offer_new_set(CATALOG if agent_id is None else f"{_AGENT}{agent_id}")
     show_pages(
         SETS,
-        listed(lambda at: api.client().admin.evaluation_sets.list(agent_id=agent_id, **at), about=agent_id),
+        pages_of(lambda at: api.client().admin.evaluation_sets.list(agent_id=agent_id, **at), about=agent_id),
         row=lambda one: {
             "Name": one_line(one.name),
             "Searches or asks": describe_target(one),
@@ -236,7 +236,7 @@ def list_cases(one: EvaluationSet) -> None:
     st.subheader("Questions", anchor=False)
     show_pages(
         CASES,
-        listed(
+        pages_of(
             lambda at: api.client().admin.evaluation_sets.list_cases(one.evaluation_set_id, **at),
             about=one.evaluation_set_id,
         ),

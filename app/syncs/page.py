@@ -34,7 +34,7 @@ from app.ui.notices import (
     show_warning,
 )
 from app.ui.pickers import get_named_principal
-from app.ui.tables import forget, listed, show_text_pages
+from app.ui.tables import forget, pages_of, show_text_pages
 from carrel.wire.docstore import DocstoreFailure, DocstoreSync, DocstoreSyncStatus
 from flows.operations.formatting import count_text, waiting_text
 
@@ -90,7 +90,7 @@ def _show_failures(sync: DocstoreSync) -> None:
 
     show_text_pages(
         "sync.failures",
-        listed(
+        pages_of(
             lambda at: api.client().document_collections.docstore.list_docstore_failures(
                 sync.docstore_credential_id, **at
             ),

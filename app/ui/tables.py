@@ -101,7 +101,7 @@ class Source(Generic[Item]):
     about: Hashable = None
 
 
-def listed(
+def pages_of(
     ask: Callable[[PageAsked], Pager[Row, Answer]], *, about: Hashable = None, size: int = PAGE_ROWS
 ) -> Source[Row]:
     """Return a list of the service's: `lambda at: client.admin.groups.list(**at)`."""

@@ -13,7 +13,7 @@ from app.ui.dialogs import confirm, dialog, offer_dialog, offer_submit, text_in
 from app.ui.errors import require_admin, show_errors
 from app.ui.filters import filter_line, part_of, text_filter
 from app.ui.notices import look_at, offer_way_back, show_empty, show_heading, show_link, show_title
-from app.ui.tables import forget, listed, show_pages, time_cell
+from app.ui.tables import forget, pages_of, show_pages, time_cell
 from carrel.drafts import copy_agent
 from carrel.wire.agents import AgentDefinition
 from flows.operations.formatting import count_text
@@ -106,7 +106,7 @@ def page() -> None:
                 name = text_filter("Name", "name", placeholder="Part of a name")
             show_pages(
                 "agents",
-                listed(lambda at: api.client().admin.agents.list(query=name or None, **at), about=name),
+                pages_of(lambda at: api.client().admin.agents.list(query=name or None, **at), about=name),
                 row=lambda agent: {
                     "Name": agent.name,
                     "Purpose": agent.description,

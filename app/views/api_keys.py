@@ -28,7 +28,7 @@ from app.ui.dialogs import Secret, dialog, hold_secret, offer_submit, open_dialo
 from app.ui.errors import require_admin, show_errors
 from app.ui.notices import look_at, offer_way_back, show_empty, show_link, show_text, show_title, show_warning
 from app.ui.pickers import drop_choice, get_principals, pick_principals
-from app.ui.tables import listed, show_pages, time_cell
+from app.ui.tables import pages_of, show_pages, time_cell
 from carrel.wire.api_keys import ApiKey
 from carrel.wire.scopes import Scope
 
@@ -44,7 +44,7 @@ def _offer_new() -> None:
 def _show_keys(count_at: DeltaGenerator) -> None:
     show_pages(
         KEYS,
-        listed(lambda at: api.client().admin.api_keys.list(**at)),
+        pages_of(lambda at: api.client().admin.api_keys.list(**at)),
         row=lambda key: {
             "Name": one_line(key.name),
             "Acts as": key.owner_email,

@@ -30,7 +30,7 @@ from app.ui.notices import (
     show_text,
     show_title,
 )
-from app.ui.tables import forget, listed, show_pages, time_cell
+from app.ui.tables import forget, pages_of, show_pages, time_cell
 from carrel.wire.collections import DocumentCollection
 from carrel.wire.common import Role
 from flows.operations.formatting import count_text
@@ -61,7 +61,7 @@ def _show_list() -> None:
         name = text_filter("Name", "name", placeholder="Part of a name")
     show_pages(
         "collections",
-        listed(
+        pages_of(
             lambda at: api.client().document_collections.list_document_collections(collection_name=name or None, **at),
             about=name,
         ),

@@ -36,7 +36,7 @@ from app.ui.notices import (
     show_title,
     show_warning,
 )
-from app.ui.tables import forget, listed, show_pages, time_cell
+from app.ui.tables import forget, pages_of, show_pages, time_cell
 from carrel.wire.catalog import Document, GetDocumentResponse, IndexingStatus
 from flows.operations.formatting import count_text
 
@@ -104,7 +104,7 @@ def _show_list() -> None:
         return
     show_pages(
         LIST,
-        listed(
+        pages_of(
             lambda at: api.client().catalog.list_documents(
                 document_name=wanted.name or None,
                 media_types=KINDS[wanted.kind][1] if wanted.kind else None,

@@ -39,7 +39,7 @@ from app.ui.notices import (
     show_title,
     show_warning,
 )
-from app.ui.tables import listed, show_pages
+from app.ui.tables import pages_of, show_pages
 from carrel.wire.admin import Group, NamedPrincipal
 from flows.operations.formatting import count_text
 
@@ -140,7 +140,7 @@ def _rename(group: Group) -> None:
 def _show_members(group: Group) -> None:
     chosen = show_pages(
         MEMBERS,
-        listed(lambda at: api.client().admin.groups.list_members(group.id, **at), about=group.id),
+        pages_of(lambda at: api.client().admin.groups.list_members(group.id, **at), about=group.id),
         row=_row_of_member,
         empty=lambda: show_empty("Nobody is in it.", "Add members, who then read what it opens."),
         hint="Choose a member to open or remove it.",
@@ -180,7 +180,7 @@ def page() -> None:
 
     show_pages(
         GROUPS,
-        listed(lambda at: api.client().admin.groups.list(query=query or None, **at), about=query),
+        pages_of(lambda at: api.client().admin.groups.list(query=query or None, **at), about=query),
         row=lambda group: {
             "Name": one_line(group.name),
             "Members": group.member_count,

@@ -40,7 +40,7 @@ from app.ui.notices import (
     show_title,
     show_warning,
 )
-from app.ui.tables import listed, show_pages, time_cell
+from app.ui.tables import pages_of, show_pages, time_cell
 from carrel.wire.oauth_clients import OAuthAudience, OAuthClient, OAuthClientStatus
 from flows.operations.formatting import count_text
 
@@ -60,7 +60,7 @@ def _show_clients(count_at: DeltaGenerator) -> None:
 
     show_pages(
         CLIENTS,
-        listed(
+        pages_of(
             lambda at: api.client().admin.oauth_clients.list(
                 status=OAuthClientStatus(status) if status else None, **at
             ),

@@ -12,7 +12,7 @@ from app.ui.dialogs import NotYetError, dialog, offer_dialog, offer_submit, show
 from app.ui.errors import require_admin, show_errors
 from app.ui.filters import choice_filter, filter_line, text_filter
 from app.ui.notices import look_at, show_count, show_empty, show_text, show_title, show_warning
-from app.ui.tables import listed, show_pages, time_cell
+from app.ui.tables import pages_of, show_pages, time_cell
 from carrel.resources.admin.access import UserFilters
 from carrel.wire.admin import ListedUser
 from carrel.wire.fields import normal_email
@@ -49,7 +49,7 @@ def _show_people() -> None:
     show_count(place, show_errors(partial(_count, query, shown)))
     show_pages(
         PEOPLE,
-        listed(lambda at: api.client().admin.users.list(**filters, **at), about=(query, shown)),
+        pages_of(lambda at: api.client().admin.users.list(**filters, **at), about=(query, shown)),
         row=_row_of,
         empty=lambda: show_empty("Nobody fits.", "Try fewer letters, or show everybody."),
         go=lambda chosen: look_at("person", chosen.id),

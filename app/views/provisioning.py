@@ -12,7 +12,7 @@ from app.lookup import by_id
 from app.ui.dialogs import Secret, dialog, hold_secret, offer_dialog, offer_submit, show_held_secret, text_in
 from app.ui.errors import require_admin, show_errors
 from app.ui.notices import look_at, offer_way_back, show_empty, show_help, show_text, show_title, show_warning
-from app.ui.tables import forget, listed, show_pages, time_cell
+from app.ui.tables import forget, pages_of, show_pages, time_cell
 from carrel.wire.scim_tokens import AdminScimTokensListResponse, ScimToken
 
 TITLE, PURPOSE = "Provisioning", "An identity provider, such as Entra or Okta, keeps people and groups here (SCIM)."
@@ -85,7 +85,7 @@ def page() -> None:
         _show_address(first)
         show_pages(
             TOKENS,
-            listed(lambda at: api.client().admin.scim_tokens.list(**at)),
+            pages_of(lambda at: api.client().admin.scim_tokens.list(**at)),
             row=lambda token: {
                 "Name": one_line(token.name),
                 "Ends in": f"…{token.hint}",

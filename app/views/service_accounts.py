@@ -35,7 +35,7 @@ from app.ui.notices import (
     show_title,
     show_warning,
 )
-from app.ui.tables import listed, show_pages
+from app.ui.tables import pages_of, show_pages
 from carrel.wire.api_keys import CredentialStatus
 from carrel.wire.organization import Organization
 from carrel.wire.service_accounts import ServiceAccount, ServiceAccountToken
@@ -177,7 +177,7 @@ def page() -> None:
 
     show_pages(
         ACCOUNTS,
-        listed(lambda at: api.client().admin.service_accounts.list(query=query or None, **at), about=query),
+        pages_of(lambda at: api.client().admin.service_accounts.list(query=query or None, **at), about=query),
         row=partial(_account_row, tokens),
         empty=partial(_show_none, query),
         go=lambda chosen: look_at("account", chosen.service_account_id),

@@ -13,7 +13,7 @@ from app.syncs.labels import collection_name, state_in_words, targets
 from app.syncs.page import LIST, show_sync_page
 from app.ui.errors import require_admin, show_errors
 from app.ui.notices import look_at, offer_way_back, show_empty, show_title
-from app.ui.tables import forget, listed, show_pages, time_cell
+from app.ui.tables import forget, pages_of, show_pages, time_cell
 from carrel.wire.docstore import DocstoreSync
 
 TITLE, PURPOSE = "Syncs", "Keep collections as document databases have them."
@@ -32,7 +32,7 @@ def _show_list() -> None:
     count = show_title(TITLE, PURPOSE, action=_offer_actions)
     show_pages(
         LIST,
-        listed(lambda at: api.client().document_collections.docstore.list_docstore_syncs(**at)),
+        pages_of(lambda at: api.client().document_collections.docstore.list_docstore_syncs(**at)),
         row=_row,
         empty=lambda: show_empty(
             "There is no sync yet.",

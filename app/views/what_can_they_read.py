@@ -28,7 +28,7 @@ from app.ui.notices import (
 )
 from app.ui.pickers import pick_principal
 from app.ui.progress import offer_export
-from app.ui.tables import ALL_ROWS, PageAsked, listed, show_pages
+from app.ui.tables import ALL_ROWS, PageAsked, pages_of, show_pages
 from carrel import Pager
 from carrel.wire.access import (
     AccessThrough,
@@ -188,7 +188,7 @@ def _show_reach(who: Principal) -> None:
         show_note("These are too many to be shown in the order of their names: narrow them down.")
     show_pages(
         "reach",
-        listed(partial(question.ask, order=order), about=(question.about, order)),
+        pages_of(partial(question.ask, order=order), about=(question.about, order)),
         row=lambda one: dict(zip(HEADS[:3], _row_of(one), strict=False)),
         empty=partial(_say_nothing, question),
         go=lambda chosen: look_at("resource", Resource.of(chosen).key),

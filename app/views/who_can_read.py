@@ -15,7 +15,7 @@ from app.ui.errors import require_admin, show_errors
 from app.ui.notices import look_at, offer_way_back, show_empty, show_link, show_note, show_table, show_text, show_title
 from app.ui.pickers import pick_principal, pick_resource
 from app.ui.progress import offer_export
-from app.ui.tables import listed, show_pages
+from app.ui.tables import pages_of, show_pages
 from carrel.wire.common import GroupPrincipal, UserPrincipal
 
 SHOWN_GRANTS, MOST_GRANTS = 20, 500
@@ -89,7 +89,7 @@ def _show_resource(resource: Resource) -> None:
 
     show_pages(
         READERS,
-        listed(
+        pages_of(
             lambda at: api.client().permissions.list_authorized_principals_for_resource(resource.reference, **at),
             about=resource.key,
         ),

@@ -69,9 +69,7 @@ async def exchange(request: Request, runtime: RuntimeDep, caller: CallerDep) -> 
         message = decode(body)
     except BadRequest as error:
         return _refusal(error, PARSE_ERROR)
-    # The first time from a thread, of which there are too few for each message to take one.
-    if not _load.cache_info().currsize:
-        await asyncio.to_thread(_load)
+    await _load_once()
     from service.mcp.scopes import require_scopes  # noqa: PLC0415 - see `_load`
     from service.mcp.server import Exchange  # noqa: PLC0415 - likewise
 
@@ -80,6 +78,12 @@ async def exchange(request: Request, runtime: RuntimeDep, caller: CallerDep) -> 
     except Forbidden as error:
         return _refusal(error, message_id=_id_of(message))
     return Exchange(body)
+
+
+async def _load_once() -> None:
+    # The first time from a thread, of which there are too few for each message to take one.
+    if not _load.cache_info().currsize:
+        await asyncio.to_thread(_load)
 
 
 @cache

@@ -16,7 +16,7 @@ from carrel.wire.permissions import (
     ExplainAuthorizationRequest,
     ListAuthorizedPrincipalsForResourceRequest,
 )
-from service.domains.access.lookups.explanations import explain
+from service.domains.access.explanations import explain
 from service.domains.access.lookups.service import list_authorized_principals
 from service.domains.documents.catalog.documents import get_document
 from service.mcp.tools import Arguments, Call, Result, Tool

@@ -3,11 +3,15 @@
 from collections.abc import Callable
 
 import pytest
+from hypothesis import settings
 
 from service.text.extraction.building import Limits
 from service.text.extraction.parsing import parse_file
 from service.text.reading import Extraction
 from tests import made_files
+
+settings.register_profile("tests", deadline=None)  # how long an example takes depends on the machine
+settings.load_profile("tests")
 
 
 @pytest.fixture

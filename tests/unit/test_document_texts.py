@@ -67,5 +67,6 @@ async def test_messages_need_a_thread_for_the_first_one_alone(monkeypatch: pytes
     to_thread = asyncio.to_thread
     monkeypatch.setattr(asyncio, "to_thread", lambda work: taken.append(work) or to_thread(work))
     endpoint._load.cache_clear()
-    assert await endpoint._get_answering() is await endpoint._get_answering()
+    await endpoint._load_once()
+    await endpoint._load_once()
     assert len(taken) == 1

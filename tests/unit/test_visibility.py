@@ -57,8 +57,7 @@ WITHOUT_CALLERS = {
 # Functions that select what is protected without the condition, by why they may: the modules and their functions.
 EXCUSES = {
     "only admins call it": {
-        "domains.access.listings": ["read_totals"],
-        "domains.access.resources": ["find_name"],
+        "domains.access.resources": ["find_name", "read_totals"],
         "domains.agents.definitions": ["get_agent", "lock_collections", "is_name_taken", "list_agents"],
         "domains.agents.conversations.question_log": ["list_questions", "rank_agents"],
         "domains.documents.docstore": ["read_sync"],
@@ -95,7 +94,7 @@ EXCUSES = {
     },
     "it selects from the access classes that it is given": {"domains.access.lookups": ["resources_in"]},
     "it returns ids that a later reply is withheld by": {"domains.agents.conversations": ["list_documents_under"]},
-    "the person whose consents they are calls it, or an admin": {"identity_server.oauth.consented": ["list_consents"]},
+    "the person whose consents they are calls it, or an admin": {"identity_server.oauth": ["list_consents"]},
 }
 EXCUSED = {
     *(f"{module}.queries.{name}" for by in EXCUSES.values() for module, names in by.items() for name in names),

@@ -3,8 +3,8 @@
 from carrel.wire import access as wire
 from carrel.wire import admin, permissions
 from service.domains.access import grants
+from service.domains.access.explanations import explain
 from service.domains.access.lookups import service
-from service.domains.access.lookups.explanations import explain
 from service.domains.access.resources import service as finding
 from service.domains.access.resources import service as listings
 from service.web.dependencies import CallerDep, RuntimeDep

@@ -10,8 +10,8 @@ from fastapi import APIRouter, Request, Response
 from pydantic import SecretStr
 
 from service.identity.queries import Organization, list_organizations
-from service.identity_server.oauth.requests import first_of, form_of, query_of
 from service.identity_server.oauth.second_factor import ACTIONS, Step
+from service.identity_server.requests import first_of, form_of, query_of
 from service.identity_server.signin.attempts import Attempt
 from service.identity_server.signin.factors.pending import GONE, find_pending
 from service.identity_server.signin.passkeys import PasskeySignIn

@@ -9,8 +9,8 @@ from uuid import UUID
 from fastapi import APIRouter, Request, Response
 
 from service.identity_server.oauth.proving import Proof, prove
-from service.identity_server.oauth.requests import first_of, form_of
 from service.identity_server.oauth.second_factor import NO_STORE, STALE, Step, name_of, show_recovery_codes
+from service.identity_server.requests import first_of, form_of
 from service.identity_server.signin.factors import service
 from service.identity_server.signin.factors.codes import Enrolment
 from service.identity_server.signin.factors.passkeys import Ceremony, RelyingParty, new_passkey_purpose

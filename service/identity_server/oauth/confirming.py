@@ -12,8 +12,8 @@ from service.audit.service import Change, record_for
 from service.auth.authorization import PATH, is_fresh
 from service.identity_server.oauth import queries
 from service.identity_server.oauth.proving import prove
-from service.identity_server.oauth.requests import first_of, form_of, query_of
 from service.identity_server.oauth.second_factor import NO_STORE, STALE
+from service.identity_server.requests import first_of, form_of, query_of
 from service.identity_server.signin import queries as sign_in_queries
 from service.identity_server.signin.factors import service
 from service.identity_server.signin.factors.passkeys import Ceremony

@@ -11,11 +11,15 @@ from service.audit.service import Change, record_for
 from service.auth.scopes import agent_of, meaning
 from service.identity_server.oauth.clients import withdraw_for
 from service.identity_server.oauth.queries import list_consents
-from service.identity_server.oauth.requests import first_of, form_of
-from service.identity_server.providers.logout import find_session_there, sign_out_address
+from service.identity_server.requests import first_of, form_of
+from service.identity_server.signin.provider import ProviderAway, open_provider
+from service.identity_server.signin.providers import queries as providers
+from service.identity_server.signin.providers.queries import LeftSession
+from service.identity_server.signin.providers.registrations import ChosenProvider, open_registration
 from service.identity_server.signin.sessions import Browser, SignedIn, end_session, find_session
 from service.permissions.agents.queries import read_deployed_names
-from service.platform.errors import BadRequest
+from service.platform.errors import BadRequest, ServiceError
+from service.platform.sealing import SealError, unseal
 from service.runtime import Runtime
 from service.web.dependencies import RuntimeDep
 from service.web.pages import page
@@ -53,13 +57,13 @@ async def change_consents(request: Request, runtime: RuntimeDep) -> Response:
         if not browser.is_own_form(runtime, form.get("csrf", ""), purpose=_purpose(person)):
             return await _consents_page(request, runtime, connection, person=person, browser=browser, notice=STALE)
         if form.get("action") == "signOut":
-            left = await find_session_there(connection, browser, person)
+            left = await _find_session_there(connection, browser, person)
             await end_session(connection, browser, organization_id=person.organization_id)
         elif form.get("action") == "withdraw":
             await withdraw(runtime, connection, person=person, client_id=_client_id(form.get("client_id", "")))
         else:
             raise BadRequest("This form has no such button. Go back and try again.")
-    there = await sign_out_address(runtime, person, left) if left else None
+    there = await _sign_out_address(runtime, person, left) if left else None
     back = "consents?takenBack=" if form.get("action") == "withdraw" else "consents"
     return Response(status_code=303, headers={"Location": there or back})
 
@@ -83,7 +87,7 @@ async def _consents_page(
     notice: str | None = None,
     done: str | None = None,
 ) -> Response:
-    left = await find_session_there(connection, browser, person)
+    left = await _find_session_there(connection, browser, person)
     rows = await list_consents(connection, person.organization_id, principal_id=person.principal_id)
     scopes = sorted({(scope, row.audience) for row in rows for scope in row.scopes})
     meanings = dict(zip(scopes, await meanings_to(connection, person, scopes=scopes), strict=True))
@@ -141,3 +145,27 @@ async def meanings_to(
         meaning(scope, audience=audience, agent_name=names.get(agents[scope]) if scope in agents else None)
         for scope, audience in scopes
     ]
+
+
+async def _find_session_there(connection: AsyncConnection, browser: Browser, person: SignedIn) -> LeftSession | None:
+    """Find the session that a browser's has at a provider which people are to be signed out at."""
+    return await providers.find_session_there(connection, person.organization_id, secret_hash=browser.hash)
+
+
+async def _sign_out_address(runtime: Runtime, person: SignedIn, left: LeftSession) -> str | None:
+    """Return the provider's address that signs the browser out there; None where there is none, or it is away."""
+    organization_id = person.organization_id
+    id_token: str | None = None
+    if left.sealed_id_token is not None:
+        key = runtime.keys.provider_key(organization_id)
+        try:
+            id_token = unseal(key, row_id=left.session_id, sealed=left.sealed_id_token).get_secret_value()
+        except SealError:  # the service's key has changed since
+            id_token = None
+    back_to = f"{runtime.settings.issuer}/account/sign-in"
+    try:
+        registered = await open_registration(runtime, ChosenProvider(organization_id, left.provider_id))
+        async with open_provider(registered.registration, runtime) as provider:
+            return await provider.sign_out_address(back_to=back_to, id_token=id_token)
+    except (ProviderAway, ServiceError):
+        return None

@@ -22,7 +22,7 @@ from service.identity_server.oauth.client_documents import (
     is_address,
 )
 from service.identity_server.oauth.queries import get_client
-from service.identity_server.oauth.requests import Parameters, first_of
+from service.identity_server.requests import Parameters, first_of
 from service.identity_server.signin.sessions import Browser, SignedIn, find_session
 from service.platform import kept
 from service.platform.errors import BadRequest, Forbidden

@@ -13,9 +13,9 @@ from service.auth.audiences import WELL_KNOWN, resource_of
 from service.identity_server.oauth.describing import with_client_of_secret
 from service.identity_server.oauth.grants import CLIENT_AUTHENTICATION
 from service.identity_server.oauth.models import Request as OAuthRequest
-from service.identity_server.oauth.requests import first_of, form_of
 from service.identity_server.oauth.server import NO_STORE, Answer, AuthorizationServer
 from service.identity_server.oauth.store import Store, in_thread
+from service.identity_server.requests import first_of, form_of
 from service.platform.errors import ServiceError
 from service.runtime import Runtime
 from service.web.dependencies import RuntimeDep

@@ -25,8 +25,8 @@ from authlib.oauth2.rfc7009 import RevocationEndpoint
 from authlib.oauth2.rfc7636 import CodeChallenge
 
 from service.identity_server.oauth.models import Client, Code, Request, Token
-from service.identity_server.oauth.requests import Parameters
 from service.identity_server.oauth.store import Store
+from service.identity_server.requests import Parameters
 from service.platform import base64url, secrets
 
 CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)

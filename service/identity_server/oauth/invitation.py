@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import SecretStr, TypeAdapter, ValidationError
 
 from carrel.wire.fields import Password
-from service.identity_server.oauth.requests import first_of, form_of, query_of
+from service.identity_server.requests import first_of, form_of, query_of
 from service.identity_server.signin.invitations import PATH, Invited, accept_invitation, find_invited
 from service.platform.errors import NotFound
 from service.runtime import Runtime

@@ -14,7 +14,7 @@ from carrel.wire.oauth_clients import OAuthAudience
 from service.auth.audiences import hash_client_secret
 from service.auth.scopes import covers, intersect_scopes, parse_scopes
 from service.identity_server.oauth.records import StoredClient, StoredCode, StoredRefreshToken, StoredToken
-from service.identity_server.oauth.requests import Parameters, all_of, first_of
+from service.identity_server.requests import Parameters, all_of, first_of
 from service.platform.addresses import without_local_port
 from service.platform.senders import Sender
 

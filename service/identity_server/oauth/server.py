@@ -34,8 +34,8 @@ from service.identity_server.oauth.grants import (
     repeated_parameter,
 )
 from service.identity_server.oauth.models import Client, Code, Request, Token
-from service.identity_server.oauth.requests import Parameters, with_parameters
 from service.identity_server.oauth.store import Store
+from service.identity_server.requests import Parameters, with_parameters
 from service.platform import secrets
 
 # The characters of an error description (RFC 6749, section 5.2).

@@ -18,9 +18,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.fields import normal_email
 from service.identity_server.oauth.account import find_organization
-from service.identity_server.oauth.requests import Parameters, first_of, query_of
 from service.identity_server.oauth.server import Answer
 from service.identity_server.oauth.visits import PROMPTS_SIGN_IN, Visit
+from service.identity_server.requests import Parameters, first_of, query_of
 from service.identity_server.signin.id_tokens import NotVouched
 from service.identity_server.signin.provider import ERROR_NAME, Proof, ProviderAway, SignedInThere, open_provider
 from service.identity_server.signin.providers.binding import find_or_bind, update_memberships

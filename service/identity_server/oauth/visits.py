@@ -14,9 +14,9 @@ from service.identity_server.oauth.describing import with_client_of
 from service.identity_server.oauth.grants import CodeGrant
 from service.identity_server.oauth.models import Client
 from service.identity_server.oauth.models import Request as OAuthRequest
-from service.identity_server.oauth.requests import Parameters, first_of, query_of
 from service.identity_server.oauth.server import Answer, AuthorizationServer, Unusable
 from service.identity_server.oauth.store import Store, in_thread
+from service.identity_server.requests import Parameters, first_of, query_of
 from service.identity_server.signin.sessions import Browser, SignedIn, find_session
 from service.platform.addresses import without_local_port
 from service.platform.errors import BadRequest

@@ -14,7 +14,8 @@ from service.auth.authorization import authorize_message
 from service.auth.callers import Caller
 from service.domains.agents.conversations import queries
 from service.domains.agents.conversations.jobs import enqueue_next
-from service.domains.agents.conversations.models import Message, fill_in, unknown_conversation
+from service.domains.agents.conversations.models import Message, fill_in
+from service.domains.agents.conversations.reading.listing import unknown_conversation
 from service.domains.agents.definitions.service import StoredAgent, get_deployed_agent, unknown_agent
 from service.platform.errors import Forbidden
 from service.platform.identifiers import uuid7

@@ -12,7 +12,7 @@ from service.audit.service import Origin
 from service.auth.callers import Caller
 from service.domains.agents.conversations.reading.queries import list_names
 from service.permissions.rights import unknown_document
-from service.platform.errors import BadRequest, FieldError, NotFound
+from service.platform.errors import BadRequest, FieldError
 from service.platform.senders import Sender
 
 
@@ -53,14 +53,6 @@ class Work:
         """The origin of the message."""
         sender = Sender(self.address, self.device)
         return Origin(self.principal_id, self.credential_id, self.acting_through_id, self.request_id, sender)
-
-
-def unknown_conversation() -> NotFound:
-    """Return the one error for a conversation that is unknown, another person's, or with another agent."""
-    return NotFound(
-        "You have no such conversation with this agent. Check the conversationId, or leave it out to begin a new one.",
-        code="conversation_not_found",
-    )
 
 
 MOST_CHARACTERS = 20_000

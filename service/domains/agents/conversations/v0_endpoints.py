@@ -15,7 +15,8 @@ from service.auth.callers import Caller, acting_for
 from service.domains.agents.conversations import streaming
 from service.domains.agents.conversations.feedback import give_feedback
 from service.domains.agents.conversations.messages import begin_conversation, begin_turn
-from service.domains.agents.conversations.models import Message, unknown_conversation
+from service.domains.agents.conversations.models import Message
+from service.domains.agents.conversations.reading.listing import unknown_conversation
 from service.domains.agents.conversations.reading.turns import SeenTurn, result_of, see_turn
 from service.domains.agents.conversations.streaming import Position, wait_until_done
 from service.runtime import Runtime

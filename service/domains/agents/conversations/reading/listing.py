@@ -9,10 +9,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire import conversations as wire
 from service.auth.authorization import messageable_agents
 from service.auth.callers import Caller
-from service.domains.agents.conversations.models import unknown_conversation
 from service.domains.agents.conversations.reading import queries
 from service.domains.agents.conversations.reading.queries import WalkPosition
 from service.domains.agents.conversations.reading.turns import WITHHELD_REPLY, SeenTurn, see_turns
+from service.platform.errors import NotFound
 from service.web.pagination import Cursor
 
 TITLE_CHARACTERS = 80
@@ -110,4 +110,12 @@ def _message(turn: SeenTurn) -> wire.ConversationMessage:
         warnings=turn.warnings,
         error_message=withheld or turn.row.error_message,
         feedback=turn.row.feedback,
+    )
+
+
+def unknown_conversation() -> NotFound:
+    """Return the one error for a conversation that is unknown, another person's, or with another agent."""
+    return NotFound(
+        "You have no such conversation with this agent. Check the conversationId, or leave it out to begin a new one.",
+        code="conversation_not_found",
     )
