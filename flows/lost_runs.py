@@ -84,7 +84,8 @@ async def take_over(client: PrefectClient) -> list[str]:
     for run in found:
         if str(run.id) not in living and _is_lost(await client.read_flow_run(run.id)):
             answer = await client.set_flow_run_state(run.id, again)
-            started += [run.name] * (answer.status.value == "ACCEPT")
+            if answer.status.value == "ACCEPT":
+                started.append(run.name)
     return started
 
 

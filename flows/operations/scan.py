@@ -91,7 +91,8 @@ async def scan(
             if isinstance(item, Skipped):
                 scanned.skipped[item.reason] += 1
                 examples = scanned.examples.setdefault(item.reason, [])
-                examples += [item.place] * (len(examples) < _EXAMPLES)
+                if len(examples) < _EXAMPLES:
+                    examples.append(item.place)
         resolved = await names.resolve(documents)
         known = [item for item in resolved if isinstance(item, SourceDocument)]
         problems += [item for item in resolved if isinstance(item, Problem)]

@@ -132,9 +132,11 @@ class Summary:
             "still being indexed": self.indexing,
             "read only in part": self.partly_read,
         }
-        parts += [f"{self.deleted} of {self.to_delete} deleted"] * bool(self.to_delete)
+        if self.to_delete:
+            parts.append(f"{self.deleted} of {self.to_delete} deleted")
         parts += [f"{number} {words}" for words, number in others.items() if number]
-        parts += [count_text(self.pages_waiting, *pages)] * bool(self.pages_waiting)
+        if self.pages_waiting:
+            parts.append(count_text(self.pages_waiting, *pages))
         found = self.documents + self.problems
         documents = f"{found} document{'' if found == 1 else 's'}"
         text = f"{documents}: {', '.join(parts)}; {_readable(self.sent_bytes)} sent"

@@ -111,11 +111,13 @@ async def _find_sync(name: str, client: AsyncCarrel, *, outages: OutagePolicy) -
 
     try:
         sync_id = UUID(name)
-        found = [await outages.call(lambda: docstore.get_docstore_sync(sync_id))]
     except ValueError:
         found = await outages.call(find_named)
-    except NotFoundError:
-        found = list[DocstoreSync]()
+    else:
+        try:
+            found = [await outages.call(lambda: docstore.get_docstore_sync(sync_id))]
+        except NotFoundError:
+            found = []
     if len(found) == 1:
         return found[0]
     if not found:

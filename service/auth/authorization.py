@@ -20,6 +20,9 @@ from service.auth.callers import Caller, service_accounts_disabled
 from service.auth.scopes import MESSAGE_PREFIX, agent_of, covers
 from service.platform.errors import Forbidden
 
+CONFIRMED_FOR = timedelta(minutes=15)
+CONFIRMATION_PATH = "/account/confirm"
+
 
 def authorize(caller: Caller, requirement: Requirement) -> None:
     """Raise Forbidden unless the caller meets a requirement."""
@@ -93,13 +96,9 @@ def _missing(scope: str) -> Forbidden:
     )
 
 
-LIFETIME = timedelta(minutes=15)
-PATH = "/account/confirm"
-
-
 def is_fresh(confirmed_at: datetime | None, *, now: datetime) -> bool:
     """Return whether a confirmation still counts."""
-    return confirmed_at is not None and now - confirmed_at <= LIFETIME
+    return confirmed_at is not None and now - confirmed_at <= CONFIRMED_FOR
 
 
 def is_demanded(policy: str, *, is_admin: bool) -> bool:
@@ -124,14 +123,15 @@ async def require_confirmation(connection: AsyncConnection, caller: Caller, *, n
 
 
 def _confirmation_required(family_id: UUID, *, issuer: str) -> Forbidden:
-    address = f"{issuer}{PATH}?{urlencode({'session': str(family_id)})}"
+    address = f"{issuer}{CONFIRMATION_PATH}?{urlencode({'session': str(family_id)})}"
     error = Forbidden(
         "Confirm that it is you before you do this: you have not signed in or confirmed in the last 15 minutes. Open "
         "the address of the confirmation in your browser, then try again.",
         code="confirmation_required",
         headers={
             "WWW-Authenticate": 'Bearer error="insufficient_user_authentication", '
-            f'error_description="A sign-in of the last 15 minutes is needed", max_age="{int(LIFETIME.total_seconds())}"'
+            'error_description="A sign-in of the last 15 minutes is needed", '
+            f'max_age="{int(CONFIRMED_FOR.total_seconds())}"'
         },
     )
     error.confirmation_url = address

@@ -1,4 +1,4 @@
-"""SQL of resources, and the one builder of the condition of visibility.
+"""SQL of resources, and the builders of the conditions of visibility.
 
 Grants are kept per access class; a caller's groups are expanded once, when it is authenticated. So every question of
 visibility is one look at `class_readers`, and a change to a grant or a group counts from its commit on.

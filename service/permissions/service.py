@@ -10,7 +10,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.common import ResourceType, Role
 from service.identity.principals import find_group_ids, find_people
 from service.permissions import queries
-from service.permissions import queries as class_queries
 from service.permissions.access import Access
 from service.platform.batches import Answer, Batch
 from service.platform.errors import Conflict, FieldError, NotFound
@@ -43,14 +42,14 @@ async def access_classes_for(
     connection: AsyncConnection, organization_id: UUID, accesses: Mapping[bytes, Access]
 ) -> dict[bytes, int]:
     """Find or add the access classes of many accesses, each under its digest."""
-    found = await class_queries.find_classes(connection, organization_id, digests=accesses.keys())
+    found = await queries.find_classes(connection, organization_id, digests=accesses.keys())
     missing = {digest: access for digest, access in accesses.items() if digest not in found}
     if not missing:
         return found
-    added = await class_queries.insert_classes(connection, organization_id, accesses=missing)
+    added = await queries.insert_classes(connection, organization_id, accesses=missing)
     # What another transaction added meanwhile is committed by now, so it is seen.
     lost = missing.keys() - added.keys()
-    raced = await class_queries.find_classes(connection, organization_id, digests=lost) if lost else {}
+    raced = await queries.find_classes(connection, organization_id, digests=lost) if lost else {}
     return {**found, **added, **raced}
 
 
@@ -178,7 +177,7 @@ async def _accesses_of(
     connection: AsyncConnection, organization_id: UUID, access_classes: Collection[int]
 ) -> dict[int, Access]:
     grantees: dict[tuple[int, str], set[UUID]] = defaultdict(set)
-    for row in await class_queries.list_readers(connection, organization_id, access_classes=access_classes):
+    for row in await queries.list_readers(connection, organization_id, access_classes=access_classes):
         grantees[row.access_class, row.role].add(row.principal_id)
     return {
         access_class: Access(

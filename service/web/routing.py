@@ -186,7 +186,10 @@ class Router(APIRouter):
         given = {"runtime": RuntimeDep, "connection": connection, "caller": CallerDep}
         annotations = {parameter: given[parameter] for parameter in signature.parameters if parameter != "request"}
         annotations["request"] = Annotated[model, Query()] if operation.method == "GET" else model
-        acts = acting and issubclass(model, ActingRequest) and "connection" in annotations
+        acts = acting and issubclass(model, ActingRequest)
+        if acts and "connection" not in annotations:
+            msg = f"{rule.__name__} has no connection: let it call acting_for, and serve it with acting=False"
+            raise TypeError(msg)
         wants_request = "request" in signature.parameters
 
         @wraps(rule)

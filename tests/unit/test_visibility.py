@@ -94,7 +94,7 @@ EXCUSES = {
     },
     "it selects from the access classes that it is given": {"domains.access.lookups": ["resources_in"]},
     "it returns ids that a later reply is withheld by": {"domains.agents.conversations": ["list_documents_under"]},
-    "the person whose consents they are calls it, or an admin": {"identity_server.oauth": ["list_consents"]},
+    "the person whose consents they are calls it, or an admin": {"identity_server.oauth.consented": ["list_consents"]},
 }
 EXCUSED = {
     *(f"{module}.queries.{name}" for by in EXCUSES.values() for module, names in by.items() for name in names),

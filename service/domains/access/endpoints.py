@@ -5,8 +5,7 @@ from carrel.wire import admin, permissions
 from service.domains.access import grants
 from service.domains.access.explanations import explain
 from service.domains.access.lookups import service
-from service.domains.access.resources import service as finding
-from service.domains.access.resources import service as listings
+from service.domains.access.resources import service as resources
 from service.web.dependencies import CallerDep, RuntimeDep
 from service.web.routing import Router
 
@@ -31,8 +30,8 @@ router.read(permissions.CHECK_BULK_RESOURCES_AUTHORIZATION_FOR_USER, service.che
 router.serve(admin.ADMIN_GRANTS_SET, grants.set_grants)
 router.serve(admin.ADMIN_GRANTS_SET_MANY, grants.set_many_grants)
 router.read(admin.ADMIN_GRANTS_LIST, grants.list_grants)
-router.read(wire.ADMIN_ACCESS_GET_STATE, listings.get_state, name="get_access_state")
-router.read(wire.ADMIN_ACCESS_LIST_RESOURCES, finding.list_resources, name="list_access_resources")
-router.read(wire.ADMIN_ACCESS_COUNT_RESOURCES, finding.count_resources, name="count_access_resources")
-router.read(wire.ADMIN_ACCESS_LIST_HOLDERS, listings.list_grantees, name="list_access_holders")
-router.read(wire.ADMIN_ACCESS_LIST_GROUP_PEOPLE, listings.list_group_people, name="list_access_group_people")
+router.read(wire.ADMIN_ACCESS_GET_STATE, resources.get_state, name="get_access_state")
+router.read(wire.ADMIN_ACCESS_LIST_RESOURCES, resources.list_resources, name="list_access_resources")
+router.read(wire.ADMIN_ACCESS_COUNT_RESOURCES, resources.count_resources, name="count_access_resources")
+router.read(wire.ADMIN_ACCESS_LIST_HOLDERS, resources.list_grantees, name="list_access_holders")
+router.read(wire.ADMIN_ACCESS_LIST_GROUP_PEOPLE, resources.list_group_people, name="list_access_group_people")

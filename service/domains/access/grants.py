@@ -12,7 +12,6 @@ from service.audit.service import Change, record_all
 from service.auth.callers import Caller
 from service.identity.principals import MOST_DETAILS, resolve, to_named_principal
 from service.permissions import queries
-from service.permissions import queries as classes
 from service.permissions.access import Access, roles_by_id
 from service.permissions.service import access_classes_for, move, refuse_contained, unknown_resource
 from service.platform.errors import BadRequest, FieldError
@@ -43,7 +42,7 @@ async def set_grants(
     """
     await _set(connection, caller, desired=[_DesiredGrants(field="", grants=request)])
     resource = await _find(connection, caller, request.resource)
-    grants = await classes.list_grants(connection, caller.organization_id, access_class=resource.access_class)
+    grants = await queries.list_grants(connection, caller.organization_id, access_class=resource.access_class)
     return wire.AdminGrantsSetResponse(
         **dict(
             wire.ResourceGrants(
@@ -71,7 +70,7 @@ async def list_grants(
     """List the grants on a resource."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_GRANTS_LIST.path, request=request)
     resource = await _find(connection, caller, request.resource)
-    grants = await classes.list_grants(
+    grants = await queries.list_grants(
         connection,
         caller.organization_id,
         access_class=resource.access_class,
@@ -90,7 +89,7 @@ async def list_grants(
 async def _set(connection: AsyncConnection, caller: Caller, *, desired: Sequence[_DesiredGrants]) -> None:
     resources = await _lock(connection, caller, desired=desired)
     current = {row.access_class for row in resources.values()}
-    before = await classes.list_readers(connection, caller.organization_id, access_classes=current)
+    before = await queries.list_readers(connection, caller.organization_id, access_classes=current)
     owners = {row.access_class: row.principal_id for row in before if row.role == Role.OWNER}
     accesses = await _accesses(connection, caller, desired=desired, resources=resources, owners=owners)
     digests = {object_id: access.digest() for object_id, access in accesses.items()}
@@ -196,10 +195,10 @@ def _read_position(cursor: Cursor) -> tuple[UUID, str] | None:
 
 
 async def _organization_wide(connection: AsyncConnection, caller: Caller, resource: queries.Resource) -> bool:
-    return await classes.has_role(
+    return await queries.has_role(
         connection, caller.organization_id, access_class=resource.access_class, principal_id=caller.organization_id
     )
 
 
-def _grant(row: classes.Grant) -> wire.GrantInfo:
+def _grant(row: queries.Grant) -> wire.GrantInfo:
     return wire.GrantInfo(principal=to_named_principal(row), role=GrantRole(row.role))

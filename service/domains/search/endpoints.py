@@ -8,8 +8,8 @@ from service.web.routing import Router
 
 router = Router()
 
-router.serve(wire.SEARCH_DOCUMENT_CATALOG, service.search_catalog)
-router.serve(wire.SEARCH_DOCUMENT_COLLECTION, collection_search.search_collection)
+router.serve(wire.SEARCH_DOCUMENT_CATALOG, service.search_catalog, acting=False)
+router.serve(wire.SEARCH_DOCUMENT_COLLECTION, collection_search.search_collection, acting=False)
 router.serve(wire.SUBMIT_SEARCH_FEEDBACK, service.submit_feedback, acting=False)
 router.serve(own_searches.LIST_RECENT_SEARCHES, own.list_recent)
 router.serve(own_searches.SAVE_SEARCH, own.save)

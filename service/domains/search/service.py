@@ -83,18 +83,18 @@ async def submit_feedback(
     author = await find_author(connection, caller, user_email=request.user_email)
     feedback = str(request.feedback)
     # What a refusal below has noted goes with the request's transaction.
-    search = await queries.note_feedback(
+    judged = await queries.note_feedback(
         connection,
         caller.organization_id,
         search_id=request.search_id,
         principal_ids=author.subject_ids,
         feedback=feedback,
     )
-    if search is None:
+    if judged is None:
         raise NotFound("You made no such search. Send the searchId of a search response.", code="search_not_found")
     details = {"feedback": feedback}
     if request.document_id is not None:
-        _require_result(request.document_id, search)
+        _require_result(request.document_id, judged)
         details["documentId"] = str(request.document_id)
     return SubmitSearchFeedbackResponse(
         audit_log_id=await record_feedback(

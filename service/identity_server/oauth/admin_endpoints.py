@@ -2,7 +2,7 @@
 
 from carrel.wire import oauth_clients as wire
 from service.identity_server.oauth import clients
-from service.identity_server.oauth import clients as consented
+from service.identity_server.oauth.consented import service as consents
 from service.web.routing import Router
 
 router = Router()
@@ -14,5 +14,5 @@ router.serve(wire.ADMIN_OAUTH_CLIENTS_UPDATE, clients.update_client)
 router.serve(wire.ADMIN_OAUTH_CLIENTS_APPROVE, clients.approve_client)
 router.serve(wire.ADMIN_OAUTH_CLIENTS_ROTATE_SECRET, clients.rotate_secret)
 router.serve(wire.ADMIN_OAUTH_CLIENTS_DELETE, clients.delete_client)
-router.read(wire.ADMIN_OAUTH_CLIENTS_LIST_CONSENTS, consented.list_consents)
-router.serve(wire.ADMIN_OAUTH_CLIENTS_WITHDRAW_CONSENTS, consented.withdraw_consents)
+router.read(wire.ADMIN_OAUTH_CLIENTS_LIST_CONSENTS, consents.list_consents)
+router.serve(wire.ADMIN_OAUTH_CLIENTS_WITHDRAW_CONSENTS, consents.withdraw_consents)

@@ -16,7 +16,7 @@ from carrel.wire.scopes import ApiScope
 from service.audit.service import Change, record_for
 from service.auth.queries import get_acting_principal
 from service.auth.scopes import covers
-from service.identity_server.oauth import queries as consented
+from service.identity_server.oauth.consented import queries as consented
 from service.identity_server.oauth.consents import meanings_to
 from service.identity_server.oauth.describing import describe_client
 from service.identity_server.oauth.records import ReadableCollection

@@ -1,27 +1,21 @@
 """OAuth clients: registered by an admin, or requested by a member and approved by an admin.
 
-Those of v1 are confidential; for /mcp, one may be public, which runs on people's own machines. Admins also
-list and withdraw what people have allowed clients.
+Those of v1 are confidential; for /mcp, one may be public, which runs on people's own machines.
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire import oauth_clients as wire
-from carrel.wire.common import UserReference
-from service.audit.service import Change, record, record_all
+from service.audit.service import record
 from service.auth.audiences import hash_client_secret
 from service.auth.callers import Caller
 from service.identity_server.oauth import queries
-from service.identity_server.oauth.queries import families_of, revoke_families
-from service.permissions.readers import find_referenced_principal
 from service.platform import secrets
 from service.platform.errors import Conflict, NotFound
 from service.platform.identifiers import uuid7
-from service.runtime import Runtime
 from service.web.pagination import Cursor
 
 # So many may wait for an admin that one member asked for: a list that nobody could read is no list.
@@ -226,64 +220,3 @@ def _conflict_with_document(client: wire.OAuthClient, what: str) -> Conflict:
 
 def _not_found() -> NotFound:
     return NotFound("There is no such OAuth client in this organization.", code="oauth_client_not_found")
-
-
-async def list_consents(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminOAuthClientsListConsentsRequest
-) -> wire.AdminOAuthClientsListConsentsResponse:
-    """List what people have allowed OAuth clients: since when, in which collections, and when it was last used.
-
-    Raises BadRequest `unknown_principal`.
-    """
-    cursor = Cursor.read(caller, operation=wire.ADMIN_OAUTH_CLIENTS_LIST_CONSENTS.path, request=request)
-    rows = await queries.list_consents(
-        connection,
-        caller.organization_id,
-        principal_id=await _find_person(connection, caller, request.email),
-        client_id=request.client_id,
-        after=(UUID(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else queries.BEFORE_ALL,
-        limit=cursor.limit,
-    )
-    page = cursor.page(rows, position=lambda row: [str(row.client_id), str(row.person_id)])
-    return wire.AdminOAuthClientsListConsentsResponse(consents=list(page.items), next_page_token=page.next_page_token)
-
-
-async def withdraw_consents(
-    runtime: Runtime,
-    connection: AsyncConnection,
-    caller: Caller,
-    *,
-    request: wire.AdminOAuthClientsWithdrawConsentsRequest,
-) -> wire.AdminOAuthClientsWithdrawConsentsResponse:
-    """Withdraw what people have allowed an OAuth client, all of them or one; its codes and tokens stop at once.
-
-    Each has an entry on the audit log. Raises NotFound for an unknown client, BadRequest `unknown_principal`.
-    """
-    now = await runtime.clock.now(connection)
-    await require_client(connection, caller, request.client_id)
-    person_id = await _find_person(connection, caller, request.email)
-    whose = await withdraw_for(
-        connection, caller.organization_id, client_id=request.client_id, principal_id=person_id, now=now
-    )
-    changes = [Change("consent.withdraw", "oauthClient", request.client_id, {"ownerId": str(one)}) for one in whose]
-    await record_all(connection, caller, changes=changes)
-    return wire.AdminOAuthClientsWithdrawConsentsResponse(withdrawn_count=len(whose))
-
-
-async def withdraw_for(
-    connection: AsyncConnection, organization_id: UUID, *, client_id: UUID, principal_id: UUID | None, now: datetime
-) -> list[UUID]:
-    """Delete the consents to a client, of one person if given, and revoke what it has for them; return whose."""
-    found = await queries.delete_consents(connection, organization_id, client_id=client_id, principal_id=principal_id)
-    # A request that exchanges a code or refreshes a token now has it locked, and this sees the new ones.
-    family_ids = await families_of(connection, organization_id, principal_ids=found, client_id=client_id)
-    await revoke_families(connection, organization_id, family_ids=family_ids, now=now)
-    return found
-
-
-async def _find_person(connection: AsyncConnection, caller: Caller, email: str | None) -> UUID | None:
-    if email is None:
-        return None
-    reference = UserReference(email=email)
-    found = await find_referenced_principal(connection, caller.organization_id, reference, field="email")
-    return found.principal_id

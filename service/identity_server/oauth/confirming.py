@@ -9,7 +9,7 @@ from uuid import UUID
 from fastapi import APIRouter, Request, Response
 
 from service.audit.service import Change, record_for
-from service.auth.authorization import PATH, is_fresh
+from service.auth.authorization import CONFIRMATION_PATH, is_fresh
 from service.identity_server.oauth import queries
 from service.identity_server.oauth.proving import prove
 from service.identity_server.oauth.second_factor import NO_STORE, STALE
@@ -30,7 +30,7 @@ NO_FACTOR = Refused("Your organization asks for a second factor. Set one up firs
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
-@router.get(PATH)
+@router.get(CONFIRMATION_PATH)
 async def show_confirmation(request: Request, runtime: RuntimeDep) -> Response:
     """Ask the person who is signed in to prove who they are."""
     browser, family_id = Browser.of(request, runtime), _family_id(request)
@@ -40,7 +40,7 @@ async def show_confirmation(request: Request, runtime: RuntimeDep) -> Response:
     return await _page(request, runtime, browser, person, family_id=family_id)
 
 
-@router.post(PATH)
+@router.post(CONFIRMATION_PATH)
 async def take_confirmation(request: Request, runtime: RuntimeDep) -> Response:
     """Confirm after a passkey, or password and second factor; or sign out, to sign in with another provider again."""
     form, browser, family_id = first_of(await form_of(request)), Browser.of(request, runtime), _family_id(request)

@@ -9,8 +9,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.oauth_clients import OAuthAudience
 from service.audit.service import Change, record_for
 from service.auth.scopes import agent_of, meaning
-from service.identity_server.oauth.clients import withdraw_for
-from service.identity_server.oauth.queries import list_consents
+from service.identity_server.oauth.consented.queries import list_consents
+from service.identity_server.oauth.consented.service import withdraw_for
 from service.identity_server.requests import first_of, form_of
 from service.identity_server.signin.provider import ProviderAway, open_provider
 from service.identity_server.signin.providers import queries as providers

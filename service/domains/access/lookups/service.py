@@ -52,7 +52,7 @@ async def list_authorized_resources(
 ) -> wire.ListAuthorizedResourcesResponse:
     """List the resources the acting principal may act on.
 
-    By access alone, for an admin too.
+    Access alone decides, also for an admin.
     """
     cursor = Cursor.read(caller, operation=wire.LIST_AUTHORIZED_RESOURCES.path, request=request)
     rows = await queries.list_readable_resources(

@@ -102,5 +102,5 @@ async def _find_file(request: wire.DownloadDocumentRequest, runtime: RuntimeDep,
         )
 
 
-router.serve(wire.REINDEX_DOCUMENT, reindex)
+router.serve(wire.REINDEX_DOCUMENT, reindex, acting=False)
 router.serve(wire.DELETE_DOCUMENT, deletion.delete_document)

@@ -7,9 +7,9 @@ from service.web.routing import Router
 router = Router()
 
 router.serve(wire.CREATE_DOCUMENT_COLLECTION, service.create_collection)
-router.serve(wire.ADD_DOCUMENT_TO_COLLECTION, membership.add_document)
-router.serve(wire.ADD_DOCUMENT_CHUNKS_TO_COLLECTION, membership.add_chunks)
-router.serve(wire.REINDEX_DOCUMENT_IN_COLLECTION, membership.reindex_document)
+router.serve(wire.ADD_DOCUMENT_TO_COLLECTION, membership.add_document, acting=False)
+router.serve(wire.ADD_DOCUMENT_CHUNKS_TO_COLLECTION, membership.add_chunks, acting=False)
+router.serve(wire.REINDEX_DOCUMENT_IN_COLLECTION, membership.reindex_document, acting=False)
 router.serve(wire.REMOVE_DOCUMENT_FROM_COLLECTION, service.remove_document)
 router.serve(wire.DELETE_DOCUMENT_COLLECTION, service.delete_collection)
 router.read(wire.LIST_DOCUMENT_COLLECTIONS, listing.list_collections)

@@ -125,9 +125,9 @@ async def read_collection(
     """
     own = matches(collections, caller.organization_id, collection_id=collection_id)
     if lock:
-        kept = select(collections.c.collection_id).where(*own).with_for_update(key_share=True, read=True)
+        kept = select(collections.c.collection_id).where(own).with_for_update(key_share=True, read=True)
         await connection.execute(kept)
-    return await find_row(connection, _collections(caller).where(*own), _to_collection)
+    return await find_row(connection, _collections(caller).where(own), _to_collection)
 
 
 async def list_searchable(

@@ -6,7 +6,7 @@ from service.web.routing import Router
 
 router = Router()
 
-router.serve(wire.START_INDEX_REBUILD, service.start_rebuild)
+router.serve(wire.START_INDEX_REBUILD, service.start_rebuild, acting=False)
 router.read(wire.GET_INDEX_REBUILD, service.get_rebuild)
 router.read(wire.LIST_INDEX_REBUILD_FAILURES, service.list_failures)
 router.serve(wire.CANCEL_INDEX_REBUILD, service.cancel_rebuild)

@@ -71,7 +71,7 @@ async def list_failures(
 ) -> wire.ListIndexRebuildFailuresResponse:
     """List the documents that keep a rebuild from coming to its end, and why.
 
-    Of the documents that the caller may know of.
+    The page has only documents that the caller may know about.
     """
     await _check(connection, caller, request.document_collection_id)
     cursor = Cursor.read(caller, operation=wire.LIST_INDEX_REBUILD_FAILURES.path, request=request)

@@ -4,7 +4,6 @@ from carrel.wire import admin as wire
 from carrel.wire import organization, people
 from carrel.wire.api_keys import ADMIN_API_KEYS_CREATE, ADMIN_API_KEYS_LIST, ADMIN_API_KEYS_REVOKE
 from service.domains.people.directory import api_keys, groups, organizations, users
-from service.domains.people.directory import groups as removal
 from service.identity_server import interface as identity_server
 from service.web.routing import Router
 
@@ -23,8 +22,8 @@ router.read(wire.ADMIN_GROUPS_LIST_MEMBERS, groups.list_members)
 router.read(people.ADMIN_GROUPS_LIST_MEMBERSHIPS, groups.list_memberships)
 router.serve(wire.ADMIN_GROUPS_ADD_MEMBERS, groups.add_members)
 router.serve(wire.ADMIN_GROUPS_REMOVE_MEMBERS, groups.remove_members)
-router.read(people.ADMIN_GROUPS_PREVIEW_LOSSES, removal.preview_losses)
-router.serve(people.ADMIN_GROUPS_DELETE, removal.delete_group)
+router.read(people.ADMIN_GROUPS_PREVIEW_LOSSES, groups.preview_losses)
+router.serve(people.ADMIN_GROUPS_DELETE, groups.delete_group)
 router.serve(ADMIN_API_KEYS_CREATE, api_keys.create_api_key)
 router.read(ADMIN_API_KEYS_LIST, api_keys.list_api_keys)
 router.serve(ADMIN_API_KEYS_REVOKE, api_keys.revoke_api_key)

@@ -16,7 +16,6 @@ from service.audit.service import Change, record_all
 from service.auth.callers import Caller
 from service.domains.people.directory import queries as listing
 from service.identity import queries
-from service.identity import queries as direct
 from service.identity.principals import resolve, to_named_principal
 from service.identity.queries import Membership, Principal, list_principals, lock_organization
 from service.permissions.readers import find_referenced_principal
@@ -132,7 +131,7 @@ async def add_members(
     group_id = request.group_id
     await _lock_group(connection, caller, group_id)
     memberships = await _memberships(connection, caller, group_id=group_id, members=request.members)
-    added = await direct.add_members(connection, caller.organization_id, memberships=memberships)
+    added = await queries.add_members(connection, caller.organization_id, memberships=memberships)
     await record_all(connection, caller, changes=_member_changes(added=added, removed=[]))
     return wire.AdminGroupsAddMembersResponse(member_count=await _member_count(connection, caller, group_id))
 
@@ -147,7 +146,7 @@ async def remove_members(
     group_id = request.group_id
     await _lock_group(connection, caller, group_id)
     memberships = await _memberships(connection, caller, group_id=group_id, members=request.members)
-    removed = await direct.remove_members(
+    removed = await queries.remove_members(
         connection, caller.organization_id, group_id=group_id, member_ids=[one.member_id for one in memberships]
     )
     changes = _member_changes(added=[], removed=[(group_id, member_id) for member_id in removed])
@@ -157,9 +156,70 @@ async def remove_members(
 
 async def leave_all_groups(connection: AsyncConnection, caller: Caller, *, member_id: UUID) -> None:
     """Remove a principal from every group that lists it directly. The caller has locked the organization."""
-    groups = await direct.leave_groups(connection, caller.organization_id, member_id=member_id)
+    groups = await queries.leave_groups(connection, caller.organization_id, member_id=member_id)
     removed = [(group_id, member_id) for group_id in groups]
     await record_all(connection, caller, changes=_member_changes(added=[], removed=removed))
+
+
+async def preview_losses(
+    connection: AsyncConnection, caller: Caller, *, request: people.AdminGroupsPreviewLossesRequest
+) -> people.AdminGroupsPreviewLossesResponse:
+    """Say who would read less without a group, or without some of its members in it, as things are now.
+
+    Raises NotFound for an unknown group, BadRequest `unknown_principal`.
+    """
+    group_id, members = request.group_id, request.members
+    organization_id = caller.organization_id
+    await get_group(connection, caller, group_id)
+    member_ids = await listing.list_member_ids(connection, organization_id, group_id=group_id)
+    if members is not None:
+        references = [(f"members.{number}", member) for number, member in enumerate(members)]
+        named = {one.principal_id for one in await resolve(connection, organization_id, references=references)}
+        member_ids = [one for one in member_ids if one in named]
+    count = await listing.count_people(connection, organization_id, member_ids=member_ids)
+    rows = await listing.list_losses(connection, organization_id, group_id=group_id, member_ids=member_ids)
+    ids = {row.principal_id for row in rows}
+    principals = {
+        one.principal_id: one for one in await list_principals(connection, organization_id, principal_ids=ids)
+    }
+    losses = [
+        people.Loss(
+            principal=to_named_principal(principals[principal_id]),
+            counts=[ResourceCount(resource_type=ResourceType(one.resource_type), count=one.count) for one in lost],
+        )
+        for principal_id, lost in groupby(rows, key=lambda row: row.principal_id)
+    ]
+    return people.AdminGroupsPreviewLossesResponse(
+        person_count=count, losses=losses, complete=count <= listing.MOST_PEOPLE
+    )
+
+
+async def delete_group(
+    connection: AsyncConnection, caller: Caller, *, request: people.AdminGroupsDeleteRequest
+) -> people.AdminGroupsDeleteResponse:
+    """Delete a group; its members stop reading at once what only it opened to them.
+
+    NotFound for an unknown one.
+
+    The audit log has its name and members, and an entry for each group that it was in.
+    """
+    group_id = request.group_id
+    organization_id = caller.organization_id
+    await lock_organization(connection, organization_id)
+    group = await get_group(connection, caller, group_id)
+    members = await listing.list_member_ids(connection, organization_id, group_id=group_id)
+    granted = await listing.count_granted(connection, organization_id, group_id=group_id)
+    await leave_all_groups(connection, caller, member_id=group_id)
+    details = {
+        "name": group.name,
+        "externalId": group.external_id,
+        "removed": [str(one) for one in members],
+        "resourceCount": granted,
+    }
+    change = Change("group.delete", "group", group_id, details)
+    await record_all(connection, caller, changes=[change])  # with the name that it has until now
+    await listing.delete_group(connection, organization_id, group_id=group_id)
+    return people.AdminGroupsDeleteResponse(group_id=group_id, member_count=len(members), resource_count=granted)
 
 
 def _targets(groups: Sequence[wire.GroupUpsert], found: Collection[Principal]) -> list[Principal | None]:
@@ -239,8 +299,8 @@ async def _replace_members(
     ]
     replaced = [group_id for group_id, group in zip(ids, groups, strict=True) if group.members is not None]
     organization_id = caller.organization_id
-    removed = await direct.keep_only(connection, organization_id, group_ids=replaced, memberships=memberships)
-    added = await direct.add_members(connection, organization_id, memberships=memberships)
+    removed = await queries.keep_only(connection, organization_id, group_ids=replaced, memberships=memberships)
+    added = await queries.add_members(connection, organization_id, memberships=memberships)
     await record_all(connection, caller, changes=_member_changes(added=added, removed=removed))
 
 
@@ -266,13 +326,13 @@ async def _lock_group(connection: AsyncConnection, caller: Caller, group_id: UUI
 
 
 async def _member_count(connection: AsyncConnection, caller: Caller, group_id: UUID) -> int:
-    counts = await direct.count_members(connection, caller.organization_id, group_ids=[group_id])
+    counts = await queries.count_members(connection, caller.organization_id, group_ids=[group_id])
     return counts.get(group_id, 0)
 
 
 async def _with_counts(connection: AsyncConnection, caller: Caller, *, rows: Sequence[Principal]) -> list[wire.Group]:
     ids = [row.principal_id for row in rows]
-    counts = await direct.count_members(connection, caller.organization_id, group_ids=ids)
+    counts = await queries.count_members(connection, caller.organization_id, group_ids=ids)
     return [
         wire.Group(
             id=row.principal_id,
@@ -287,64 +347,3 @@ async def _with_counts(connection: AsyncConnection, caller: Caller, *, rows: Seq
 def _unknown_group(field: str) -> NotFound:
     message = "There is no such group in this organization."
     return NotFound(message, code="group_not_found", details=[FieldError(field, message)])
-
-
-async def preview_losses(
-    connection: AsyncConnection, caller: Caller, *, request: people.AdminGroupsPreviewLossesRequest
-) -> people.AdminGroupsPreviewLossesResponse:
-    """Say who would read less without a group, or without some of its members in it, as things are now.
-
-    Raises NotFound for an unknown group, BadRequest `unknown_principal`.
-    """
-    group_id, members = request.group_id, request.members
-    organization_id = caller.organization_id
-    await get_group(connection, caller, group_id)
-    member_ids = await listing.list_member_ids(connection, organization_id, group_id=group_id)
-    if members is not None:
-        references = [(f"members.{number}", member) for number, member in enumerate(members)]
-        named = {one.principal_id for one in await resolve(connection, organization_id, references=references)}
-        member_ids = [one for one in member_ids if one in named]
-    count = await listing.count_people(connection, organization_id, member_ids=member_ids)
-    rows = await listing.list_losses(connection, organization_id, group_id=group_id, member_ids=member_ids)
-    ids = {row.principal_id for row in rows}
-    principals = {
-        one.principal_id: one for one in await list_principals(connection, organization_id, principal_ids=ids)
-    }
-    losses = [
-        people.Loss(
-            principal=to_named_principal(principals[principal_id]),
-            counts=[ResourceCount(resource_type=ResourceType(one.resource_type), count=one.count) for one in lost],
-        )
-        for principal_id, lost in groupby(rows, key=lambda row: row.principal_id)
-    ]
-    return people.AdminGroupsPreviewLossesResponse(
-        person_count=count, losses=losses, complete=count <= listing.MOST_PEOPLE
-    )
-
-
-async def delete_group(
-    connection: AsyncConnection, caller: Caller, *, request: people.AdminGroupsDeleteRequest
-) -> people.AdminGroupsDeleteResponse:
-    """Delete a group; its members stop reading at once what only it opened to them.
-
-    NotFound for an unknown one.
-
-    The audit log has its name and members, and an entry for each group that it was in.
-    """
-    group_id = request.group_id
-    organization_id = caller.organization_id
-    await lock_organization(connection, organization_id)
-    group = await get_group(connection, caller, group_id)
-    members = await listing.list_member_ids(connection, organization_id, group_id=group_id)
-    granted = await listing.count_granted(connection, organization_id, group_id=group_id)
-    await leave_all_groups(connection, caller, member_id=group_id)
-    details = {
-        "name": group.name,
-        "externalId": group.external_id,
-        "removed": [str(one) for one in members],
-        "resourceCount": granted,
-    }
-    change = Change("group.delete", "group", group_id, details)
-    await record_all(connection, caller, changes=[change])  # with the name that it has until now
-    await listing.delete_group(connection, organization_id, group_id=group_id)
-    return people.AdminGroupsDeleteResponse(group_id=group_id, member_count=len(members), resource_count=granted)

@@ -16,7 +16,6 @@ from service.domains.people.scim import queries
 from service.domains.people.scim.models import Group, refuse_long
 from service.domains.people.scim.queries import StoredGroup
 from service.domains.people.scim.tokens import ScimCaller, record_changes
-from service.identity import queries as direct
 from service.identity import queries as identity
 from service.identity.queries import Membership, Principal
 from service.platform.identifiers import uuid7
@@ -55,7 +54,7 @@ async def delete_group(connection: AsyncConnection, caller: ScimCaller, group: S
     """Delete a group with its memberships and what is granted to it. The caller has locked the organization."""
     organization_id, group_id = caller.organization_id, group.principal_id
     members = await removal.list_member_ids(connection, organization_id, group_id=group_id)
-    around = await direct.leave_groups(connection, organization_id, member_id=group_id)
+    around = await identity.leave_groups(connection, organization_id, member_id=group_id)
     details = {
         "name": group.name,
         "externalId": group.external_id,
@@ -87,7 +86,7 @@ async def change_members(
         named = ", ".join(unknown[:MOST_NAMED])
         raise InvalidValueException(detail=f"{len(unknown)} members are unknown here. Create them first: {named}")
     memberships = [Membership(group_id, one, kind == "group") for one, kind in kinds.items()]
-    came = await direct.add_members(connection, organization_id, memberships=memberships)
+    came = await identity.add_members(connection, organization_id, memberships=memberships)
     gone: list[UUID] = []
     if removed:
         gone += await queries.remove_members(connection, organization_id, group_id=group_id, member_ids=removed)

@@ -1,0 +1,1 @@
+"""The consents that people gave to applications, listed and withdrawn."""

@@ -1,0 +1,205 @@
+"""SQL of the consents that people gave to applications."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import (
+    ColumnElement,
+    ScalarSelect,
+    and_,
+    any_,
+    delete,
+    false,
+    func,
+    or_,
+    select,
+    true,
+    tuple_,
+)
+from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.oauth_clients import OAuthConsent
+from service.identity_server.oauth.records import (
+    ReadableCollection,
+)
+from service.permissions.queries import Reader, classes_of
+from service.platform.identifiers import NIL
+from service.platform.sql import columns_of, find_rows, in_array
+from service.schema.collections import collections
+from service.schema.identity import principals
+from service.schema.oauth import (
+    oauth_clients,
+    oauth_codes,
+    oauth_consents,
+    oauth_token_families,
+)
+from service.schema.permissions import resources
+
+BEFORE_ALL = (NIL, NIL)  # the ids of client and person before all others
+
+
+def _is_of(organization_id: UUID, principal_id: UUID | None, client_id: UUID | None) -> ColumnElement[bool]:
+    """Build the condition that a consent is that of a person to a client; of None, of anybody, or to any client."""
+    return and_(
+        oauth_consents.c.organization_id == organization_id,
+        true() if principal_id is None else oauth_consents.c.principal_id == principal_id,
+        true() if client_id is None else oauth_consents.c.client_id == client_id,
+    )
+
+
+async def get_consent(
+    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, client_id: UUID
+) -> Sequence[str]:
+    """Return the scopes that a person has allowed a client, or none; lock the consent until the transaction ends."""
+    statement = select(oauth_consents.c.scopes).where(_is_of(organization_id, principal_id, client_id))
+    held = statement.with_for_update(read=True, key_share=True)
+    return (await connection.execute(held)).scalar_one_or_none() or ()
+
+
+async def get_narrowing(
+    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, client_id: UUID
+) -> Sequence[UUID] | None:
+    """Return the collections that a person has narrowed a client to; None when to none, or without a consent."""
+    statement = select(oauth_consents.c.collection_ids).where(_is_of(organization_id, principal_id, client_id))
+    return (await connection.execute(statement)).scalar_one_or_none()
+
+
+async def list_readable_collections(
+    connection: AsyncConnection,
+    caller: Reader,
+    *,
+    chosen: Collection[UUID] = (),
+    name_contains: str | None = "",
+    limit: int | None,
+) -> list[ReadableCollection]:
+    """List the collections that a person may search: those that are chosen, then those with this in their name.
+
+    None leaves out all but the chosen ones.
+    """
+    is_chosen = in_array(collections.c.collection_id, chosen)
+    is_found = false() if name_contains is None else collections.c.name.icontains(name_contains, autoescape=True)
+    statement = (
+        select(*columns_of(collections, ReadableCollection))
+        .join(resources, resources.c.object_id == collections.c.collection_id)
+        .where(
+            collections.c.organization_id == caller.organization_id,
+            resources.c.access_class.in_(classes_of(caller)),
+            or_(is_chosen, is_found),
+        )
+        .order_by(is_chosen.desc(), collections.c.name, collections.c.collection_id)
+        .limit(limit)
+    )
+    return await find_rows(connection, statement, ReadableCollection)
+
+
+async def put_consent(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    principal_id: UUID,
+    client_id: UUID,
+    scopes: Sequence[str],
+    collection_ids: Collection[UUID] | None,
+    now: datetime,
+) -> None:
+    """Add scopes to those that a person allows a client, from now on in these collections (None: in all)."""
+    narrowed_to = None if collection_ids is None else sorted(collection_ids)
+    new = insert(oauth_consents).values(
+        organization_id=organization_id,
+        principal_id=principal_id,
+        client_id=client_id,
+        scopes=scopes,
+        collection_ids=narrowed_to,
+        granted_at=now,
+    )
+    both = func.array_cat(oauth_consents.c.scopes, new.excluded.scopes)
+    each = func.unnest(both).column_valued("scope")
+    merged = select(func.array_agg(each.distinct())).scalar_subquery()
+    statement = new.on_conflict_do_update(
+        index_elements=[oauth_consents.c.principal_id, oauth_consents.c.client_id],
+        set_={"scopes": merged, "collection_ids": narrowed_to, "granted_at": now},
+        where=oauth_consents.c.organization_id == organization_id,
+    )
+    await connection.execute(statement)
+
+
+async def list_consents(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    principal_id: UUID | None = None,
+    client_id: UUID | None = None,
+    after: tuple[UUID, UUID] = BEFORE_ALL,
+    limit: int | None = None,
+) -> list[OAuthConsent]:
+    """List what people have allowed clients, of one person and of one client if given, by the ids of client and person.
+
+    `after` are the ids of the last one on the page before.
+    """
+    further = (
+        oauth_consents.c.principal_id.label("person_id"),
+        oauth_clients.c.name.label("application_name"),
+        oauth_clients.c.audience,
+        principals.c.email,
+        principals.c.name.label("person_name"),
+        func.greatest(oauth_consents.c.last_used_at, _select_last_use(organization_id)).label("last_used_at"),
+        _select_collection_names(organization_id).label("collection_names"),
+    )
+    both = (oauth_consents.c.client_id, oauth_consents.c.principal_id)
+    statement = (
+        select(*columns_of(oauth_consents, OAuthConsent, *further))
+        .join(oauth_clients, oauth_clients.c.client_id == oauth_consents.c.client_id)
+        .join(principals, principals.c.principal_id == oauth_consents.c.principal_id)
+        .where(_is_of(organization_id, principal_id, client_id), tuple_(*both) > tuple_(*after))
+        .order_by(*both)
+        .limit(limit)
+    )
+    return await find_rows(connection, statement, OAuthConsent)
+
+
+def _select_last_use(organization_id: UUID) -> ScalarSelect[Any]:
+    """Select when the tokens of a consent that are not purged were last used."""
+    return (
+        select(func.max(oauth_token_families.c.last_used_at))
+        .where(
+            oauth_token_families.c.organization_id == organization_id,
+            oauth_token_families.c.principal_id == oauth_consents.c.principal_id,
+            oauth_token_families.c.client_id == oauth_consents.c.client_id,
+        )
+        .scalar_subquery()
+    )
+
+
+def _select_collection_names(organization_id: UUID) -> ScalarSelect[Any]:
+    """Select the names of the collections that a consent is narrowed to."""
+    return (
+        select(func.array_agg(aggregate_order_by(collections.c.name, collections.c.name)))
+        .where(
+            collections.c.organization_id == organization_id,
+            collections.c.collection_id == any_(oauth_consents.c.collection_ids),
+        )
+        .scalar_subquery()
+    )
+
+
+async def delete_consents(
+    connection: AsyncConnection, organization_id: UUID, *, client_id: UUID, principal_id: UUID | None
+) -> list[UUID]:
+    """Delete the consents to a client, and the codes not used yet, of one person if given; return whose there were."""
+    statement = (
+        delete(oauth_consents)
+        .where(_is_of(organization_id, principal_id, client_id))
+        .returning(oauth_consents.c.principal_id)
+    )
+    found = list((await connection.execute(statement)).scalars())
+    unused = delete(oauth_codes).where(
+        oauth_codes.c.organization_id == organization_id,
+        in_array(oauth_codes.c.principal_id, found),
+        oauth_codes.c.client_id == client_id,
+        oauth_codes.c.used_at.is_(None),
+    )
+    await connection.execute(unused)
+    return found
