@@ -45,9 +45,9 @@ def _draft(source: str, times: Times = EVERY_MINUTE, *, name: str = "Handbook") 
 @pytest.mark.usefixtures("served")
 def test_it_is_changed_and_started_by_hand(schedules: Runs) -> None:
     """A change keeps what was paused and who made it; a run by hand has the parameters, and counts as the last one."""
-    add_schedule(schedules, _draft("/srv/one"), person=ADA)
+    mondays, tuesdays = Times("0 2 * * 1", "Europe/Berlin"), Times("0 2 * * 2", "Europe/Berlin")
+    add_schedule(schedules, _draft("/srv/one", tuesdays), person=ADA)
     pause_schedule(schedules, schedule_named(schedules))
-    mondays = Times("0 2 * * 1", "Europe/Berlin")
     change_schedule(schedules, schedule_named(schedules), _draft("/srv/two", mondays), person=BEN)
     changed = schedule_named(schedules)
     assert changed.parameters == {"source": "/srv/two", "options": {}}
