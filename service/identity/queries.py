@@ -44,6 +44,7 @@ from service.platform.sql import (
     in_array,
     optional_in,
     params,
+    revoke,
     rows_of,
 )
 from service.schema.identity import api_keys, group_members, organizations, principals
@@ -281,17 +282,7 @@ async def insert_api_key(connection: AsyncConnection, organization_id: UUID, *, 
 
 async def revoke_api_key(connection: AsyncConnection, organization_id: UUID, *, api_key_id: UUID) -> bool:
     """Revoke an API key; False when the key was revoked already or doesn't exist."""
-    statement = (
-        update(api_keys)
-        .where(
-            api_keys.c.organization_id == organization_id,
-            api_keys.c.api_key_id == api_key_id,
-            api_keys.c.revoked_at.is_(None),
-        )
-        .values(revoked_at=func.now())
-        .returning(api_keys.c.api_key_id)
-    )
-    return (await connection.execute(statement)).one_or_none() is not None
+    return await revoke(connection, api_keys, organization_id, api_key_id=api_key_id)
 
 
 async def get_api_key(connection: AsyncConnection, organization_id: UUID, *, api_key_id: UUID) -> ApiKey | None:

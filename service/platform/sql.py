@@ -16,6 +16,7 @@ from sqlalchemy import (
     Label,
     Result,
     Select,
+    Table,
     TableValuedAlias,
     Text,
     TypeDecorator,
@@ -30,6 +31,7 @@ from sqlalchemy import (
     select,
     true,
     type_coerce,
+    update,
 )
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -64,6 +66,13 @@ def params(organization_id: UUID, **values: Any) -> dict[str, Any]:
 def matches(table: FromClause, organization_id: UUID | BindParameter[UUID], **values: object) -> ColumnElement[bool]:
     """Build the condition that a row is of this organization and has these values in the columns of their names."""
     return and_(table.c.organization_id == organization_id, *(table.c[name] == value for name, value in values.items()))
+
+
+async def revoke(connection: AsyncConnection, table: Table, organization_id: UUID, **key: UUID) -> bool:
+    """Revoke the organization's row with this key; False when it was revoked already or doesn't exist."""
+    living = update(table).where(matches(table, organization_id, **key), table.c.revoked_at.is_(None))
+    revoked = await connection.execute(living.values(revoked_at=func.now()).returning(table.c.organization_id))
+    return revoked.one_or_none() is not None
 
 
 def rows_after(statement: Chosen, column: ColumnElement[Value], *, after: Value, limit: int) -> Chosen:

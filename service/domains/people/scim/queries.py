@@ -18,7 +18,7 @@ from carrel.wire.scim_tokens import ScimToken
 from service.auth.queries import touch, unused_for_a_minute
 from service.domains.people.scim.models import Attributes, Condition, Match
 from service.identity.queries import credential_status
-from service.platform.sql import columns_of, find_row, find_rows, in_array, optional_in, param, set_organization
+from service.platform.sql import columns_of, find_row, find_rows, in_array, optional_in, param, revoke, set_organization
 from service.schema.identity import group_members, principals, scim_tokens
 
 
@@ -328,14 +328,4 @@ async def list_tokens(
 
 async def revoke_token(connection: AsyncConnection, organization_id: UUID, *, token_id: UUID) -> bool:
     """Revoke a token; False when it was revoked already or doesn't exist."""
-    statement = (
-        update(scim_tokens)
-        .where(
-            scim_tokens.c.organization_id == organization_id,
-            scim_tokens.c.token_id == token_id,
-            scim_tokens.c.revoked_at.is_(None),
-        )
-        .values(revoked_at=func.now())
-        .returning(scim_tokens.c.token_id)
-    )
-    return (await connection.execute(statement)).one_or_none() is not None
+    return await revoke(connection, scim_tokens, organization_id, token_id=token_id)

@@ -14,7 +14,7 @@ from carrel.wire.service_accounts import ServiceAccount, ServiceAccountToken
 from service.auth.callers import Caller
 from service.identity.queries import credential_status
 from service.permissions.queries import readable_classes
-from service.platform.sql import as_member, columns_of, find_row, find_rows, get_row, in_array, optional_in
+from service.platform.sql import as_member, columns_of, find_row, find_rows, get_row, in_array, optional_in, revoke
 from service.schema.agents import agents
 from service.schema.audit import audit_entries
 from service.schema.catalog import documents
@@ -193,17 +193,7 @@ async def list_tokens_made_by(
 
 async def revoke_token(connection: AsyncConnection, organization_id: UUID, *, token_id: UUID) -> bool:
     """Revoke a token; False when it was revoked already, or there is none."""
-    statement = (
-        update(service_account_tokens)
-        .where(
-            service_account_tokens.c.organization_id == organization_id,
-            service_account_tokens.c.token_id == token_id,
-            service_account_tokens.c.revoked_at.is_(None),
-        )
-        .values(revoked_at=func.now())
-        .returning(service_account_tokens.c.token_id)
-    )
-    return (await connection.execute(statement)).one_or_none() is not None
+    return await revoke(connection, service_account_tokens, organization_id, token_id=token_id)
 
 
 async def revoke_tokens_of(
