@@ -9,7 +9,7 @@ run waits as the service says, for as long as anything gets through at all.
 import asyncio
 import random
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from typing import Protocol, TypeVar
@@ -163,6 +163,14 @@ async def walk_pages(
 async def read_first_page(listed: AsyncPager[Item, Page]) -> Page:
     """Return the first page of a list."""
     return await anext(listed.pages())
+
+
+def growing_pauses(first: float, *, factor: float, longest: float) -> Iterator[float]:
+    """Yield the seconds to wait between polls: each pause is `factor` times the one before, and `longest` at most."""
+    pause = first
+    while True:
+        yield pause
+        pause = min(pause * factor, longest)
 
 
 async def _pause(seconds: float) -> None:

@@ -20,7 +20,7 @@ from flows.operations.formatting import failure_row
 from flows.operations.jobs import open_client, outage_policy_of
 from flows.operations.names import names_of
 from flows.operations.options import CATALOG, ReindexOptions
-from flows.operations.outages import OutagePolicy, read_first_page, walk_pages
+from flows.operations.outages import OutagePolicy, growing_pauses, read_first_page, walk_pages
 from flows.operations.reporting import report_run
 from flows.operations.sending import run_workers
 from flows.settings import FlowSettings
@@ -159,10 +159,9 @@ class _Reindexing:
 
     async def _wait(self) -> None:
         """Wait for documents that take long until they are indexed, or have failed."""
-        pause = 0.5
+        pauses = growing_pauses(0.5, factor=1.5, longest=10.0)
         while self.pending:
-            await asyncio.sleep(pause)
-            pause = min(pause * 1.5, 10.0)
+            await asyncio.sleep(next(pauses))
             self.pending = [each for each in self.pending if await self._still_runs(each)]
             await self._report()
 
@@ -275,14 +274,13 @@ async def _watch(
     on_update: OnRebuild | None,
 ) -> IndexRebuild:
     """Poll a rebuild until it has ended, or only documents that fail again and again are left."""
-    rebuilds, pause = client.document_collections.index_rebuilds, 0.2
+    rebuilds, pauses = client.document_collections.index_rebuilds, growing_pauses(0.2, factor=1.3, longest=5.0)
     while True:
         if on_update is not None:
             await on_update(now)
         if now.status is not IndexRebuildStatus.RUNNING:
             return now
-        await asyncio.sleep(pause)
-        pause = min(pause * 1.3, 5.0)
+        await asyncio.sleep(next(pauses))
         try:
             now = await outages.call(lambda: rebuilds.get_index_rebuild(collection_id))
         except NotFoundError as exc:

@@ -16,7 +16,7 @@ from flows.errors import FlowError, NameUnknownError, RefusedError, ServiceDownE
 from flows.operations.formatting import failure_row
 from flows.operations.jobs import open_client, outage_policy_of
 from flows.operations.options import SyncOptions
-from flows.operations.outages import OutagePolicy, read_first_page
+from flows.operations.outages import OutagePolicy, growing_pauses, read_first_page
 from flows.settings import FlowSettings
 
 _SHOWN_FAILURES = 200
@@ -131,7 +131,7 @@ async def _find_sync(name: str, client: AsyncCarrel, *, outages: OutagePolicy) -
 async def _watch(
     client: AsyncCarrel, sync_id: UUID, *, outages: OutagePolicy, on_update: OnSync | None, to_end: bool
 ) -> DocstoreSync:
-    pause = 0.2
+    pauses = growing_pauses(0.2, factor=1.3, longest=3.0)
     while True:
         try:
             now = await outages.call(lambda: client.document_collections.docstore.get_docstore_sync(sync_id))
@@ -142,8 +142,7 @@ async def _watch(
             await on_update(now)
         if not is_running(now) or not to_end:
             return now
-        await asyncio.sleep(pause)
-        pause = min(pause * 1.3, 3.0)
+        await asyncio.sleep(next(pauses))
 
 
 def counts_of(sync: DocstoreSync) -> dict[str, int]:
