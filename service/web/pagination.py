@@ -33,7 +33,7 @@ Item = TypeVar("Item")
 class Page(Generic[Item]):
     """Up to a page size of items, and the token of the next page if there is one."""
 
-    items: Sequence[Item]
+    items: list[Item]
     next_page_token: str | None
 
 
@@ -88,14 +88,14 @@ class Cursor:
 
     def page(self, rows: Sequence[Item], *, position: Callable[[Item], Sequence[str]]) -> Page[Item]:
         """Cut `rows` (up to `limit`, in keyset order) to the page; `position` returns the `after` of the next page."""
-        items = rows[: self.page_size]
+        items = list(rows[: self.page_size])
         if len(rows) <= self.page_size:
             return Page(items=items, next_page_token=None)
         return Page(items=items, next_page_token=self._token(position(items[-1])))
 
     def page_until(self, items: Sequence[Item], *, after: Sequence[str]) -> Page[Item]:
         """Return a page that may be short, because only what comes up to the position `after` was looked through."""
-        return Page(items=items, next_page_token=self._token(after))
+        return Page(items=list(items), next_page_token=self._token(after))
 
     def _token(self, position: Sequence[str]) -> str:
         payload = json.dumps(list(position), separators=(",", ":")).encode()

@@ -101,4 +101,4 @@ async def query_log(
         connection, caller.organization_id, request=request, before=before, limit=cursor.limit
     )
     page = cursor.page(rows, position=lambda row: [row.at.isoformat(), str(row.search_id)])
-    return AdminSearchLogQueryResponse(searches=list(page.items), next_page_token=page.next_page_token)
+    return AdminSearchLogQueryResponse(searches=page.items, next_page_token=page.next_page_token)

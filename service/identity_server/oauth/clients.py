@@ -82,7 +82,7 @@ async def list_clients(
         connection, caller.organization_id, status=status, ids=request.ids, after=cursor.after_id, limit=cursor.limit
     )
     page = cursor.page(rows, position=lambda row: [str(row.client_id)])
-    return wire.AdminOAuthClientsListResponse(oauth_clients=list(page.items), next_page_token=page.next_page_token)
+    return wire.AdminOAuthClientsListResponse(oauth_clients=page.items, next_page_token=page.next_page_token)
 
 
 async def update_client(

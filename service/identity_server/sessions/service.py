@@ -41,7 +41,7 @@ async def list_sessions(
         limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: [str(row.session_id)])
-    return wire.AdminSessionsListResponse(sessions=list(page.items), next_page_token=page.next_page_token)
+    return wire.AdminSessionsListResponse(sessions=page.items, next_page_token=page.next_page_token)
 
 
 async def end_sessions(

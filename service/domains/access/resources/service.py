@@ -219,4 +219,4 @@ async def list_group_people(
     after = (UUID(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else (NIL, NIL)
     rows = await queries.list_group_people(connection, caller.organization_id, after=after, limit=cursor.limit)
     page = cursor.page(rows, position=lambda row: [str(row.group_id), str(row.principal_id)])
-    return wire.AdminAccessListGroupPeopleResponse(people=list(page.items), next_page_token=page.next_page_token)
+    return wire.AdminAccessListGroupPeopleResponse(people=page.items, next_page_token=page.next_page_token)

@@ -59,7 +59,7 @@ async def list_deployed_agents(
         connection, caller, among_ids=messageable_agents(caller), after=cursor.after_id, limit=cursor.limit
     )
     page = cursor.page(rows, position=lambda row: [str(row.agent_id)])
-    return wire.ListAgentsResponse(agents=list(page.items), next_page_token=page.next_page_token)
+    return wire.ListAgentsResponse(agents=page.items, next_page_token=page.next_page_token)
 
 
 async def _desired_access(

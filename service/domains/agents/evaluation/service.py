@@ -85,7 +85,7 @@ async def list_sets(
         connection, caller.organization_id, request=request, after=cursor.after_id, limit=cursor.limit
     )
     page = cursor.page(rows, position=lambda row: [str(row.evaluation_set_id)])
-    return AdminEvaluationSetsListResponse(evaluation_sets=list(page.items), next_page_token=page.next_page_token)
+    return AdminEvaluationSetsListResponse(evaluation_sets=page.items, next_page_token=page.next_page_token)
 
 
 async def rename_set(

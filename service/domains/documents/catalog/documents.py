@@ -87,7 +87,7 @@ async def list_documents(
         limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: (row.created_at.isoformat(), str(row.document_id)))
-    return wire.ListDocumentsResponse(documents=list(page.items), next_page_token=page.next_page_token)
+    return wire.ListDocumentsResponse(documents=page.items, next_page_token=page.next_page_token)
 
 
 def _wanted_ids(organization_id: UUID, request: wire.ListDocumentsRequest) -> Collection[UUID] | None:
@@ -137,7 +137,7 @@ async def list_left_out_files(
         limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: (str(row.number - 1),))
-    return wire.ListLeftOutFilesResponse(files=list(page.items), next_page_token=page.next_page_token)
+    return wire.ListLeftOutFilesResponse(files=page.items, next_page_token=page.next_page_token)
 
 
 async def lock_known_document(

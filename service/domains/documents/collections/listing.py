@@ -24,9 +24,7 @@ async def list_collections(
         connection, caller, name_contains=request.collection_name, after=cursor.after_id, limit=cursor.limit
     )
     page = cursor.page(found, position=lambda each: [str(each.document_collection_id)])
-    return wire.ListDocumentCollectionsResponse(
-        document_collections=list(page.items), next_page_token=page.next_page_token
-    )
+    return wire.ListDocumentCollectionsResponse(document_collections=page.items, next_page_token=page.next_page_token)
 
 
 async def list_documents(
@@ -50,7 +48,7 @@ async def list_documents(
         limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: [str(row.document_id)])
-    return wire.ListDocumentsInCollectionResponse(documents=list(page.items), next_page_token=page.next_page_token)
+    return wire.ListDocumentsInCollectionResponse(documents=page.items, next_page_token=page.next_page_token)
 
 
 async def get_chunks(
@@ -90,7 +88,7 @@ async def get_chunks(
         await require_document(connection, caller, document_id=request.document_id)
     page = cursor.page(rows, position=lambda row: [str(row.chunk_index)])
     return wire.GetDocumentChunksResponse(
-        document_version=version, chunks=list(page.items), next_page_token=page.next_page_token
+        document_version=version, chunks=page.items, next_page_token=page.next_page_token
     )
 
 

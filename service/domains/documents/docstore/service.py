@@ -133,7 +133,7 @@ async def list_syncs(
         connection, caller, collection_id=request.document_collection_id, after=cursor.after_id, limit=cursor.limit
     )
     page = cursor.page(rows, position=lambda sync: [str(sync.docstore_credential_id)])
-    return wire.ListDocstoreSyncsResponse(docstore_syncs=list(page.items), next_page_token=page.next_page_token)
+    return wire.ListDocstoreSyncsResponse(docstore_syncs=page.items, next_page_token=page.next_page_token)
 
 
 async def list_failures(

@@ -87,7 +87,7 @@ async def list_failures(
         limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: [str(row.document_id)])
-    return wire.ListIndexRebuildFailuresResponse(failures=list(page.items), next_page_token=page.next_page_token)
+    return wire.ListIndexRebuildFailuresResponse(failures=page.items, next_page_token=page.next_page_token)
 
 
 async def cancel_rebuild(

@@ -113,7 +113,7 @@ async def list_sources(
         connection, caller, ledger=request.ledger, own=request.own, after=cursor.after_id, limit=cursor.limit
     )
     page = cursor.page(rows, position=lambda row: [str(row.source_id)])
-    return wire.ListSourcesResponse(sources=list(page.items), next_page_token=page.next_page_token)
+    return wire.ListSourcesResponse(sources=page.items, next_page_token=page.next_page_token)
 
 
 async def list_items(
@@ -130,7 +130,7 @@ async def list_items(
     page = cursor.page(
         rows, position=lambda item: [_sort_key(item.name), str(_item_id(request.source_id, item.name, item.place))]
     )
-    return wire.ListSourceItemsResponse(items=list(page.items), next_page_token=page.next_page_token)
+    return wire.ListSourceItemsResponse(items=page.items, next_page_token=page.next_page_token)
 
 
 async def ignore_items(

@@ -58,7 +58,7 @@ async def list_api_keys(
         limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: [str(row.api_key_id)])
-    return wire.AdminApiKeysListResponse(api_keys=list(page.items), next_page_token=page.next_page_token)
+    return wire.AdminApiKeysListResponse(api_keys=page.items, next_page_token=page.next_page_token)
 
 
 async def revoke_api_key(

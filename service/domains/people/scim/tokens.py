@@ -69,7 +69,7 @@ async def list_tokens(
     )
     page = cursor.page(rows, position=lambda row: [str(row.token_id)])
     return wire.AdminScimTokensListResponse(
-        tokens=list(page.items), base_url=base_url(runtime.settings), next_page_token=page.next_page_token
+        tokens=page.items, base_url=base_url(runtime.settings), next_page_token=page.next_page_token
     )
 
 

@@ -74,9 +74,7 @@ async def list_accounts(
         limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: [str(row.service_account_id)])
-    return wire.AdminServiceAccountsListResponse(
-        service_accounts=list(page.items), next_page_token=page.next_page_token
-    )
+    return wire.AdminServiceAccountsListResponse(service_accounts=page.items, next_page_token=page.next_page_token)
 
 
 async def delete_account(
@@ -184,7 +182,7 @@ async def list_tokens(
         limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: [str(row.token_id)])
-    return wire.AdminServiceAccountTokensListResponse(tokens=list(page.items), next_page_token=page.next_page_token)
+    return wire.AdminServiceAccountTokensListResponse(tokens=page.items, next_page_token=page.next_page_token)
 
 
 async def revoke_token(

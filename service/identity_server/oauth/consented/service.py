@@ -34,7 +34,7 @@ async def list_consents(
         limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: [str(row.client_id), str(row.person_id)])
-    return wire.AdminOAuthClientsListConsentsResponse(consents=list(page.items), next_page_token=page.next_page_token)
+    return wire.AdminOAuthClientsListConsentsResponse(consents=page.items, next_page_token=page.next_page_token)
 
 
 async def withdraw_consents(

@@ -129,7 +129,7 @@ async def list_runs(
         limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: [str(row.evaluation_run_id)])
-    return AdminEvaluationSetsListRunsResponse(runs=list(page.items), next_page_token=page.next_page_token)
+    return AdminEvaluationSetsListRunsResponse(runs=page.items, next_page_token=page.next_page_token)
 
 
 async def list_results(
