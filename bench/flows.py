@@ -76,11 +76,7 @@ def main() -> None:
             {"what": f"SDK loop, {number} documents, seconds", "value": round(bare, 2), "goal": ""},
             {"what": "Prefect flow, seconds", "value": round(orchestrated, 2), "goal": ""},
             {"what": "flow / SDK loop", "value": round(orchestrated / bare, 3), "goal": "<= 1.15"},
-            {
-                "what": "processor seconds of all, flow / loop",
-                "value": _ratio(flow_cpu, bare_cpu),
-                "goal": "",
-            },
+            {"what": "processor seconds of all, flow / loop", "value": _ratio(flow_cpu, bare_cpu), "goal": ""},
             *_each("loop", bare_cpu, number),
             *_each("flow", flow_cpu, number),
             {"what": "flow again, unchanged, documents/s", "value": round(number / again), "goal": ""},

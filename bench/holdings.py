@@ -68,8 +68,7 @@ def fill(client: Carrel, data_dir: Path, *, documents: int, password: str) -> di
         for number in range(COLLECTIONS):
             collection = client.document_collections.create_document_collection(f"Collection {number:02}")
             connection.execute(
-                _IN_COLLECTION,
-                {"collection": collection.document_collection_id, "number": number, "of": COLLECTIONS},
+                _IN_COLLECTION, {"collection": collection.document_collection_id, "number": number, "of": COLLECTIONS}
             )
         connection.execute("VACUUM ANALYZE")
     print(f"made {documents:,} documents, {chunks:,} chunks, in {time.perf_counter() - began:.0f} s", flush=True)

@@ -141,11 +141,7 @@ def main() -> None:
             {"what": "bare embedding, chunks/s", "value": round(chunks / bare, 1), "goal": ""},
             {"what": "flow and HTTP, chunks/s", "value": round(chunks / through, 1), "goal": ""},
             {"what": "flow and HTTP / bare", "value": round(bare / through, 3), "goal": ">= 0.90"},
-            {
-                "what": "processor time, bare / flow and HTTP",
-                "value": round(bare_used / all_used, 3),
-                "goal": "",
-            },
+            {"what": "processor time, bare / flow and HTTP", "value": round(bare_used / all_used, 3), "goal": ""},
             *(
                 {"what": f"processor ms a chunk, {name}", "value": round(seconds / chunks * 1000, 2), "goal": ""}
                 for name, seconds in {"bare embedding": bare_used, **used}.items()

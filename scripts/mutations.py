@@ -30,11 +30,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 MUTATIONS = Path(__file__).with_suffix(".toml")
 # The options that select the tests of each lane; a test is in the first lane that selects it.
-LANES: Mapping[str, tuple[str, ...]] = {
-    "test": ("-m", "not slow and not long"),
-    "all": ("-m", "not long"),
-    "long": (),
-}
+LANES: Mapping[str, tuple[str, ...]] = {"test": ("-m", "not slow and not long"), "all": ("-m", "not long"), "long": ()}
 PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--no-header", "--timeout", "120")
 MOST_SECONDS, STOPPING_SECONDS = 1800, 30
 MOST_JOBS = 2

@@ -142,10 +142,7 @@ class _JobReading(_Reading):
             case StreamEvent.FAILED:
                 failed = FailedJob.model_validate_json(event.data)
                 raise failure(
-                    failed.error_code,
-                    failed.error_message,
-                    job_id=self.job_id,
-                    conversation_id=self.conversation_id,
+                    failed.error_code, failed.error_message, job_id=self.job_id, conversation_id=self.conversation_id
                 )
             case _:
                 return []

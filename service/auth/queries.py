@@ -315,9 +315,7 @@ _BY_EMAIL = select(principals.c.principal_id).where(
     principals.c.active,
 )
 _GRANTEE_BY_ID = _with_memberships(
-    select(param(principals.c.principal_id).label("principal_id")),
-    Grantee,
-    kinds=("user", "serviceAccount", "group"),
+    select(param(principals.c.principal_id).label("principal_id")), Grantee, kinds=("user", "serviceAccount", "group")
 )
 _ACTING_BY_ID = _with_memberships(
     select(param(principals.c.principal_id).label("principal_id")), ActingPrincipal, kinds=("user", "serviceAccount")

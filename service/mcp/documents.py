@@ -7,11 +7,7 @@ from pydantic import Field
 
 from carrel.wire.catalog import GET_DOCUMENT
 from carrel.wire.fields import SearchQuery
-from carrel.wire.search import (
-    SEARCH_DOCUMENT_CATALOG,
-    CatalogSearchOptions,
-    SearchDocumentCatalogRequest,
-)
+from carrel.wire.search import SEARCH_DOCUMENT_CATALOG, CatalogSearchOptions, SearchDocumentCatalogRequest
 from service.domains.documents.stored.queries import StoredText
 from service.domains.documents.stored.texts import MOST_CHARACTERS, TextPart, read_text, unpack_text
 from service.domains.search import service

@@ -35,25 +35,13 @@ from starlette.types import Message, Receive, Scope, Send
 from service.mcp import asking, documents, readers, resources
 from service.mcp.tools import Call, Context, Tool
 from service.platform import traces
-from service.platform.errors import (
-    DATABASE_ERRORS,
-    ServiceError,
-    answer_for_database,
-    from_validation,
-    internal_error,
-)
+from service.platform.errors import DATABASE_ERRORS, ServiceError, answer_for_database, from_validation, internal_error
 from service.platform.logs import logger, redact_credentials, request_id
 from service.platform.version import VERSION
 
 Answer = TypeVar("Answer")
 DEFECT = 500
-_ALL: tuple[Tool[Any], ...] = (
-    documents.SEARCH,
-    documents.FETCH,
-    asking.ASK_AGENT,
-    readers.WHO_CAN_READ,
-    readers.WHY,
-)
+_ALL: tuple[Tool[Any], ...] = (documents.SEARCH, documents.FETCH, asking.ASK_AGENT, readers.WHO_CAN_READ, readers.WHY)
 TOOLS = {tool.name: tool for tool in _ALL}
 INSTRUCTIONS = (
     "The documents of an organization, as far as the person you act for may read them. `search` finds documents, "
@@ -108,9 +96,7 @@ class Exchange(Response):
 
         revision = Headers(scope=scope).get(MCP_PROTOCOL_VERSION_HEADER)
         manager = StreamableHTTPSessionManager(
-            server(),
-            stateless=True,
-            json_response=revision is None or revision in HANDSHAKE_PROTOCOL_VERSIONS,
+            server(), stateless=True, json_response=revision is None or revision in HANDSHAKE_PROTOCOL_VERSIONS
         )
         async with manager.run():
             await manager.handle_request(scope, replay, send)

@@ -79,9 +79,7 @@ def start_embedded(stack: ExitStack, settings: Settings) -> EmbeddedPostgres | N
     if settings.files_url is None:
         open_files(settings).remove_leftovers()
     server = EmbeddedPostgres(
-        settings.data_dir,
-        connections=database_connections(settings),
-        is_archived=settings.archive_url is not None,
+        settings.data_dir, connections=database_connections(settings), is_archived=settings.archive_url is not None
     )
     warn_of_lost_clusters(settings.data_dir)
     # Before the start, which may fail when the server runs already.

@@ -314,9 +314,7 @@ def _enter(opening: Batch, organization_id: UUID | None, batch: Batch | None) ->
 
 
 async def _open(
-    connection: AsyncConnection,
-    opening: Batch,
-    require: Callable[[AsyncConnection], Awaitable[None]] | None = None,
+    connection: AsyncConnection, opening: Batch, require: Callable[[AsyncConnection], Awaitable[None]] | None = None
 ) -> None:
     """Begin; on a new connection when this one turns out to be closed, since nothing has been done on it yet."""
     try:

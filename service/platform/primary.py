@@ -155,7 +155,4 @@ def _ask(connection: DBAPIConnection) -> int | None:
 def _find(places: list[_Place], connection: DBAPIConnection) -> _Place:
     """Return which of the servers is connected to."""
     info = cast("Any", connection).driver_connection.info
-    return next(
-        (each for each in places if each[0] == info.host and each[1] in {"", str(info.port)}),
-        places[0],
-    )
+    return next((each for each in places if each[0] == info.host and each[1] in {"", str(info.port)}), places[0])

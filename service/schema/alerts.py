@@ -59,12 +59,7 @@ alerts = Table(
     Column("told_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
     Column("ended_at", DateTime(timezone=True)),
     Index(
-        "uq_alerts_open",
-        "organization_id",
-        "kind",
-        "subject",
-        unique=True,
-        postgresql_where=text("ended_at IS NULL"),
+        "uq_alerts_open", "organization_id", "kind", "subject", unique=True, postgresql_where=text("ended_at IS NULL")
     ),
     Index("ix_alerts_organization", "organization_id", "alert_id"),
 )

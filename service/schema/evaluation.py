@@ -43,10 +43,7 @@ evaluation_cases = Table(
     metadata,
     Column("case_id", Uuid, primary_key=True),
     Column(
-        "evaluation_set_id",
-        Uuid,
-        ForeignKey("evaluation_sets.evaluation_set_id", ondelete="CASCADE"),
-        nullable=False,
+        "evaluation_set_id", Uuid, ForeignKey("evaluation_sets.evaluation_set_id", ondelete="CASCADE"), nullable=False
     ),
     Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
     Column("case_no", BigInteger, Identity(always=True), nullable=False),
@@ -66,10 +63,7 @@ evaluation_runs = Table(
     metadata,
     Column("evaluation_run_id", Uuid, primary_key=True),
     Column(
-        "evaluation_set_id",
-        Uuid,
-        ForeignKey("evaluation_sets.evaluation_set_id", ondelete="CASCADE"),
-        nullable=False,
+        "evaluation_set_id", Uuid, ForeignKey("evaluation_sets.evaluation_set_id", ondelete="CASCADE"), nullable=False
     ),
     Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
     Column("at", DateTime(timezone=True), nullable=False, server_default=func.now()),
@@ -100,10 +94,7 @@ evaluation_results = Table(
     "evaluation_results",
     metadata,
     Column(
-        "evaluation_run_id",
-        Uuid,
-        ForeignKey("evaluation_runs.evaluation_run_id", ondelete="CASCADE"),
-        primary_key=True,
+        "evaluation_run_id", Uuid, ForeignKey("evaluation_runs.evaluation_run_id", ondelete="CASCADE"), primary_key=True
     ),
     Column("case_id", Uuid, ForeignKey("evaluation_cases.case_id", ondelete="CASCADE"), primary_key=True),
     Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),

@@ -76,11 +76,7 @@ group_members = Table(
     Column("member_is_group", Boolean, nullable=False),
     Index("ix_group_members_member", "organization_id", "member_id", "group_id"),
     Index(
-        "ix_group_members_nested",
-        "organization_id",
-        "group_id",
-        "member_id",
-        postgresql_where=text("member_is_group"),
+        "ix_group_members_nested", "organization_id", "group_id", "member_id", postgresql_where=text("member_is_group")
     ),
 )
 

@@ -50,18 +50,10 @@ spaces = Table(
     Column("replaces_space_id", Integer, ForeignKey("spaces.space_id")),
     Column("replaced_by_space_id", Integer, ForeignKey("spaces.space_id")),
     Column("retired_at", DateTime(timezone=True)),
-    Index(
-        "uq_spaces_catalog",
-        "organization_id",
-        unique=True,
-        postgresql_where=text("is_catalog"),
-    ),
+    Index("uq_spaces_catalog", "organization_id", unique=True, postgresql_where=text("is_catalog")),
     # Partial, so that it is no key: to write the column is no reason to wait for those who add documents to the space.
     Index(
-        "uq_spaces_replaces",
-        "replaces_space_id",
-        unique=True,
-        postgresql_where=text("replaces_space_id IS NOT NULL"),
+        "uq_spaces_replaces", "replaces_space_id", unique=True, postgresql_where=text("replaces_space_id IS NOT NULL")
     ),
     Index("ix_spaces_replaced_by", "replaced_by_space_id", postgresql_where=text("replaced_by_space_id IS NOT NULL")),
 )

@@ -33,19 +33,9 @@ searches = Table(
         postgresql_where=text("feedback IS NOT NULL"),
     ),
     Index(
-        "ix_searches_without_results",
-        "organization_id",
-        "at",
-        "search_id",
-        postgresql_where=text("result_count = 0"),
+        "ix_searches_without_results", "organization_id", "at", "search_id", postgresql_where=text("result_count = 0")
     ),
-    Index(
-        "ix_searches_without_words",
-        "organization_id",
-        "at",
-        "search_id",
-        postgresql_where=text("NOT has_words"),
-    ),
+    Index("ix_searches_without_words", "organization_id", "at", "search_id", postgresql_where=text("NOT has_words")),
     Index("ix_searches_principal", "organization_id", "principal_id", "at", "search_id"),
 )
 

@@ -71,10 +71,7 @@ BUILT_WITHOUT_ORGANIZATION = {
         *(f"service.runtime.standbys.queries.{name}" for name in ("_POSITION", "_PROGRESS"))
     },
     "a client, credential or domain is looked up before its organization is known": {
-        *(
-            "service.identity_server.oauth.queries._CLIENT_OF_ID",
-            "service.domains.people.scim.queries._TOKEN_OF_HASH",
-        ),
+        *("service.identity_server.oauth.queries._CLIENT_OF_ID", "service.domains.people.scim.queries._TOKEN_OF_HASH"),
         *(f"service.identity_server.signin.queries.{name}" for name in ("_SESSION_OF_HASH", "_INVITATION_OF_HASH")),
         *(f"service.identity_server.signin.factors.queries.{name}" for name in ("_PENDING_OF_HASH", "_PASSKEY_OF_ID")),
         *(f"service.identity_server.signin.providers.queries.{name}" for name in ("_DOMAINS", "_OF_DOMAIN", "_OF_ID")),

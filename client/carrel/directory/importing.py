@@ -55,12 +55,7 @@ def plan_import(
     return (
         yield from run_in_thread(
             lambda: make_plan(
-                entries,
-                targets,
-                state,
-                deactivate_missing=deactivate_missing,
-                skip_problems=skip_problems,
-                force=force,
+                entries, targets, state, deactivate_missing=deactivate_missing, skip_problems=skip_problems, force=force
             )
         )
     )

@@ -19,10 +19,7 @@ from carrel.wire.api_keys import ADMIN_API_KEYS_LIST, AdminApiKeysListRequest, C
 from carrel.wire.common import PagedResponse, ResponseModel
 from carrel.wire.fields import normal_email
 from carrel.wire.organization import ADMIN_ORGANIZATION_GET, AdminOrganizationGetRequest
-from carrel.wire.service_accounts import (
-    ADMIN_SERVICE_ACCOUNTS_LIST,
-    AdminServiceAccountsListRequest,
-)
+from carrel.wire.service_accounts import ADMIN_SERVICE_ACCOUNTS_LIST, AdminServiceAccountsListRequest
 
 Item = TypeVar("Item", bound=ResponseModel)
 Page = TypeVar("Page", bound=PagedResponse)

@@ -37,12 +37,7 @@ SourceName = Annotated[str, Field(min_length=1, max_length=255), NO_NUL]
 FilterExpression = Annotated[dict[Annotated[str, Field(max_length=500), NO_NUL], Any], Field(max_length=100)]
 """A MongoDB query in Extended JSON."""
 
-DocstoreUri = Annotated[
-    SecretStr,
-    Field(min_length=1, max_length=4096),
-    AfterValidator(_refuse_nul),
-    WRITTEN_OUT,
-]
+DocstoreUri = Annotated[SecretStr, Field(min_length=1, max_length=4096), AfterValidator(_refuse_nul), WRITTEN_OUT]
 """A connection address: hidden from `repr` and logs; written out only in the request's JSON."""
 
 

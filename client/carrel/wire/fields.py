@@ -5,14 +5,7 @@ import unicodedata
 from datetime import UTC, datetime
 from typing import Annotated
 
-from pydantic import (
-    AfterValidator,
-    AwareDatetime,
-    BeforeValidator,
-    Field,
-    PlainSerializer,
-    SecretStr,
-)
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, PlainSerializer, SecretStr
 
 _RFC_3339 = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:\d{2})", re.ASCII)
 
@@ -97,12 +90,7 @@ def _refuse_nul_secret(secret: SecretStr) -> SecretStr:
     return secret
 
 
-Password = Annotated[
-    SecretStr,
-    Field(min_length=8, max_length=1024),
-    AfterValidator(_refuse_nul_secret),
-    WRITTEN_OUT,
-]
+Password = Annotated[SecretStr, Field(min_length=8, max_length=1024), AfterValidator(_refuse_nul_secret), WRITTEN_OUT]
 """Hidden from `repr` and logs; written out only in the request's JSON."""
 
 

@@ -62,10 +62,7 @@ IssuerAddress = Annotated[
 ]
 ClientId = Annotated[str, Field(min_length=1, max_length=255), NO_NUL]
 ProviderSecret = Annotated[
-    SecretStr,
-    Field(min_length=1, max_length=1024),
-    AfterValidator(_refuse_odd_secret),
-    WRITTEN_OUT,
+    SecretStr, Field(min_length=1, max_length=1024), AfterValidator(_refuse_odd_secret), WRITTEN_OUT
 ]
 """A client secret: hidden from `repr` and logs; written out only in the request's JSON."""
 
@@ -251,10 +248,6 @@ ADMIN_SIGN_IN_PROVIDERS_DELETE = ApiOperation(
 )
 """Delete a provider: nobody signs in with it any more. Accounts and memberships that came by it stay."""
 ADMIN_SIGN_IN_PROVIDERS_TEST = ApiOperation(
-    "admin/signInProviders/test",
-    AdminSignInProvidersTestRequest,
-    AdminSignInProvidersTestResponse,
-    ADMIN,
-    NOT_FOUND,
+    "admin/signInProviders/test", AdminSignInProvidersTestRequest, AdminSignInProvidersTestResponse, ADMIN, NOT_FOUND
 )
 """Read a provider's metadata and keys; `problems` say what is wrong with it, as far as can be told."""

@@ -31,17 +31,12 @@ def _refuse_credential(source: str) -> str:
 
 
 LedgerName = Annotated[
-    str,
-    Field(min_length=24, max_length=24, pattern="^[0-9a-f]{24}$", examples=["5f0c6a1e9b3d4c7f8a2e1b0d"]),
-    NO_NUL,
+    str, Field(min_length=24, max_length=24, pattern="^[0-9a-f]{24}$", examples=["5f0c6a1e9b3d4c7f8a2e1b0d"]), NO_NUL
 ]
 """24 hexadecimal digits that name a ledger: the state of the runs of one source."""
 
 SourceText = Annotated[
-    str,
-    Field(min_length=1, max_length=4096, examples=["/srv/handbook"]),
-    NO_NUL,
-    AfterValidator(_refuse_credential),
+    str, Field(min_length=1, max_length=4096, examples=["/srv/handbook"]), NO_NUL, AfterValidator(_refuse_credential)
 ]
 """What a run was told to load from: a path, a pattern or an address, without credentials."""
 

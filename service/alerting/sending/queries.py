@@ -163,8 +163,7 @@ async def take_left_out(connection: AsyncConnection, organization_id: UUID) -> l
     )
     rules = await find_rows(connection, found, _to_rule)
     statement = update(alert_rules).where(
-        rule.organization_id == organization_id,
-        in_array(rule.alert_rule_id, [one.alert_rule_id for one, _ in rules]),
+        rule.organization_id == organization_id, in_array(rule.alert_rule_id, [one.alert_rule_id for one, _ in rules])
     )
     await connection.execute(statement.values(hour_began_at=func.now(), sent_count=1, left_out_count=0))
     return rules

@@ -83,12 +83,7 @@ async def enqueue_deliveries(
     before = await queries.count_pending(connection, organization_id) - len(delivery_ids)
     for number, delivery_id in enumerate(delivery_ids, start=before):
         await runtime.jobs.enqueue(
-            connection,
-            DELIVER,
-            organization_id=organization_id,
-            pause=pause,
-            priority=-number,
-            delivery_id=delivery_id,
+            connection, DELIVER, organization_id=organization_id, pause=pause, priority=-number, delivery_id=delivery_id
         )
 
 

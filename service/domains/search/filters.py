@@ -10,12 +10,7 @@ from service.domains.documents.collections.metadata_schema import expectation, f
 from service.platform.errors import BadRequest, FieldError
 
 ORDERINGS = frozenset(
-    {
-        FilterOperator.LESS,
-        FilterOperator.GREATER,
-        FilterOperator.LESS_OR_EQUAL,
-        FilterOperator.GREATER_OR_EQUAL,
-    }
+    {FilterOperator.LESS, FilterOperator.GREATER, FilterOperator.LESS_OR_EQUAL, FilterOperator.GREATER_OR_EQUAL}
 )
 
 

@@ -12,11 +12,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.oversight import (
-    ADMIN_SEARCH_LOG_QUERY,
-    AdminSearchLogQueryRequest,
-    AdminSearchLogQueryResponse,
-)
+from carrel.wire.oversight import ADMIN_SEARCH_LOG_QUERY, AdminSearchLogQueryRequest, AdminSearchLogQueryResponse
 from carrel.wire.search import SearchMode
 from service.auth.callers import Caller
 from service.domains.search import queries

@@ -163,10 +163,7 @@ def _parameters(scope: Scope, search_query: SearchQuery) -> dict[str, Any]:
 
 
 def _hits(hits: Collection[Hit], *, prefix: str = "") -> dict[str, Any]:
-    return {
-        f"{prefix}ids": [hit.document_id for hit in hits],
-        f"{prefix}numbers": [hit.chunk_no for hit in hits],
-    }
+    return {f"{prefix}ids": [hit.document_id for hit in hits], f"{prefix}numbers": [hit.chunk_no for hit in hits]}
 
 
 def ask_candidates(batch: Batch, scope: Scope, search_query: SearchQuery, *, at_least: int) -> Answer[Candidate]:

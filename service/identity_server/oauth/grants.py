@@ -116,12 +116,7 @@ class CodeGrant(AuthorizationCodeGrant):
         if grant_user is None:
             raise AccessDeniedError(redirect_uri=redirect_uri)
         code = secrets.mint(secrets.AUTHORIZATION_CODE).value.get_secret_value()
-        self.server.store.keep_code(
-            code,
-            client=self.request.client,
-            principal_id=grant_user,
-            request=self.request,
-        )
+        self.server.store.keep_code(code, client=self.request.client, principal_id=grant_user, request=self.request)
         return 302, "", [("Location", self.server.callback(redirect_uri, [("code", code)], self.request))]
 
     def query_authorization_code(self, code: str, client: Client) -> Code | None:

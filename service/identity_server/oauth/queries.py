@@ -5,29 +5,12 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import (
-    ColumnElement,
-    Select,
-    and_,
-    any_,
-    case,
-    delete,
-    func,
-    literal,
-    select,
-    update,
-)
+from sqlalchemy import ColumnElement, Select, and_, any_, case, delete, func, literal, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.oauth_clients import OAuthClient
-from service.identity_server.oauth.records import (
-    Allowing,
-    StoredClient,
-    StoredCode,
-    StoredRefreshToken,
-    StoredToken,
-)
+from service.identity_server.oauth.records import Allowing, StoredClient, StoredCode, StoredRefreshToken, StoredToken
 from service.platform.sql import columns_of, find_row, find_rows, in_array, optional_in, param, set_organization
 from service.schema.identity import organizations, principals
 from service.schema.oauth import (

@@ -74,11 +74,7 @@ class AuthorizationServer(AuthlibServer):
         super().__init__()
         self.store = store
         self._issuer = issuer
-        generator = BearerTokenGenerator(
-            _mint_access_token,
-            _mint_refresh_token,
-            _seconds,
-        )
+        generator = BearerTokenGenerator(_mint_access_token, _mint_refresh_token, _seconds)
         self.register_token_generator("default", generator)
         extensions: list[Any] = [judge_parameters, S256Required()]
         self.register_grant(CodeGrant, extensions)

@@ -11,13 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.platform.sql import columns_of, find_row, in_array, param, set_organization
 from service.schema.identity import organizations, principals
-from service.schema.signin import (
-    browser_sessions,
-    failed_sign_ins,
-    invitations,
-    sign_in_attempts,
-    upstream_identities,
-)
+from service.schema.signin import browser_sessions, failed_sign_ins, invitations, sign_in_attempts, upstream_identities
 
 MOST_DOUBLINGS = 30
 # An attempt that had to wait is counted on an entry that began no longer ago.
@@ -188,10 +182,7 @@ async def begin_attempt(
     Returns None when it need not wait. After `free` failures the wait doubles with each, up to `longest`; failures
     count for `remembered`.
     """
-    failures = case(
-        (sign_in_attempts.c.forgotten_at <= now, 1),
-        else_=sign_in_attempts.c.failures + 1,
-    )
+    failures = case((sign_in_attempts.c.forgotten_at <= now, 1), else_=sign_in_attempts.c.failures + 1)
     values = {"failures": 1, "blocked_until": now, "forgotten_at": now + remembered}
     new = insert(sign_in_attempts).values(organization_id=organization_id, subject=subject, **values)
     statement = new.on_conflict_do_update(
@@ -272,9 +263,7 @@ async def count_refused_sign_in(
     newest = (
         select(kept.audit_log_id)
         .where(
-            kept.organization_id == organization_id,
-            kept.principal_id == principal_id,
-            kept.began_at > now - COUNTED_ON,
+            kept.organization_id == organization_id, kept.principal_id == principal_id, kept.began_at > now - COUNTED_ON
         )
         .order_by((kept.network == network).desc(), kept.began_at.desc())
         .limit(1)
@@ -344,8 +333,7 @@ async def bind_identity(connection: AsyncConnection, organization_id: UUID, *, r
 async def delete_identities(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> int:
     """Delete what upstream providers know a person by, and return how many; who comes next is somebody else."""
     statement = delete(upstream_identities).where(
-        upstream_identities.c.organization_id == organization_id,
-        upstream_identities.c.principal_id == principal_id,
+        upstream_identities.c.organization_id == organization_id, upstream_identities.c.principal_id == principal_id
     )
     return (await connection.execute(statement)).rowcount
 

@@ -261,11 +261,7 @@ class Work:
 
     async def _take_batch(self, connection: AsyncConnection, work: IndexingWork, batch_id: UUID) -> bool:
         return await queries.take_caller_chunks(
-            connection,
-            self.organization_id,
-            document_id=self.document_id,
-            space_id=work.space_id,
-            batch_id=batch_id,
+            connection, self.organization_id, document_id=self.document_id, space_id=work.space_id, batch_id=batch_id
         )
 
     async def _embed_chunks(

@@ -233,13 +233,7 @@ _REQUEST_INDEXING = {
 
 
 def ask_indexing(
-    batch: Batch,
-    organization_id: UUID,
-    *,
-    document_id: UUID,
-    version: int,
-    collections_too: bool,
-    is_begun: bool,
+    batch: Batch, organization_id: UUID, *, document_id: UUID, version: int, collections_too: bool, is_begun: bool
 ) -> Answer[SearchedSpace]:
     """Request a version's indexing in the catalog and, with `collections_too`, in the document's other spaces.
 

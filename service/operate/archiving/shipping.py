@@ -145,11 +145,7 @@ class Shipper:
         self._archive_noted(check)
         self._ship_log(end, check)
         position = Position(
-            at=end.at,
-            timeline=end.timeline,
-            lsn=end.lsn,
-            segment_bytes=self._segment_bytes,
-            begins_lsn=self._begins,
+            at=end.at, timeline=end.timeline, lsn=end.lsn, segment_bytes=self._segment_bytes, begins_lsn=self._begins
         )
         moved = self._said is None or self._said.lsn != end.lsn
         if moved or time.monotonic() - self._said_at > SAY_SECONDS:

@@ -57,11 +57,7 @@ Moment = Annotated[
 
 
 def backup(
-    context: typer.Context,
-    path: BackupFile = None,
-    *,
-    incremental: Incremental = False,
-    keep_days: KeepDays = None,
+    context: typer.Context, path: BackupFile = None, *, incremental: Incremental = False, keep_days: KeepDays = None
 ) -> None:
     """Write database and files to FILE, of one moment, or with --incremental to the archive; the service may run."""
     settings = settings_of(context)

@@ -54,10 +54,7 @@ class Standbys:
         return queries.ask_position(batch) if self.all else None
 
     async def read(
-        self,
-        primary: Database,
-        position: Answer[Position] | None,
-        find: Callable[[Source], Awaitable[Found]],
+        self, primary: Database, position: Answer[Position] | None, find: Callable[[Source], Awaitable[Found]]
     ) -> Found:
         """Return what is found by reading from a standby, or else from the primary.
 

@@ -33,12 +33,7 @@ class LocalEmbedder:
 
     @classmethod
     async def open(
-        cls,
-        folder: Path,
-        *,
-        precision: Precision,
-        threads: int | None = None,
-        arithmetic: Arithmetic | None = None,
+        cls, folder: Path, *, precision: Precision, threads: int | None = None, arithmetic: Arithmetic | None = None
     ) -> "LocalEmbedder":
         """Load the tokenizer, and an engine from `folder` unless another's arithmetic is given.
 

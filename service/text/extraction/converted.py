@@ -33,12 +33,7 @@ def convert(kind: str) -> Callable[[Path, BlockBuilder], str | None]:
 def to_markdown(data: bytes, kind: str) -> tuple[str, str | None]:
     """Return the text of a file of a format as Markdown, and its title; Unreadable when it can't be read."""
     # Imported in the worker that needs it: kreuzberg has threads, which a process that forks must not have.
-    from kreuzberg import (  # noqa: PLC0415
-        ConcurrencyConfig,
-        ExtractionConfig,
-        KreuzbergError,
-        extract_bytes_sync,
-    )
+    from kreuzberg import ConcurrencyConfig, ExtractionConfig, KreuzbergError, extract_bytes_sync  # noqa: PLC0415
 
     config = ExtractionConfig(use_cache=False, output_format="markdown", concurrency=ConcurrencyConfig(max_threads=1))
     try:

@@ -47,8 +47,7 @@ def damaged_file(kind: str, error: Exception) -> Unreadable:
 def encrypted_file(kind: str) -> Unreadable:
     """Return the refusal of a file that needs a password."""
     return Unreadable(
-        "file_encrypted",
-        f"The {kind} file is protected by a password. Save a copy without the password and send that.",
+        "file_encrypted", f"The {kind} file is protected by a password. Save a copy without the password and send that."
     )
 
 

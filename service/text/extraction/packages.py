@@ -30,11 +30,7 @@ _VARIANT = re.compile(
 _STRICT = b"http://purl.oclc.org/ooxml/"
 _STRICT_NAME = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/")
 _PLAIN_NAME = rb"http://schemas.openxmlformats.org/\1/2006/"
-_MAIN = {
-    "word/": b"wordprocessingml.document",
-    "ppt/": b"presentationml.presentation",
-    "xl/": b"spreadsheetml.sheet",
-}
+_MAIN = {"word/": b"wordprocessingml.document", "ppt/": b"presentationml.presentation", "xl/": b"spreadsheetml.sheet"}
 
 
 def leave_out_entries(archive: zipfile.ZipFile, builder: BlockBuilder, *, copies: Collection[str] = ()) -> None:

@@ -82,10 +82,7 @@ _ARCHIVES = (WORD, POWERPOINT, EXCEL)
 _WHOLE_ARCHIVES = ("EPUB", "binary Excel", "OpenDocument text", "OpenDocument sheets", "OpenDocument slides")
 # Readers of formats that may hold pictures and the like, and that don't note them.
 _SILENT = frozenset(
-    [
-        *("binary Excel", "Jupyter notebook", "reStructuredText", "Org"),
-        *("HTML", "Markdown", "TeX", "XML"),
-    ]
+    [*("binary Excel", "Jupyter notebook", "reStructuredText", "Org"), *("HTML", "Markdown", "TeX", "XML")]
 )
 
 

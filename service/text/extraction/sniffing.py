@@ -45,11 +45,7 @@ _BINARY = (
     *(kind for _, kind in (*_STREAMS, *_PICTURES)),
 )
 # What each kind of Office file can't be without.
-_MAIN_PARTS = (
-    ("word/", WORD),
-    ("ppt/", POWERPOINT),
-    ("xl/", EXCEL),
-)
+_MAIN_PARTS = (("word/", WORD), ("ppt/", POWERPOINT), ("xl/", EXCEL))
 # Files of programs of before 1995: how they begin, or the stream that they have; what they are; what can be read.
 _OLD_CONTENT = (
     (b"\x9b\xa5\x21\x00", "a document of Word 1", ".docx"),

@@ -86,8 +86,7 @@ def read_files(
     from service.text.extraction import containers  # noqa: PLC0415 - see above
 
     return _within(
-        seconds,
-        lambda: containers.read_files(Path(path), file_name, limits, start=start, most=most, largest=largest),
+        seconds, lambda: containers.read_files(Path(path), file_name, limits, start=start, most=most, largest=largest)
     )
 
 

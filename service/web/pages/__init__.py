@@ -75,11 +75,7 @@ def _protection(leads_to: Collection[str], *, has_script: bool) -> dict[str, str
         f"default-src 'none'; style-src 'self';{scripts} base-uri 'none'; frame-ancestors 'none'; form-action {targets}"
     )
     # `same-origin` and not less: with `no-referrer` a browser also sends forms without saying where from.
-    return {
-        "Content-Security-Policy": policy,
-        "X-Frame-Options": "DENY",
-        "Referrer-Policy": "same-origin",
-    }
+    return {"Content-Security-Policy": policy, "X-Frame-Options": "DENY", "Referrer-Policy": "same-origin"}
 
 
 def _sources(address: str) -> tuple[str, ...]:

@@ -155,9 +155,7 @@ async def list_readable_resources(
 async def find_subject(connection: AsyncConnection, organization_id: UUID, *, email: str) -> UUID | None:
     """Find the user or service account of this address (lower case), active or not, but not deleted."""
     statement = select(principals.c.principal_id).where(
-        principals.c.organization_id == organization_id,
-        principals.c.email == email,
-        principals.c.deleted_at.is_(None),
+        principals.c.organization_id == organization_id, principals.c.email == email, principals.c.deleted_at.is_(None)
     )
     return (await connection.execute(statement)).scalar_one_or_none()
 

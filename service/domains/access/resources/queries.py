@@ -122,11 +122,7 @@ async def list_resources(
     statement = (
         select(
             *columns_of(
-                shown,
-                FoundResource,
-                as_member(shown.c.resource_type, ResourceType),
-                access_classes.c.digest,
-                _name(),
+                shown, FoundResource, as_member(shown.c.resource_type, ResourceType), access_classes.c.digest, _name()
             )
         )
         .select_from(_with_names(organization_id, shown))
@@ -378,12 +374,7 @@ async def list_group_people(
 ) -> list[GroupPerson]:
     """List every active person in every group, nested or not, each once per group; ordered by group, then person."""
     group_id, member_id = after
-    parameters = {
-        "organization_id": organization_id,
-        "group_id": group_id,
-        "member_id": member_id,
-        "limit": limit,
-    }
+    parameters = {"organization_id": organization_id, "group_id": group_id, "member_id": member_id, "limit": limit}
     return await find_rows(connection, _GROUP_PEOPLE, GroupPerson, parameters)
 
 

@@ -40,8 +40,7 @@ def select_collection_ids(organization_id: UUID) -> Label[Any]:
     return (
         select(func.coalesce(ids, literal([], ARRAY(Uuid()))))
         .where(
-            agent_collections.c.organization_id == organization_id,
-            agent_collections.c.agent_id == agents.c.agent_id,
+            agent_collections.c.organization_id == organization_id, agent_collections.c.agent_id == agents.c.agent_id
         )
         .scalar_subquery()
         .label("collection_ids")

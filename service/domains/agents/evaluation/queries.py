@@ -103,8 +103,7 @@ def _is_run(organization_id: UUID, set_id: UUID | ColumnElement[UUID]) -> Column
 def _select_sets(organization_id: UUID) -> Select[*tuple[Any, ...]]:
     set_id = evaluation_sets.c.evaluation_set_id
     collection_name = select(collections.c.name).where(
-        collections.c.organization_id == organization_id,
-        collections.c.collection_id == evaluation_sets.c.collection_id,
+        collections.c.organization_id == organization_id, collections.c.collection_id == evaluation_sets.c.collection_id
     )
     agent_name = select(agents.c.name).where(
         agents.c.organization_id == organization_id,

@@ -10,11 +10,7 @@ from carrel.wire.uploads import UploadFileForm
 from service.auth.callers import ActingFor, Caller
 from service.domains.documents.collections.service import Placement, check_placement, refuse_caller_chunks
 from service.domains.documents.stored.containers import Container, refuse_contained
-from service.domains.documents.stored.queries import (
-    AskedDocument,
-    DocumentFields,
-    StoredDocument,
-)
+from service.domains.documents.stored.queries import AskedDocument, DocumentFields, StoredDocument
 from service.permissions.access import Access
 from service.permissions.rights import external_id_taken, require_sharing, require_update
 from service.permissions.service import resolve_readers

@@ -63,11 +63,7 @@ async def lock_syncs(
 
 
 async def count_owned(
-    connection: AsyncConnection,
-    organization_id: UUID,
-    *,
-    owner_id: UUID,
-    resource_types: Collection[str] | None = None,
+    connection: AsyncConnection, organization_id: UUID, *, owner_id: UUID, resource_types: Collection[str] | None = None
 ) -> list[ResourceCount]:
     """Count what a principal owns, of these types if any are given, by type; files in containers do not count."""
     owned = (

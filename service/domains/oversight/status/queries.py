@@ -5,19 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import (
-    ColumnElement,
-    DateTime,
-    Subquery,
-    Text,
-    Uuid,
-    and_,
-    cast,
-    column,
-    func,
-    select,
-    table,
-)
+from sqlalchemy import ColumnElement, DateTime, Subquery, Text, Uuid, and_, cast, column, func, select, table
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -186,8 +174,7 @@ def _id_in(name: str) -> ColumnElement[UUID]:
 def _failed_replies(organization_id: UUID) -> ColumnElement[int]:
     # By the conversations that went on lately, which an index finds.
     recent = and_(
-        conversations.c.organization_id == organization_id,
-        conversations.c.updated_at > func.now() - LATELY - REPLYING,
+        conversations.c.organization_id == organization_id, conversations.c.updated_at > func.now() - LATELY - REPLYING
     )
     return _number(
         turns.join(conversations, conversations.c.conversation_id == turns.c.conversation_id),

@@ -69,10 +69,7 @@ async def delete_saved(
 ) -> DeleteSavedSearchResponse:
     """Delete a search that the caller saved."""
     if not await queries.delete_saved(
-        connection,
-        caller.organization_id,
-        principal_id=caller.principal_id,
-        saved_search_id=request.saved_search_id,
+        connection, caller.organization_id, principal_id=caller.principal_id, saved_search_id=request.saved_search_id
     ):
         message = "You have no such saved search. search/listSavedSearches has those that you have."
         raise NotFound(message, code="saved_search_not_found")

@@ -12,11 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, Field
 from pydantic_ai import Agent, NativeOutput, UsageLimits
-from pydantic_ai.exceptions import (
-    ModelAuthenticationError,
-    ModelNotFoundError,
-    ModelRequestRejectedError,
-)
+from pydantic_ai.exceptions import ModelAuthenticationError, ModelNotFoundError, ModelRequestRejectedError
 from pydantic_ai.models import Model
 
 from carrel.wire.fields import NO_NUL

@@ -20,12 +20,7 @@ from service.domains.search.understanding.checking import (
     check_questions,
     keys_to_find,
 )
-from service.domains.search.understanding.drawing import (
-    DrawnCondition,
-    Values,
-    draw_conditions,
-    keys_of,
-)
+from service.domains.search.understanding.drawing import DrawnCondition, Values, draw_conditions, keys_of
 from service.domains.search.understanding.extraction import extract_questions
 from service.domains.search.understanding.folding import fold
 from service.domains.search.understanding.queries import ask_values

@@ -5,37 +5,18 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import (
-    ColumnElement,
-    ScalarSelect,
-    and_,
-    any_,
-    delete,
-    false,
-    func,
-    or_,
-    select,
-    true,
-    tuple_,
-)
+from sqlalchemy import ColumnElement, ScalarSelect, and_, any_, delete, false, func, or_, select, true, tuple_
 from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.oauth_clients import OAuthConsent
-from service.identity_server.oauth.records import (
-    ReadableCollection,
-)
+from service.identity_server.oauth.records import ReadableCollection
 from service.permissions.queries import Reader, classes_of
 from service.platform.identifiers import NIL
 from service.platform.sql import columns_of, find_rows, in_array
 from service.schema.collections import collections
 from service.schema.identity import principals
-from service.schema.oauth import (
-    oauth_clients,
-    oauth_codes,
-    oauth_consents,
-    oauth_token_families,
-)
+from service.schema.oauth import oauth_clients, oauth_codes, oauth_consents, oauth_token_families
 from service.schema.permissions import resources
 
 BEFORE_ALL = (NIL, NIL)  # the ids of client and person before all others

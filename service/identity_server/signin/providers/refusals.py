@@ -38,8 +38,7 @@ def refusal_of(error: NotVouched | ProviderAway) -> ServiceError:
         )
     if why := REASONS.get(error.reason):
         return BadRequest(
-            f"The provider you signed in with doesn't confirm who you are: {why}. Try again.",
-            code="upstream_refused",
+            f"The provider you signed in with doesn't confirm who you are: {why}. Try again.", code="upstream_refused"
         )
     hint = HINTS.get(error.reason, "")
     return BadRequest(

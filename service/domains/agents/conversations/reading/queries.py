@@ -270,8 +270,7 @@ def _conversations(caller: Caller, agent_ids: Collection[UUID] | None) -> Select
     One that nothing was said in yet is none of them.
     """
     of_conversation = and_(
-        turns.c.organization_id == caller.organization_id,
-        turns.c.conversation_id == conversations.c.conversation_id,
+        turns.c.organization_id == caller.organization_id, turns.c.conversation_id == conversations.c.conversation_id
     )
     first = (
         select(func.left(turns.c.message, TITLE_CHARACTERS))
