@@ -4,11 +4,12 @@ from unittest.mock import Mock
 
 import pytest
 
-from carrel.wire.formats import BY_SUFFIX, UNREAD_SUFFIXES
+from carrel.wire.formats import BY_SUFFIX, UNREAD_SUFFIXES, NotReadKind
 from service.text.extraction import task
-from service.text.extraction.building import Limits
-from service.text.extraction.failures import Unreadable
+from service.text.extraction.building import BlockBuilder, Limits
+from service.text.extraction.failures import Unreadable, corrupt_file, too_complex
 from service.text.extraction.parsing import READERS
+from service.text.reading import NotRead
 from tests import made_files
 from tests.unit.test_extraction_plain_formats import MAILBOX, ODP, TEX, XML
 from tests.unit.test_extraction_variants import RTF, TEXT
@@ -181,3 +182,18 @@ def test_a_reader_that_panics_refuses_the_file(tmp_path, monkeypatch):
     outcome = task.extract(str(path), "a.xls", Limits(), 10**9)
     assert isinstance(outcome, task.Refused)
     assert (outcome.code, "Panic" in (outcome.cause or "")) == ("file_corrupt", True)
+
+
+@pytest.mark.parametrize("error", [Panic(), ValueError("odd"), MemoryError(), corrupt_file("a picture")])
+def test_a_detail_that_fails_is_told_and_costs_no_text(error):
+    builder = BlockBuilder(Limits())
+    with builder.refinement("tables of page 3"):
+        raise error
+    assert builder.not_read == (NotRead(NotReadKind.DETAIL, 1, ("tables of page 3",)),)
+    assert "test_extraction_refusals" in builder.causes[0]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(), too_complex("Too much.")])
+def test_limits_and_the_end_of_the_process_are_no_details(error):
+    with pytest.raises(type(error)), BlockBuilder(Limits()).refinement("links of page 3"):
+        raise error

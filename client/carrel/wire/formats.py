@@ -103,6 +103,8 @@ class NotReadKind(StrEnum):
     """A form that only Adobe's programs draw (XFA)."""
     ENCRYPTED = "encrypted"
     """An encrypted part of a mail."""
+    DETAIL = "detail"
+    """A table, link, picture, property or the like that could not be read; the plain text around it was read."""
 
 
 _NOT_READ = {
@@ -114,6 +116,7 @@ _NOT_READ = {
     NotReadKind.SHEET: ("macro or dialog sheet", "macro or dialog sheets"),
     NotReadKind.FORM: ("XFA form", "XFA forms"),
     NotReadKind.ENCRYPTED: ("encrypted part", "encrypted parts"),
+    NotReadKind.DETAIL: ("unreadable detail", "unreadable details"),
 }
 
 

@@ -52,7 +52,8 @@ class Block:
 class NotRead:
     """Parts of one kind that a file holds and that were not read: how many, and where the first few are.
 
-    `where` names pages, slides, sheets or messages by their numbers ("page 3"), as far as that can be told.
+    `where` names pages, slides, sheets or messages by their numbers ("page 3"), as far as that can be told; a detail
+    with its kind ("tables of page 3").
     """
 
     kind: NotReadKind
@@ -87,6 +88,8 @@ class Extraction:
     `packed` is `pack_blocks(blocks)`, made in the worker already; it is empty in an Extraction made by hand.
 
     `file_count` is the number of files that an archive or a mail holds (service.text.extraction.containers).
+
+    `causes` are the traces of the first details that failed to be read.
     """
 
     media_type: str
@@ -97,6 +100,7 @@ class Extraction:
     packed: bytes = field(default=b"", compare=False, repr=False)
     file_count: int = 0
     pictures: tuple[FoundPicture, ...] = ()
+    causes: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,14 @@
 
 import hashlib
 import re
+import traceback
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from carrel.wire.formats import NotReadKind
 from service.text.extraction.blocks import Area, Block, BlockKind, Box, FoundPicture, NotRead, cut_block
-from service.text.extraction.failures import too_complex
+from service.text.extraction.failures import Unreadable, too_complex
 from service.text.extraction.picture_sizes import is_legible
 from service.text.extraction.svg import read_drawing
 
@@ -45,7 +48,7 @@ class BlockBuilder:
     `page` and `sheet` are where the next blocks stand: the number of the page, slide or message, the name of the sheet.
     `file_count` counts the files in it that are to be documents of their own. `tells_rest` is whether the reader
     tells what it leaves out. `forms_chosen` and `entries_read` are of the pictures in an archive, so that one that is
-    shown again is not read again.
+    shown again is not read again. `causes` are the traces of the first refinements that failed, for the log.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -59,6 +62,7 @@ class BlockBuilder:
         self.pictures: list[FoundPicture] = []
         self.forms_chosen: dict[tuple[str, ...], str] = {}
         self.entries_read: set[str] = set()
+        self.causes: list[str] = []
         self._known_pictures: set[bytes] = set()
         self._not_read: dict[NotReadKind, NotRead] = {}
         self._characters = 0
@@ -122,6 +126,23 @@ class BlockBuilder:
             is_new = where and where not in noted.where and len(noted.where) < MOST_PLACES
             places = (*noted.where, where) if is_new else noted.where
             self._not_read[kind] = replace(noted, count=noted.count + count, where=places)
+
+    @contextmanager
+    def refinement(self, what: str) -> Generator[None]:
+        """Skip the block when it fails, and note `what` it would read (`tables of page 3`) as not read.
+
+        The text must be reachable without the block. Limits that the file passes are raised, and so is the end of the
+        process. Libraries in Rust raise panics, which are no Exceptions.
+        """
+        try:
+            yield
+        except BaseException as error:
+            is_end = isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit)
+            if is_end or (isinstance(error, Unreadable) and error.code == "file_too_complex"):
+                raise
+            self.leave_out(NotReadKind.DETAIL, what)
+            if len(self.causes) < MOST_PLACES:
+                self.causes.append(f"{what}: {traceback.format_exc(limit=-8)}")
 
     def scan(self, number: int) -> None:
         """Note a page that shows text as a picture only."""

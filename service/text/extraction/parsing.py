@@ -108,7 +108,8 @@ def parse_file(path: Path, file_name: str, limits: Limits) -> Extraction:
     # The first subject isn't what a whole mailbox is about.
     found = one_line(title or "") or ("" if file_format.name == "mailbox" else builder.first_heading() or "")
     title = found[:_TITLE_CHARACTERS] or None
-    not_read = None if file_format.name in _SILENT or not builder.tells_rest else builder.not_read
+    is_silent = file_format.name in _SILENT or not builder.tells_rest
+    not_read = None if is_silent and not builder.causes else builder.not_read
     scanned, file_count = tuple(builder.scanned), builder.file_count
     return Extraction(
         file_format.media_type,
@@ -118,4 +119,5 @@ def parse_file(path: Path, file_name: str, limits: Limits) -> Extraction:
         scanned,
         file_count=file_count,
         pictures=tuple(builder.pictures),
+        causes=tuple(builder.causes),
     )

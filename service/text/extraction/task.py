@@ -34,6 +34,7 @@ class Extracted(NamedTuple):
     scanned: tuple[int, ...]
     file_count: int
     pictures: tuple[FoundPicture, ...]
+    causes: tuple[str, ...]
 
 
 class Refused(NamedTuple):
@@ -73,7 +74,7 @@ def extract(path: str, file_name: str, limits: Limits, seconds: float) -> Extrac
     def parse() -> Extracted:
         found = parse_file(Path(path), file_name, limits)
         packed = pack_blocks(found.blocks)
-        rest = (found.not_read, found.scanned, found.file_count, found.pictures)
+        rest = (found.not_read, found.scanned, found.file_count, found.pictures, found.causes)
         return Extracted(found.media_type, found.title, packed, *rest)
 
     return _within(seconds, parse)

@@ -78,6 +78,8 @@ class Extractor:
         limits = replace(self._limits, finds_pictures=finds_pictures)
         with traces.span("extract") as span:
             extraction = await _unpack(await self._run(task.extract, path, file_name, limits))
+            for cause in extraction.causes:
+                logger.warning("extraction_detail_skipped", cause=cause)
             span.set_attributes({"carrel.media_type": extraction.media_type, "carrel.blocks": len(extraction.blocks)})
         return extraction
 
@@ -202,4 +204,5 @@ async def _unpack(extracted: task.Extracted) -> Extraction:
         packed=packed,
         file_count=extracted.file_count,
         pictures=extracted.pictures,
+        causes=extracted.causes,
     )
