@@ -4,6 +4,7 @@ import io
 import re
 import wave
 from email.message import EmailMessage
+from unittest.mock import Mock
 
 import docx
 import pypdf
@@ -21,6 +22,8 @@ from pypdf.generic import ArrayObject, BooleanObject, DictionaryObject, NameObje
 
 from carrel.wire.catalog import NotRead as NotReadOnWire
 from carrel.wire.formats import NotReadKind, count_not_read
+from service.text.extraction import pdf, pdf_layout
+from service.text.extraction.parsing import READERS
 from service.text.reading import NotRead
 from tests import made_files
 from tests.unit.test_extraction_plain_formats import ODP
@@ -109,6 +112,34 @@ def test_pictures_in_forms_of_a_pdf_are_measured_on_the_page(not_read, drawn, le
     drawing.set_data(text + b"\nq " + outer + b" /Outer Do Q")
     page[NameObject("/Contents")] = writer._add_object(drawing)
     assert not_read("a.pdf", made_files.bytes_of(writer)) == ([left_out] if left_out else [])
+
+
+@pytest.mark.parametrize(
+    ("module", "function", "detail"),
+    [
+        (pdf, "find_tables", "tables of page 1"),
+        (pdf, "_unread_pictures", "pictures of page 1"),
+        (pdf, "_add_annotations", "forms and notes"),
+        (pdf_layout, "_heading_levels", "layout"),
+        (pdf_layout, "_paragraphs", "layout of page 1"),
+    ],
+)
+def test_a_pdf_keeps_its_text_when_a_detail_of_it_fails(extract, monkeypatch, module, function, detail):
+    monkeypatch.setattr(module, function, Mock(side_effect=IndexError))
+    found = extract("a.pdf", pages("both", "text"))
+    assert [block.text for block in found.blocks] == ["Pears ripen late"] * 2
+    assert detail in found.not_read[-1].where
+
+
+def test_a_reader_that_fails_half_way_keeps_what_it_has_read(extract, monkeypatch):
+    def read(_, builder):
+        builder.paragraph("Pears ripen late")
+        raise ZeroDivisionError
+
+    monkeypatch.setitem(READERS, "PDF", read)
+    found = extract("a.pdf", pages("text"))
+    assert ([block.text for block in found.blocks], len(found.causes)) == (["Pears ripen late"], 1)
+    assert found.not_read == (NotRead(NotReadKind.DETAIL, 1, ("rest of the file",)),)
 
 
 def test_attachments_recordings_and_xfa_forms_of_a_pdf(not_read):

@@ -12,7 +12,7 @@ from service.text.extraction.blocks import Block
 from service.text.extraction.building import BlockBuilder, Limits
 from service.text.extraction.html_pages import add_html
 from service.text.extraction.pdf_layout import Line, Table, add_pages
-from service.text.extraction.pdf_tables import TableArea
+from service.text.extraction.pdf_tables import TableArea, find_tables
 from service.text.extraction.tabular import TableWriter
 
 PROSE = "The harbour master writes down who comes and who goes, and at noon he reads the glass. "
@@ -66,6 +66,11 @@ def test_words_divided_at_the_end_of_a_line_are_whole(blocks_of):
     [prose, *rows] = [block.text for block in blocks_of(document)]
     assert prose == "A harbour lies here."
     assert {row.split(" | ")[1] for row in rows} == {"Home port: The north lighthouse"}
+
+
+def test_a_run_of_lines_all_but_one_of_which_stand_across_its_columns_is_no_table() -> None:
+    across = [(left, 12 * row, left + 70, 12 * row + 10) for row in range(3) for left in (0, 80)]
+    assert find_tables([*across, *((left, 36, left + 30, 46) for left in range(0, 160, 40))]) == []
 
 
 def test_tables_whose_lines_come_by_turns_are_added_once() -> None:

@@ -131,18 +131,21 @@ class BlockBuilder:
     def refinement(self, what: str) -> Generator[None]:
         """Skip the block when it fails, and note `what` it would read (`tables of page 3`) as not read.
 
-        The text must be reachable without the block. Limits that the file passes are raised, and so is the end of the
-        process. Libraries in Rust raise panics, which are no Exceptions.
+        The text must be reachable without the block.
         """
         try:
             yield
-        except BaseException as error:
-            is_end = isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit)
-            if is_end or (isinstance(error, Unreadable) and error.code == "file_too_complex"):
-                raise
-            self.leave_out(NotReadKind.DETAIL, what)
-            if len(self.causes) < MOST_PLACES:
-                self.causes.append(f"{what}: {traceback.format_exc(limit=-8)}")
+        except BaseException as error:  # noqa: BLE001 - libraries raise anything on a broken file, those in Rust no Exception
+            self.skip(what, error)
+
+    def skip(self, what: str, error: BaseException) -> None:
+        """Note what an error keeps from being read; raise the error if it is a limit or ends the process."""
+        is_end = isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit)
+        if is_end or (isinstance(error, Unreadable) and error.code == "file_too_complex"):
+            raise error
+        self.leave_out(NotReadKind.DETAIL, what)
+        if len(self.causes) < MOST_PLACES:
+            self.causes.append(f"{what}: {''.join(traceback.format_exception(error, limit=-8))}")
 
     def scan(self, number: int) -> None:
         """Note a page that shows text as a picture only."""

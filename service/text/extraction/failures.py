@@ -21,19 +21,21 @@ _OUT_OF_MEMORY = frozenset({("lxml.etree", 2), ("xml.etree.ElementTree", 1)})
 
 
 class Unreadable(Exception):  # noqa: N818 - named for what the file is
-    """A file that is refused; the message tells its sender what to do about it."""
+    """A file that is refused; the message tells its sender what to do about it, and `cause` is for the log."""
 
-    def __init__(self, code: FailureCode, message: str) -> None:
+    def __init__(self, code: FailureCode, message: str, cause: str | None = None) -> None:
         super().__init__(code, message)
         self.code: FailureCode = code
         self.message = message
+        self.cause = cause
 
 
-def corrupt_file(kind: str) -> Unreadable:
+def corrupt_file(kind: str, cause: str | None = None) -> Unreadable:
     """Return the refusal of a file whose structure is damaged."""
     return Unreadable(
         "file_corrupt",
         f"The file is damaged or cut off: it can't be read as {kind}. Open it, save it again, and send that copy.",
+        cause,
     )
 
 

@@ -10,7 +10,7 @@ from service.text.extraction.building import BlockBuilder, Limits, one_line
 from service.text.extraction.containers import parse_archive
 from service.text.extraction.converted import convert
 from service.text.extraction.delimited import parse_csv, parse_tsv
-from service.text.extraction.failures import Unreadable, without_text
+from service.text.extraction.failures import Unreadable, corrupt_file, without_text
 from service.text.extraction.html_pages import parse_html
 from service.text.extraction.json_documents import parse_json, parse_json_lines
 from service.text.extraction.mail import parse_mail, parse_mailbox
@@ -99,7 +99,14 @@ def parse_file(path: Path, file_name: str, limits: Limits) -> Extraction:
         if refusal.code != "file_corrupt" or file_format is not XML or file_name.lower().endswith(XML.suffixes):
             raise
         file_format, title = TEXT, READERS[TEXT.name](path, builder)
+    except BaseException as error:
+        if not builder.has_contents:
+            raise
+        builder.skip("rest of the file", error)
+        title = None
     if not builder.has_contents:
+        if builder.causes:
+            raise corrupt_file(file_format.name, "\n".join(builder.causes))
         if not limits.finds_pictures and any(part.kind is NotReadKind.PICTURE for part in builder.not_read):
             raise without_text(
                 "The file holds pictures and no text. Load it with readPictures, so that text in its pictures is read."

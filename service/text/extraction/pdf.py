@@ -9,6 +9,7 @@ What was filled into forms and noted on pages follows the text.
 import ctypes
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from mmap import ACCESS_READ, mmap
@@ -89,15 +90,17 @@ def parse_pdf(path: Path, builder: BlockBuilder) -> str | None:
             raise too_complex(f"The PDF has {len(document):,} pages; at most {builder.limits.pages:,} are read.")
         title = document.get_metadata_value("Title")
         add_pages(_pages(document, builder, with_pictures=_holds_pictures(path)), builder)
-        _add_annotations(document, builder)
-        if document.get_formtype() == raw.FORMTYPE_XFA_FULL:
-            builder.leave_out(NotReadKind.FORM)
-        builder.leave_out(NotReadKind.ATTACHMENT, count=document.count_attachments())
+        with builder.refinement("forms and notes"):
+            _add_annotations(document, builder)
+        with builder.refinement("attachments"):
+            if document.get_formtype() == raw.FORMTYPE_XFA_FULL:
+                builder.leave_out(NotReadKind.FORM)
+            builder.leave_out(NotReadKind.ATTACHMENT, count=document.count_attachments())
     except pdfium.PdfiumError as error:
         raise corrupt_file("PDF") from error
     finally:
         document.close()
-    if not builder.has_contents:
+    if not builder.has_contents and not builder.causes:
         raise without_text(
             "The PDF has no text in it: it is blank, a scan, or drawn. Run text recognition (OCR) over it and send the "
             "result."
@@ -133,18 +136,16 @@ def _pages(document: Any, builder: BlockBuilder, *, with_pictures: bool) -> list
     pages: list[list[Line]] = []
     total = 0
     for number in range(len(document)):
-        page = document[number]
-        text_page = page.get_textpage()
-        lines = _lines(page, text_page)
-        unread = _unread_pictures(page, text_page) if with_pictures or not lines else []
-        if unread and (not lines or max(part for part, _ in unread) >= _PAGE_SIZED):
-            builder.scan(number + 1)
-        elif builder.limits.finds_pictures:
-            _note_pictures([picture for _, picture in unread], number + 1, builder)
-        else:
-            builder.leave_out(NotReadKind.PICTURE, f"page {number + 1}", count=len(unread))
-        text_page.close()
-        page.close()
+        lines: list[Line] = []
+        with (
+            builder.refinement(f"page {number + 1}"),
+            closing(document[number]) as page,
+            closing(page.get_textpage()) as text_page,
+        ):
+            lines = _lines(page, text_page, number + 1, builder)
+            with builder.refinement(f"pictures of page {number + 1}"):
+                if with_pictures or not lines:
+                    _note_pictures(page, text_page, lines, number + 1, builder)
         total += sum(len(line.text) for line in lines)
         if total > characters:
             raise too_complex(f"The file holds more than {characters:,} characters of text.")
@@ -158,9 +159,14 @@ def _holds_pictures(path: Path) -> bool:
         return _PICTURE.search(content) is not None
 
 
-def _note_pictures(pictures: Sequence[Any], number: int, builder: BlockBuilder) -> None:
-    """Note pictures of a page, to be read by machine as the page shows them: by their edges in points."""
-    for picture in pictures:
+def _note_pictures(page: Any, text_page: Any, lines: Sequence[Line], number: int, builder: BlockBuilder) -> None:
+    """Note a scanned page, or the pictures of another one by their edges in points, to be read by machine."""
+    unread = _unread_pictures(page, text_page)
+    if unread and (not lines or max(part for part, _ in unread) >= _PAGE_SIZED):
+        builder.scan(number)
+    elif not builder.limits.finds_pictures:
+        builder.leave_out(NotReadKind.PICTURE, f"page {number}", count=len(unread))
+    for _, picture in unread if builder.limits.finds_pictures and number not in builder.scanned[-1:] else ():
         if is_large(*picture.get_px_size()):
             edges = ",".join(f"{edge:.2f}" for edge in _bounds(picture))
             builder.picture_on(number, edges, bytes(picture.get_data()))
@@ -193,7 +199,7 @@ def _bounds(picture: Any) -> tuple[float, float, float, float]:
     return bounds
 
 
-def _lines(page: Any, text_page: Any) -> list[Line]:
+def _lines(page: Any, text_page: Any, number: int, builder: BlockBuilder) -> list[Line]:
     """Return a page's lines; the position of each is read from PDFium at its first and its last character."""
     frame = _measure(page)
     count: int = text_page.count_chars()
@@ -212,7 +218,11 @@ def _lines(page: Any, text_page: Any) -> list[Line]:
             firsts.append(first)
         start += len(line) + 1
     if located:
-        _find_tables(text_page, frame, lines, firsts)
+        plain = list(lines)
+        with builder.refinement(f"tables of page {number}"):
+            _find_tables(text_page, frame, lines, firsts)
+            return lines
+        return plain
     return lines
 
 

@@ -53,22 +53,36 @@ class Line:
 
 def add_pages(pages: Sequence[Sequence[Line]], builder: BlockBuilder) -> None:
     """Add the blocks of all pages, numbered from 1."""
-    kept = _without_running_lines(pages)
-    levels = _heading_levels(kept)
+    kept, levels = pages, dict[float, int]()
+    with builder.refinement("layout"):
+        kept = _without_running_lines(pages)
+        levels = _heading_levels(kept)
     tables = _Tables(builder)
     for number, page in enumerate(kept, start=1):
-        for table, lines in groupby(page, key=lambda line: line.table):
-            if table is not None:
-                tables.add(table, number)
-                continue
-            others = list(lines)
-            tables.pass_over(len(others))
-            for level, text, box, areas in _paragraphs(others, levels):
-                if level:
-                    builder.heading(text, level, page=number, box=box)
-                else:
-                    builder.paragraph(text, page=number, box=box, areas=areas)
-    tables.close()
+        before = len(builder.blocks)
+        with builder.refinement(f"layout of page {number}"):
+            _add_page(page, number, levels, tables, builder)
+            continue
+        del builder.blocks[before:]
+        builder.lines("\n".join(line.text for line in page), page=number)
+    with builder.refinement("last table"):
+        tables.close()
+
+
+def _add_page(
+    page: Sequence[Line], number: int, levels: dict[float, int], tables: "_Tables", builder: BlockBuilder
+) -> None:
+    for table, lines in groupby(page, key=lambda line: line.table):
+        if table is not None:
+            tables.add(table, number)
+            continue
+        others = list(lines)
+        tables.pass_over(len(others))
+        for level, text, box, areas in _paragraphs(others, levels):
+            if level:
+                builder.heading(text, level, page=number, box=box)
+            else:
+                builder.paragraph(text, page=number, box=box, areas=areas)
 
 
 class _Tables:

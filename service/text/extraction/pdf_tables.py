@@ -137,7 +137,7 @@ def _to_table(lines: Sequence[list[Box]]) -> Iterator[TableArea]:
     columns = _columns(lines)
     while lines and _is_across(lines[0], columns):
         lines = lines[1:]
-    if len(columns) < 2 or _is_prose(lines, columns):
+    if len(lines) < _FEWEST_ROWS or len(columns) < 2 or _is_prose(lines, columns):
         return
     rows = [_around(row) for row in _gather_rows(lines, columns)]
     if len(rows) >= _FEWEST_ROWS:

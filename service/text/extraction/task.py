@@ -109,7 +109,7 @@ def _within(seconds: float, read: Callable[[], Result]) -> Result | Refused:
     try:
         return read()
     except Unreadable as refusal:
-        return Refused(refusal.code, refusal.message)
+        return _to_refused(refusal)
     except MemoryError:
         return _to_refused(too_complex(OUT_OF_MEMORY))
     except RecursionError:
@@ -117,11 +117,11 @@ def _within(seconds: float, read: Callable[[], Result]) -> Result | Refused:
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException:  # noqa: BLE001 - libraries raise anything on a broken file, those in Rust no Exception
-        return _to_refused(corrupt_file("what its name says"), traceback.format_exc(limit=-8))
+        return _to_refused(corrupt_file("what its name says", traceback.format_exc(limit=-8)))
 
 
-def _to_refused(refusal: Unreadable, cause: str | None = None) -> Refused:
-    return Refused(refusal.code, refusal.message, cause)
+def _to_refused(refusal: Unreadable) -> Refused:
+    return Refused(refusal.code, refusal.message, refusal.cause)
 
 
 def _limit(kind: int, value: int, *, hard: bool = True) -> None:
