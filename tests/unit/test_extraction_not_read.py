@@ -131,6 +131,24 @@ def test_a_pdf_keeps_its_text_when_a_detail_of_it_fails(extract, monkeypatch, mo
     assert detail in found.not_read[-1].where
 
 
+THREE_PAGES = pages("text", "text", "text")
+TABLE_OF_OBJECTS = THREE_PAGES.rindex(b"\nxref")
+
+
+@pytest.mark.parametrize("end", [-2, -6, THREE_PAGES.rindex(b"startxref"), len(THREE_PAGES)])
+@pytest.mark.parametrize("after", [b"", b"\n" * 9, bytes(5_000), b"<p>Sent by the gateway</p>" * 9_000])
+def test_a_pdf_is_read_whatever_is_at_its_end(extract, end, after):
+    found = extract("a.pdf", THREE_PAGES[:end] + after)
+    assert ([block.page for block in found.blocks], found.not_read) == ([1, 2, 3], ())
+
+
+@pytest.mark.parametrize(("cut", "count"), [(TABLE_OF_OBJECTS, 3), (TABLE_OF_OBJECTS + 90, 3), (700, 2)])
+def test_a_pdf_without_its_end_is_read_as_far_as_it_goes(extract, cut, count):
+    found = extract("a.pdf", THREE_PAGES[:cut])
+    assert len(found.blocks) == count
+    assert "end of the file" in found.not_read[0].where
+
+
 def test_a_reader_that_fails_half_way_keeps_what_it_has_read(extract, monkeypatch):
     def read(_, builder):
         builder.paragraph("Pears ripen late")

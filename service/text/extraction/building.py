@@ -196,6 +196,11 @@ class BlockBuilder:
         return bool(self.blocks or self.pictures or (self.scanned and self.limits.reads_scans))
 
     @property
+    def has_skipped(self) -> bool:
+        """Whether a detail, or the rest of the file, could not be read."""
+        return NotReadKind.DETAIL in self._not_read
+
+    @property
     def not_read(self) -> tuple[NotRead, ...]:
         """The parts that were noted as not read, those of most importance first."""
         return tuple(self._not_read[kind] for kind in NotReadKind if kind in self._not_read)

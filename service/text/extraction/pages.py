@@ -115,7 +115,7 @@ def _show_frame(picture: Image.Image, number: int, *, pixels: int, side: int) ->
 
 
 def _render(path: Path, page: int, edges: str | None) -> tuple[Image.Image, Collection[str]]:
-    document: Any = pdfium.PdfDocument(path)
+    document = open_pdf(path)
     try:
         shown = document[page - 1]
         text_page = shown.get_textpage()

@@ -105,7 +105,7 @@ def parse_file(path: Path, file_name: str, limits: Limits) -> Extraction:
         builder.skip("rest of the file", error)
         title = None
     if not builder.has_contents:
-        if builder.causes:
+        if builder.has_skipped:
             raise corrupt_file(file_format.name, "\n".join(builder.causes))
         if not limits.finds_pictures and any(part.kind is NotReadKind.PICTURE for part in builder.not_read):
             raise without_text(
@@ -116,7 +116,7 @@ def parse_file(path: Path, file_name: str, limits: Limits) -> Extraction:
     found = one_line(title or "") or ("" if file_format.name == "mailbox" else builder.first_heading() or "")
     title = found[:_TITLE_CHARACTERS] or None
     is_silent = file_format.name in _SILENT or not builder.tells_rest
-    not_read = None if is_silent and not builder.causes else builder.not_read
+    not_read = None if is_silent and not builder.has_skipped else builder.not_read
     scanned, file_count = tuple(builder.scanned), builder.file_count
     return Extraction(
         file_format.media_type,

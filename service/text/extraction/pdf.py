@@ -22,14 +22,16 @@ from pypdfium2 import raw
 from carrel.wire.formats import NotReadKind
 from service.text.extraction.blocks import Box, join_boxes
 from service.text.extraction.building import BlockBuilder
-from service.text.extraction.failures import Unreadable, corrupt_file, encrypted_file, too_complex, without_text
+from service.text.extraction.failures import corrupt_file, encrypted_file, too_complex, without_text
 from service.text.extraction.pdf_layout import Line, Table, add_pages
 from service.text.extraction.pdf_tables import find_tables, reads_as_table
 from service.text.extraction.picture_sizes import is_large
 
-# A whole PDF ends with this mark; PDFium reads what is left of a cut one, and pages would be missing silently.
-_END_MARK = b"%%EOF"
-_TAIL = 16_384
+# The object that leads to all pages, which the end of a PDF names; a file without its end still has it.
+_CATALOG = re.compile(
+    rb"(\d{1,10})[ \r\n]+(\d{1,5})[ \r\n]+obj\b(?:(?!endobj)[\x00-\xff]){0,2000}?/Catalog(?![A-Za-z])"
+)
+_PASSWORD_MARK = re.compile(rb"/Encrypt(?![A-Za-z])|/Standard(?![A-Za-z])")
 # Points of a page, and units of a screen, that are far enough apart for rounding not to matter.
 _FAR, _FINE = 1_000, 1_000_000
 # A page of a table has so many pieces of lines more than lines; on one of more pieces, none is looked for.
@@ -82,9 +84,8 @@ class _Frame:
 
 
 def parse_pdf(path: Path, builder: BlockBuilder) -> str | None:
-    """Add a PDF's text; Unreadable when it has a password, is cut off, or holds only pictures of text."""
-    _check_end(path)
-    document = open_pdf(path)
+    """Add a PDF's text; Unreadable when it has a password, no page can be found, or it holds only pictures of text."""
+    document = open_pdf(path, builder)
     try:
         if len(document) > builder.limits.pages:
             raise too_complex(f"The PDF has {len(document):,} pages; at most {builder.limits.pages:,} are read.")
@@ -100,7 +101,7 @@ def parse_pdf(path: Path, builder: BlockBuilder) -> str | None:
         raise corrupt_file("PDF") from error
     finally:
         document.close()
-    if not builder.has_contents and not builder.causes:
+    if not builder.has_contents and not builder.has_skipped:
         raise without_text(
             "The PDF has no text in it: it is blank, a scan, or drawn. Run text recognition (OCR) over it and send the "
             "result."
@@ -108,26 +109,31 @@ def parse_pdf(path: Path, builder: BlockBuilder) -> str | None:
     return _usable(title)
 
 
-def _check_end(path: Path) -> None:
-    with path.open("rb") as file:
-        file.seek(max(path.stat().st_size - _TAIL, 0))
-        if _END_MARK not in file.read():
-            raise corrupt_file("PDF")
-
-
-def open_pdf(file: Path | BinaryIO) -> Any:
-    """Open a PDF; Unreadable when it has a password or is damaged."""
+def open_pdf(file: Path | BinaryIO, builder: BlockBuilder | None = None) -> Any:
+    """Open a PDF, also one that is cut off, as far as its pages can be found; Unreadable when it has a password."""
     try:
         return pdfium.PdfDocument(file)
     except pdfium.PdfiumError as error:
-        raise _refusal(error) from error
+        if error.err_code in {raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY}:
+            raise encrypted_file("PDF") from error
+    if not isinstance(file, Path):
+        file.seek(0)
+    try:
+        document = pdfium.PdfDocument(_add_end(file.read_bytes() if isinstance(file, Path) else file.read()))
+    except pdfium.PdfiumError as error:
+        raise corrupt_file("PDF") from error
+    if builder is not None:
+        builder.leave_out(NotReadKind.DETAIL, "end of the file")
+    return document
 
 
-def _refusal(error: Exception) -> Unreadable:
-    code = getattr(error, "err_code", None)
-    if code in {raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY}:
-        return encrypted_file("PDF")
-    return corrupt_file("PDF")
+def _add_end(data: bytes) -> bytes:
+    """Return a PDF that is cut off with another end, by which PDFium looks for all objects of the file."""
+    catalogs = list(_CATALOG.finditer(data))
+    if not catalogs or _PASSWORD_MARK.search(data):
+        raise corrupt_file("PDF")
+    whole = data[: data.rfind(b"endobj")]
+    return b"%b endobj\ntrailer <</Root %b %b R>>\nstartxref\n0\n%%%%EOF\n" % (whole, *catalogs[-1].groups())
 
 
 def _pages(document: Any, builder: BlockBuilder, *, with_pictures: bool) -> list[list[Line]]:
