@@ -2,6 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 SETUP := .venv/.ready
+PATIENTLY = $(PYTHON) scripts/patiently.py
 # All packages; requirements-run.lock has those alone that Carrel runs with, for images of it.
 LOCK ?= requirements.lock
 LAB := .venv/.lab
@@ -19,18 +20,17 @@ setup: $(SETUP)
 $(SETUP): $(LOCK) pyproject.toml client/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Carrel needs Python 3.11 or newer; say which with: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11"; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || { rm -rf .venv; \
+	@test -x $(BIN)/python || $(PATIENTLY) "Making .venv" -- $(PYTHON) -m venv .venv || { rm -rf .venv; \
 		echo "This Python can't make virtual environments; on Debian and Ubuntu, install python3-venv (or python3.11-venv)"; exit 1; }
 	@echo "Setting up .venv from $(LOCK) (once) …"
 	@test -x $(BIN)/uv || { \
 		awk '/^[^ #]/ { wanted = /^uv==/ } wanted' $(LOCK) > .venv/uv.lock && \
-		$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r .venv/uv.lock; }
-	@$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes $(LOCK)
-	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable ./client --editable .
+		$(PATIENTLY) "Installing uv" -- $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r .venv/uv.lock; }
+	@$(PATIENTLY) "Installing packages" -- $(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes $(LOCK)
+	@$(PATIENTLY) "Installing Carrel" -- $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable ./client --editable .
 	@touch $(SETUP)
 
 up: setup .env
-	@$(BIN)/honcho run $(BIN)/python -m sample.ports
 	@$(BIN)/python -m scripts.up start
 
 # JupyterLab on the notebooks, signed in at the service of `make up`. ARGS are its own: make lab ARGS=--no-browser

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 from pydantic import ValidationError
 
-from flows.errors import FlowError, ServiceDownError
+from flows.errors import FlowError
 from flows.settings import FlowSettings, prefect_environment
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve the deployments until stopped; return an exit code of `carrel`: 2: it can't start; 4: Prefect is away."""
+    """Serve the deployments until stopped; return an exit code of `carrel`: 2 when it can't start."""
     parser = argparse.ArgumentParser(prog="python -m flows", description=__doc__)
     serving = parser.add_subparsers(required=True, metavar="COMMAND").add_parser("serve", help="run what is started")
     serving.add_argument("--limit", type=int, default=4, help="runs at a time (4)")
@@ -30,9 +30,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         asyncio.run(serve_flows(settings, say=_say, limit=parsed.limit))
     except KeyboardInterrupt:
         return 130
-    except ServiceDownError as exc:
-        _say(str(exc))
-        return 4
     except (FlowError, ValidationError) as exc:
         _say(str(exc))
         return 2

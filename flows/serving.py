@@ -5,14 +5,14 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 from pathlib import Path
 
-from prefect.client.orchestration import get_client
+import httpx
 from prefect.runner import Runner
+from prefect.settings import PREFECT_API_URL
 
 from flows.deployments import Entry, read_served, register
-from flows.errors import DeploymentsError, FlowError, ServiceDownError
+from flows.errors import DeploymentsError, FlowError
 from flows.lost_runs import keep_taking_over, watch_for_lost_runs
 from flows.operations.jobs import open_client, outage_policy_of
 from flows.operations.reporting import report_ledgers
@@ -23,17 +23,16 @@ from flows.settings import FlowSettings
 Say = Callable[[str], None]
 _Mark = tuple[int, int] | None  # what tells one state of a file from another; None: it isn't there
 
-_STARTING = timedelta(seconds=120)
 _LOOKING = 2.0
+_FIRST_WAIT, _SAYING = 10.0, 30.0
 
 
 async def serve_flows(settings: FlowSettings, *, say: Say, limit: int = 4) -> None:
     """Offer the file's deployments until stopped.
 
     What is started or due runs here, at most `limit` at a time. Runs on different sources go side by side; a second one
-    on the same source stops at once and says why. Raises ServiceDownError when Prefect stays away, and DeploymentsError
-    when the file is wrong; one that becomes wrong later is said, and what was registered stays. `say` takes what is for
-    people.
+    on the same source stops at once and says why. It waits for Prefect. Raises DeploymentsError when the file is wrong;
+    one that becomes wrong later is said, and what was registered stays. `say` takes what is for people.
     """
     # Prefect's runner has one folder for all users under the system's, which only the first of them can write to.
     folder = settings.data_dir / "flows" / "tmp"
@@ -44,12 +43,22 @@ async def serve_flows(settings: FlowSettings, *, say: Say, limit: int = 4) -> No
     _refuse_former_file()
     read = _mark(settings.deployments)  # before it is read: what is written meanwhile is seen afterwards
     entries = read_served(settings.deployments)
-    await _prefect_answers()
-    await watch_for_lost_runs()
-    await set_limits(settings)
     # Pausing them at the end would wait for a server that may be stopping too; what is started meanwhile is run later.
     runner = Runner(pause_on_shutdown=False, limit=limit)
-    await _register(entries, path=settings.deployments, runner=runner, say=say)
+    said_at = time.monotonic() - _SAYING + _FIRST_WAIT
+    while True:
+        try:
+            await watch_for_lost_runs()
+            await set_limits(settings)
+            await _register(entries, path=settings.deployments, runner=runner, say=say)
+            break
+        except (httpx.HTTPError, RuntimeError) as exc:  # Prefect raises RuntimeError where nothing listens
+            # Prefect may be starting beside this process, which takes minutes on a slow machine.
+            if time.monotonic() - said_at > _SAYING:
+                said_at = time.monotonic()
+                address = PREFECT_API_URL.value()
+                say(f"Waiting for Prefect at {address} ({exc!r}). Unless it is starting, run: python -m flows.server")
+            await asyncio.sleep(0.5)
     say("Serving the flows; stop with Ctrl-C.")
     beside = [
         asyncio.create_task(work)
@@ -119,14 +128,3 @@ def _mark(path: Path) -> _Mark:
     except OSError:
         return None
     return status.st_mtime_ns, status.st_size
-
-
-async def _prefect_answers() -> None:
-    """Wait for Prefect's server, which may be starting beside this process; its last error when it stays away."""
-    deadline = time.monotonic() + _STARTING.total_seconds()
-    async with get_client() as client:
-        while (error := await client.api_healthcheck()) is not None:
-            if time.monotonic() > deadline:
-                msg = f"Prefect does not answer at {client.api_url}. Start it: `python -m flows.server`."
-                raise ServiceDownError(msg) from error
-            await asyncio.sleep(0.5)

@@ -24,6 +24,9 @@ from sample.removal import count_items, find_sample, remove_sample
 
 T = TypeVar("T")
 PATIENCE_SECONDS = 180.0
+# Of `make up`, which watches over the parts: as long as they are starting, there is nothing to give up.
+ENDLESS = float("inf")
+BUSY_SECONDS = 3
 BAR = 40
 
 
@@ -47,14 +50,16 @@ def main() -> None:
 def carry_out(what: str | None, *, sure: bool) -> None:
     """Load, greet and wait; load; or remove."""
     base_url = os.environ["CARREL_BASE_URL"]
-    wait_until(lambda: httpx.get(f"{base_url}/readyz", timeout=2).is_success, failing_with=httpx.TransportError)
+    patience = PATIENCE_SECONDS if what else ENDLESS
+    ready = f"{base_url}/readyz"
+    wait_until(lambda: httpx.get(ready, timeout=10).is_success, failing_with=httpx.TransportError, patience=patience)
     with carrel.Carrel(base_url=base_url) as client:
         if what == "remove":
             remove(client, sure=sure)
             return
         with Runs(os.environ["PREFECT_API_URL"]) as runs:
             if what == "load":
-                sys.exit(is_refused(client) or not load(client, runs))
+                sys.exit(is_refused(client) or not load(client, runs, patience=patience))
             start(client, runs)
     say(
         GREETING.format(
@@ -66,13 +71,19 @@ def carry_out(what: str | None, *, sure: bool) -> None:
 
 def start(client: carrel.Carrel, runs: Runs) -> None:
     """Load the sample if it was never loaded whole; the organization bears its name from then on."""
-    try:
-        if not is_loaded(client) and not is_refused(client) and load(client, runs):
-            client.admin.organization.update(name=NAME)
-    except carrel.AuthenticationError:
-        sys.exit(STRANGE_KEY)
-    except carrel.InsufficientStorageError as error:  # no reason to end what reads and searches beside this
-        say(f"The sample was not loaded: {error.message} `make up` tries again.")
+    while True:
+        try:
+            if not is_loaded(client) and not is_refused(client) and load(client, runs, patience=ENDLESS):
+                client.admin.organization.update(name=NAME)
+        except carrel.AuthenticationError:
+            sys.exit(STRANGE_KEY)
+        except carrel.InsufficientStorageError as error:  # no reason to end what reads and searches beside this
+            say(f"The sample was not loaded: {error.message} `make up` tries again.")
+        except (carrel.APIConnectionError, carrel.ServerError, carrel.RateLimitError) as error:
+            say(f"The service is busy, so loading the sample goes on in a moment ({error}).")
+            time.sleep(BUSY_SECONDS)
+            continue
+        return
 
 
 GREETING = """
@@ -95,7 +106,7 @@ STRANGE_KEY = """
 """
 
 
-def load(client: carrel.Carrel, runs: Runs) -> bool:
+def load(client: carrel.Carrel, runs: Runs, *, patience: float) -> bool:
     """Set up the organization and load the documents; tell whether all was loaded, also when interrupted."""
     say("Loading the sample organization …")
     loaded: list[str] = []
@@ -103,7 +114,7 @@ def load(client: carrel.Carrel, runs: Runs) -> bool:
         for done in set_up_by_steps(client, password=os.environ.get("CARREL_SAMPLE_PASSWORD")):
             loaded.append(done)
             say(f"{len(loaded)} of {STEPS + 1}: {done}")
-        return load_documents(runs)
+        return load_documents(runs, patience=patience)
     except KeyboardInterrupt as stop:
         there = ", ".join(loaded) or "nothing yet"
         rest = " The run of the documents goes on by itself if it has begun." if len(loaded) == STEPS else ""
@@ -111,13 +122,13 @@ def load(client: carrel.Carrel, runs: Runs) -> bool:
         raise KeyboardInterrupt(f"Interrupted. Loaded: {there}.{rest} {again}") from stop
 
 
-def load_documents(runs: Runs) -> bool:
+def load_documents(runs: Runs, *, patience: float) -> bool:
     """Start the flow that loads the documents, and show it until it ends; tell whether all were loaded."""
     say(f"{STEPS + 1} of {STEPS + 1}: the documents, by a run. Waiting for the process that carries it out …")
     options = UploadOptions(collection=collection_name())
     while True:
-        run = wait_until(lambda: runs.start_upload(str(MANIFEST), options), failing_with=RunsError)
-        status = follow(runs, run)
+        run = wait_until(lambda: runs.start_upload(str(MANIFEST), options), failing_with=RunsError, patience=patience)
+        status = follow(runs, run, patience=patience)
         if "SourceBusyError" not in status.message:
             break
         say("A run that was started before is still loading it …")
@@ -166,11 +177,11 @@ def remove(client: carrel.Carrel, *, sure: bool) -> None:
         raise KeyboardInterrupt(words) from stop
 
 
-def follow(runs: Runs, run: UUID) -> RunStatus:
+def follow(runs: Runs, run: UUID, *, patience: float) -> RunStatus:
     """Show a run's progress, a line whenever it has moved, until it has ended."""
     shown, warned = "", False
     while True:
-        status = wait_until(lambda: runs.run_status(run), failing_with=RunsError)
+        status = wait_until(lambda: runs.run_status(run), failing_with=RunsError, patience=patience)
         if not warned and is_left(runs, status):
             say("No process carries out runs, so this one waits. Start what does: python -m flows serve")
             warned = True
@@ -203,9 +214,9 @@ def is_left(runs: Runs, status: RunStatus) -> bool:
         return False
 
 
-def wait_until(attempt: Callable[[], T], *, failing_with: type[Exception]) -> T:
+def wait_until(attempt: Callable[[], T], *, failing_with: type[Exception], patience: float) -> T:
     """Return the first true result of `attempt`, tried twice a second; its last error when patience ends."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + patience
     while True:
         try:
             result = attempt()

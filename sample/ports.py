@@ -1,23 +1,36 @@
-"""`python -m sample.ports`: say which of the ports that `make up` needs are taken, before anything is started."""
+"""The ports that `make up` needs, and which of them are taken, before a part is started."""
 
-import os
+import shlex
 import socket
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from textwrap import shorten
 from urllib.parse import urlsplit
 
+LONGEST_COMMAND = 100
+PARTS = {
+    "service": ("the service", "CARREL_PORT and CARREL_BASE_URL"),
+    "prefect": ("Prefect", "PREFECT_API_URL"),
+    "workbench": ("the workbench", "CARREL_APP_PORT and CARREL_WORKBENCH_URL"),
+}
 
-def find_taken_ports(environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield a line for each port that somebody listens on already, with the settings that name another."""
-    prefect = urlsplit(environment.get("PREFECT_API_URL", "")).port
-    wanted = (
-        ("the service", environment.get("CARREL_PORT", 8000), "CARREL_PORT and CARREL_BASE_URL"),
-        ("Prefect", prefect or 4200, "PREFECT_API_URL"),
-        ("the workbench", environment.get("CARREL_APP_PORT", 8501), "CARREL_APP_PORT and CARREL_WORKBENCH_URL"),
-    )
-    for who, port, settings in wanted:
-        if not _is_free(int(port)):
-            yield f"Port {port}, for {who}, is taken. Stop what listens there, or set {settings} in .env."
+
+def find_taken_ports(environment: Mapping[str, str], parts: Collection[str] = PARTS) -> Iterator[str]:
+    """Yield a line for each port that a program listens on already, with the settings that name another."""
+    for part, port in ports_of(environment).items():
+        if part in parts and not _is_free(port):
+            name, settings = PARTS[part]
+            taken = f"Port {port}, for {name}, is taken{_name_holder(port)}."
+            yield f"{taken} Stop that program, or set {settings} in .env."
+
+
+def ports_of(environment: Mapping[str, str]) -> dict[str, int]:
+    """Return the ports that the parts listen on, by the names of the Procfile."""
+    return {
+        "service": int(environment.get("CARREL_PORT") or 8000),
+        "prefect": urlsplit(environment.get("PREFECT_API_URL", "")).port or 4200,
+        "workbench": int(environment.get("CARREL_APP_PORT") or 8501),
+    }
 
 
 def _is_free(port: int) -> bool:
@@ -28,12 +41,13 @@ def _is_free(port: int) -> bool:
     return True
 
 
-def main() -> int:
-    """Print the ports that are taken; return 1 when there are any."""
-    taken = list(find_taken_ports(os.environ))
-    sys.stderr.writelines(f"{line}\n" for line in taken)
-    return 1 if taken else 0
+def _name_holder(port: int) -> str:
+    """Return words that name the process at a port, where the system tells."""
+    import psutil  # noqa: PLC0415 - a start on free ports needs none of it
 
-
-if __name__ == "__main__":
-    sys.exit(main())
+    with suppress(psutil.Error, OSError):
+        for each in psutil.net_connections("tcp"):
+            if each.status == psutil.CONN_LISTEN and each.laddr and each.laddr.port == port and each.pid:
+                command = shlex.join(psutil.Process(each.pid).cmdline()) or psutil.Process(each.pid).name()
+                return f" by process {each.pid}: {shorten(command, LONGEST_COMMAND, placeholder=' …')}"
+    return " by a process that this user may not see"

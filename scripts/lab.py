@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from honcho.environ import parse
+from dotenv import dotenv_values
 
 from carrel import APIConnectionError, AuthenticationError, Carrel, CarrelError
 from service.platform.settings import Settings
@@ -31,7 +31,7 @@ _SECRETS = frozenset(
 
 def environment_of(path: Path) -> dict[str, str]:
     """Return this process's environment with a file's settings, but for passwords and the service's own secrets."""
-    settings = parse(path.read_text()) if path.exists() else {}
+    settings = {name: value or "" for name, value in dotenv_values(path, interpolate=False).items()}
     left_out = {name for name in settings if name in _SECRETS or any(part in name for part in _NEEDLESS)}
     return {name: value for name, value in settings.items() if name not in left_out} | dict(os.environ)
 

@@ -1,26 +1,361 @@
-"""`python -m scripts.up start`: honcho with the Procfile, patient enough to let the service stop in its own time.
+"""`python -m scripts.up start`: start the parts that the Procfile names, watch over them, and leave none behind.
 
-Honcho kills what has not ended after five seconds; the service may take longer to finish what it is doing and to stop
-its database, which would then be left running.
+Two processes do that. The starter stays in the terminal and passes on Ctrl-C and the terminal's end. The keeper has a
+session of its own: it starts the parts, shows what they print, and stops them when the starter says so or is gone,
+however it went (a pipe between them closes). On Linux the parts end with the keeper too, and what they leave running,
+such as PostgreSQL after a kill, comes to the keeper, which ends it.
 """
 
+import argparse
+import ctypes
+import os
+import pwd
+import re
+import selectors
+import shlex
 import signal
+import socket
 import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 
-from honcho import command, manager
+from dotenv import dotenv_values
+
+from sample.ports import find_taken_ports, ports_of
+from scripts.up_output import Output
 
 # More than the service gives to requests in flight (30 s), and then to its database.
 STOPPING_SECONDS = 60
+# When the terminal is gone, nobody waits for requests that are in flight.
+HUNG_UP_SECONDS = 10
+# The service obeys a first signal when its start is done, and a second one at once.
+SECOND_SIGNAL_SECONDS = 3
+# After the parts: PostgreSQL and whatever else they left gets SIGINT, then SIGKILL.
+LEFTOVER_SECONDS = 3
+SILENCE_SECONDS = 1.5
+LOOK_SECONDS = 0.2
+READY, SERVING = "Carrel is up.", "Serving the flows;"
+# Of the parts whose names say little.
+NAMES = {"welcome": "the sample organization"}
+SYSTEM = "make up"
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # prctl(2)
+STOP, HANG_UP = b"s", b"h"
+_PROCFILE_LINE = re.compile(r"^([A-Za-z0-9_-]+):\s*(.+)$")
 
 
-def main() -> None:
-    """Be honcho, with its arguments; being stopped by Ctrl-C is no failure, which make would report."""
-    manager.KILL_WAIT = STOPPING_SECONDS
+@dataclass
+class Part:
+    """A part that was started: its process, and the end of the pipe that it prints into."""
+
+    name: str
+    pid: int
+    output: int
+    rest: bytes = b""
+    status: int | None = None
+
+
+class Keeper:
+    """Starts the parts, shows what they print, and stops them all when one ends or nobody is there any more."""
+
+    def __init__(self, lifeline: int, environment: Mapping[str, str], output: Output) -> None:
+        self._lifeline = lifeline
+        self._environment = environment
+        self._output = output
+        self._selector = selectors.DefaultSelector()
+        self._parts: list[Part] = []
+        self._began = time.monotonic()
+        self._is_up = False
+        self._ready: set[str] = set()
+        self._looked_at = 0.0
+        self._stops = 0
+        self._stopping_since: float | None = None
+        self._signalled_at = 0.0
+        self._has_hung_up = False
+        self._status = 0
+
+    def run(self, commands: Mapping[str, str], root: Path) -> int:
+        """Start the parts, and return the exit status when all have ended."""
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._obey)
+        # Reads nothing of a terminal: from a session of its own that would fail.
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        self._selector.register(self._lifeline, selectors.EVENT_READ)
+        self._output.say(SYSTEM, f"Starting {', '.join(commands)}. The first start takes a minute or more.")
+        for name, command in commands.items():
+            if self._stopping_since is None:
+                self._parts.append(self._start(name, command, root))
+        while any(part.status is None for part in self._parts):
+            self._look()
+        self._end_leftovers()
+        for part in self._parts:
+            self._read(part)
+        self._output.tell_late(age=0)
+        return self._status
+
+    def _obey(self, number: int, _frame: object) -> None:
+        self._stop(is_hang_up=number == signal.SIGHUP)
+
+    def _start(self, name: str, command: str, root: Path) -> Part:
+        arguments = shlex.split(command)
+        # A Procfile's `exec` is the shell's; there is none here.
+        arguments = arguments[1:] if arguments[0] == "exec" else arguments
+        reading, writing = os.pipe()
+        keeper = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os.setsid()
+                for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
+                    signal.signal(number, signal.SIG_DFL)
+                tell_kernel(PR_SET_PDEATHSIG, signal.SIGTERM)
+                if os.getppid() != keeper:
+                    os._exit(1)
+                os.chdir(root)
+                os.dup2(writing, 1)
+                os.dup2(writing, 2)
+                os.execvpe(arguments[0], arguments, self._environment)  # noqa: S606 - the Procfile names it
+            except OSError as error:
+                os.write(2, f"{arguments[0]} can't be started: {error.strerror}\n".encode())
+            finally:
+                os._exit(127)
+        os.close(writing)
+        os.set_blocking(reading, False)
+        part = Part(name, pid, reading)
+        self._selector.register(reading, selectors.EVENT_READ, part)
+        return part
+
+    def _look(self) -> None:
+        """Wait a moment; take what was printed, said and ended; say how it goes."""
+        for key, _ in self._selector.select(LOOK_SECONDS):
+            if key.data is not None:
+                self._read(key.data)
+            else:
+                self._hear()
+        self._reap()
+        self._output.tell_late()
+        if self._output.is_broken:
+            self._stop(is_hang_up=True, once=True)
+        if self._stopping_since is None:
+            self._say_progress()
+        else:
+            self._insist()
+
+    def _hear(self) -> None:
+        said = os.read(self._lifeline, 16)
+        if not said:
+            self._selector.unregister(self._lifeline)
+        self._stop(is_hang_up=said != STOP)
+
+    def _read(self, part: Part) -> None:
+        while True:
+            try:
+                piece = os.read(part.output, 65536)
+            except BlockingIOError:
+                return
+            except OSError:
+                piece = b""
+            *lines, part.rest = (part.rest + piece).split(b"\n")
+            if not piece:
+                with suppress(KeyError):
+                    self._selector.unregister(part.output)
+                lines, part.rest = [part.rest] if part.rest else [], b""
+            for line in lines:
+                text = line.decode("utf-8", "replace").rstrip("\r")
+                self._is_up = self._is_up or READY in text
+                if SERVING in text:
+                    self._ready.add(part.name)
+                self._output.take(part.name, text)
+            if not piece:
+                return
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not pid:
+                return
+            for part in self._parts:
+                if part.pid == pid:
+                    self._take_end(part, os.waitstatus_to_exitcode(status))
+
+    def _take_end(self, part: Part, status: int) -> None:
+        part.status = status
+        self._read(part)
+        self._output.tell_late(age=0)
+        if self._stopping_since is None:
+            reason = f"ended with status {status}" if status >= 0 else f"was ended by {signal.Signals(-status).name}"
+            self._output.say(SYSTEM, f"{part.name} {reason}. Its lines above say why. Stopping the other parts.")
+            self._status = (status if status > 0 else 128 - status) or 1
+            self._stop(is_hang_up=False)
+
+    def _say_progress(self) -> None:
+        """Name each part that begins to answer; while the start goes on, say every few seconds what it waits for."""
+        now = time.monotonic()
+        if self._is_up or now - self._looked_at < LOOK_SECONDS:
+            return
+        self._looked_at = now
+        for name, port in ports_of(self._environment).items():
+            if name not in self._ready and any(part.name == name for part in self._parts) and answers(port):
+                self._ready.add(name)
+                self._output.say(SYSTEM, f"{name} answers after {now - self._began:.0f} s.")
+        if now - self._output.said_at >= SILENCE_SECONDS:
+            waiting = [NAMES.get(part.name, part.name) for part in self._parts if part.name not in self._ready]
+            self._output.say(SYSTEM, f"Starting, {now - self._began:.0f} s. Not ready yet: {', '.join(waiting)}.")
+
+    def _stop(self, *, is_hang_up: bool, once: bool = False) -> None:
+        """Begin to stop, or insist on it."""
+        if once and self._has_hung_up:
+            return
+        self._has_hung_up = self._has_hung_up or is_hang_up
+        if self._stopping_since is None:
+            self._stopping_since = time.monotonic()
+            self._output.say(SYSTEM, "Stopping. Press Ctrl-C again to stop at once.")
+        self._signal(signal.SIGTERM)
+
+    def _insist(self) -> None:
+        """Signal again, kill parts that take too long, and say which are waited for."""
+        assert self._stopping_since is not None  # noqa: S101 - it is set before
+        now = time.monotonic()
+        lasts = now - self._stopping_since
+        is_hurried = self._has_hung_up or not self._is_up
+        if is_hurried and self._stops < 2 and now - self._signalled_at > SECOND_SIGNAL_SECONDS:
+            self._signal(signal.SIGTERM)
+        if lasts > (HUNG_UP_SECONDS if self._has_hung_up else STOPPING_SECONDS):
+            self._signal(signal.SIGKILL)
+        if now - self._output.said_at >= SILENCE_SECONDS:
+            left = ", ".join(part.name for part in self._parts if part.status is None)
+            self._output.say(SYSTEM, f"Stopping, {lasts:.0f} s. Still running: {left}.")
+
+    def _signal(self, number: signal.Signals) -> None:
+        self._stops += 1
+        self._signalled_at = time.monotonic()
+        for part in self._parts:
+            if part.status is None:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(part.pid, number)
+
+    def _end_leftovers(self) -> None:
+        """End the processes that the parts left running; in front of nobody they would run for good."""
+        import psutil  # noqa: PLC0415 - a start needs none of it
+
+        asked: set[int] = set()
+        deadline = time.monotonic() + LEFTOVER_SECONDS
+        while True:
+            self._reap()
+            left = [each for each in psutil.Process().children(recursive=True) if each.status() != "zombie"]
+            if not left:
+                return
+            is_late = time.monotonic() > deadline
+            for process in left:
+                with suppress(psutil.Error):
+                    if is_late:
+                        process.kill()
+                    elif process.pid not in asked:
+                        process.send_signal(signal.SIGINT)
+                        asked.add(process.pid)
+            time.sleep(0.05)
+
+
+def tell_kernel(option: int, value: int) -> None:
+    """Set an option of this process, where there are such (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(option, value)
+
+
+def answers(port: int) -> bool:
+    """Return whether a program listens on a port of this machine."""
+    with socket.socket() as client:
+        client.settimeout(0.2)
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def read_environment(path: Path) -> dict[str, str]:
+    """Return this process's environment, with the settings of a file that it doesn't have."""
+    settings = {name: value for name, value in dotenv_values(path, interpolate=False).items() if value is not None}
+    for name in sorted(settings.keys() & os.environ.keys()):
+        if settings[name] != os.environ[name]:
+            sys.stderr.write(f"{name} in {path.name} is not used: the environment has another value.\n")
+    environment = settings | dict(os.environ)
     try:
-        command.main()
-    except SystemExit as end:
-        sys.exit(0 if end.code == 128 + signal.SIGINT else end.code)
+        pwd.getpwuid(os.geteuid())
+    except KeyError:  # programs ask for the home folder and the name of a user that isn't registered
+        environment.setdefault("USER", str(os.geteuid()))
+        environment.setdefault("HOME", environment.get("CARREL_DATA_DIR", "/"))
+    return environment
+
+
+def read_procfile(path: Path) -> dict[str, str]:
+    """Return the commands of the parts by their names."""
+    lines = map(_PROCFILE_LINE.match, path.read_text().splitlines())
+    return {line[1]: line[2] for line in lines if line}
+
+
+def traces_file(environment: Mapping[str, str]) -> Path:
+    """Return the file of tracebacks, in the data folder."""
+    import platformdirs  # noqa: PLC0415 - only where no setting names the folder
+
+    named = environment.get("CARREL_DATA_DIR")
+    root = Path("/var/lib/carrel") if os.geteuid() == 0 else platformdirs.user_data_path("carrel")
+    return (Path(named) if named else root) / "make-up.log"
+
+
+def keep(lifeline: int, environment: Mapping[str, str], commands: Mapping[str, str], root: Path) -> int:
+    """Be the keeper."""
+    os.setsid()
+    tell_kernel(PR_SET_CHILD_SUBREAPER, 1)
+    is_whole = environment.get("CARREL_LOG_LEVEL", "").upper() == "DEBUG"
+    width = max(map(len, [*commands, SYSTEM]))
+    output = Output(traces_file(environment), width=width, is_whole=is_whole)
+    return Keeper(lifeline, environment, output).run(commands, root)
+
+
+def main() -> int:
+    """Be the starter: wait for the keeper, and pass on the signals that the terminal sends."""
+    parser = argparse.ArgumentParser(prog="python -m scripts.up", description="Start what the Procfile names.")
+    parser.add_argument("--env", default=".env", help="the file of settings (.env)")
+    parser.add_argument("--app-root", type=Path, default=Path(), help="the folder of the Procfile")
+    parser.add_argument("start", choices=["start"])
+    chosen = parser.parse_args()
+    root = chosen.app_root.absolute()
+    environment = read_environment(root / chosen.env)
+    commands = read_procfile(root / "Procfile")
+    if taken := list(find_taken_ports(environment, commands)):
+        sys.stderr.writelines(f"{line}\n" for line in taken)
+        return 1
+    reading, writing = os.pipe()
+    stopped_by: list[int] = []
+    parent = os.getppid()
+
+    def pass_on(number: int, _frame: object) -> None:
+        stopped_by.append(number)
+        is_hang_up = number == signal.SIGHUP or os.getppid() != parent
+        with suppress(OSError):
+            os.write(writing, HANG_UP if is_hang_up else STOP)
+
+    signal.signal(signal.SIGINT, pass_on)
+    signal.signal(signal.SIGTERM, pass_on)
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup
+        signal.signal(signal.SIGHUP, pass_on)
+    keeper = os.fork()
+    if keeper == 0:
+        os.close(writing)
+        try:
+            os._exit(keep(reading, environment, commands, root))
+        except BaseException as error:  # noqa: BLE001 - there is nobody else to tell
+            sys.stderr.write(f"make up failed: {error!r}\n")
+            os._exit(1)
+    os.close(reading)
+    if "MAKELEVEL" in environment:  # make waits for this process as long as it lives
+        tell_kernel(PR_SET_PDEATHSIG, signal.SIGTERM)
+    _, status = os.waitpid(keeper, 0)
+    # Being stopped by Ctrl-C is no failure, which make would report.
+    return 0 if stopped_by else abs(os.waitstatus_to_exitcode(status))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -124,7 +124,8 @@ class Supervisor:
                 host, port = self._listener.getsockname()[:2]
                 logger.info("listening", url=f"http://{host}:{port}", workers=self.settings.workers)
                 is_told = True
-            self._kill_unready()
+            if is_told:  # a first start on a slow machine takes as long as it takes
+                self._kill_unready()
             self._take_ended(may_restart=is_told)
             self._start_again()
             self._replace_workers()
@@ -228,7 +229,7 @@ class Supervisor:
                 child.process.kill()
 
     def _kill_unready(self) -> None:
-        """Kill workers that don't come to serve, so that they are started again, or that a start fails and says so."""
+        """Kill workers that don't come to serve, so that they are started again."""
         for child in self._children:
             if child.row is not None and not child.is_ready and time.monotonic() > child.began + STARTING_SECONDS:
                 logger.error("worker_does_not_start", process=child.name, pid=child.process.pid)

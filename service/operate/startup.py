@@ -18,14 +18,14 @@ from service.operate.deployment.queries import key_fingerprint
 from service.operate.deployment.restore_mark import refuse_marked
 from service.operate.deployment.service import ensure_secret_key
 from service.operate.distribution import is_distributed
-from service.platform.database import POOL_WAIT_SECONDS, Database, driver_url
+from service.platform.database import CONNECT_SECONDS, POOL_WAIT_SECONDS, Database, driver_url
 from service.platform.deployment_errors import ClusterError
 from service.platform.descriptors import INDEXING_CONNECTIONS, database_connections
 from service.platform.disk import open_guard
 from service.platform.files import open_files
 from service.platform.keys import Keys
 from service.platform.logs import logger
-from service.platform.postgres.host import warn_of_lost_clusters
+from service.platform.postgres.host import DatabaseServerError, warn_of_lost_clusters
 from service.platform.postgres.server import DATABASE, SUPERUSER, EmbeddedPostgres, FolderLock
 from service.platform.primary import NewestPrimary
 from service.platform.rate_limits import RateLimits, open_rate_limits
@@ -42,6 +42,7 @@ from service.web.multipart import remove_leftovers
 
 # Two such waits, and the pauses between, are shorter than a claim on work lasts that is renewed on these connections.
 INDEXING_WAIT_SECONDS = 10
+EMBEDDED_CONNECT_SECONDS = 60
 WARM_SECONDS = 3.0
 # The primary takes what a standby has no connection for.
 STANDBY_WAIT_SECONDS = 0.5
@@ -65,7 +66,11 @@ def start_embedded(stack: ExitStack, settings: Settings) -> EmbeddedPostgres | N
         DatabaseServerError: another service uses the data folder, or the embedded PostgreSQL can't start.
         DeploymentError: a backup is half restored.
     """
-    settings.data_dir.mkdir(mode=0o711, parents=True, exist_ok=True)
+    try:
+        settings.data_dir.mkdir(mode=0o711, parents=True, exist_ok=True)
+    except OSError as error:
+        msg = f"The data folder {settings.data_dir} can't be made: {error.strerror}. Set CARREL_DATA_DIR to another."
+        raise DatabaseServerError(msg) from error
     refuse_marked(settings.data_dir)
     if settings.database_url is not None:
         if settings.archive_url is not None:
@@ -98,7 +103,7 @@ async def prepare(settings: Settings, server: EmbeddedPostgres | None) -> Prepar
         DeploymentError: the database was set up with another secret key, or has standbys and a distributed index.
     """
     url = await asyncio.to_thread(_migrate, settings, server)
-    database = Database(url, pool_size=1)
+    database = Database(url, pool_size=1, connect_seconds=EMBEDDED_CONNECT_SECONDS)
     try:
         key = await ensure_secret_key(database, given=settings.secret_key, data_dir=settings.data_dir)
         async with database.transaction(None) as connection:
@@ -256,7 +261,13 @@ def _connect(
 ) -> Database:
     seconds = settings.request_seconds
     database = Database(
-        url, pool_size=connections, statement_seconds=seconds, wait_seconds=wait_seconds, primary=primary
+        url,
+        pool_size=connections,
+        statement_seconds=seconds,
+        wait_seconds=wait_seconds,
+        # The embedded server is there or is being started: nothing is gained by giving up on a busy machine.
+        connect_seconds=CONNECT_SECONDS if settings.database_url else EMBEDDED_CONNECT_SECONDS,
+        primary=primary,
     )
     stack.push_async_callback(database.close)
     return database

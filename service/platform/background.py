@@ -5,8 +5,12 @@ import time
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
+
+from psycopg.errors import ConnectionTimeout
+from psycopg_pool import PoolTimeout
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from service.platform.logs import logger
 
@@ -16,6 +20,26 @@ LOG_EVERY_SECONDS = 60.0
 # Python 3.11's `asyncio.wait_for`, with which connection pools wait, loses a cancellation that comes together with what
 # was waited for. It comes again after longer than jobs may go on that run at the end (`service.runtime.jobs.worker`).
 CANCELLED_AGAIN_SECONDS = 15.0
+
+
+# Waiting for a connection took too long, as on a busy machine: the next attempt finds the same work.
+_LATE = (PoolTimeoutError, PoolTimeout, ConnectionTimeout)
+
+
+def is_late(error: BaseException) -> bool:
+    """Return whether an error, its causes or all errors of a group mean that a wait took too long."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(is_late, cast("BaseExceptionGroup[BaseException]", error).exceptions))
+    causes = (getattr(error, "orig", None), error.__cause__)
+    return isinstance(error, _LATE) or any(cause is not None and is_late(cause) for cause in causes)
+
+
+def log_trouble(event: str, error: BaseException | None, **details: object) -> None:
+    """Log an error of background work with its traceback; a warning without it where the work is only late."""
+    if error is not None and is_late(error):
+        logger.warning("background_work_late", reason=str(error).partition("\n")[0], **details)
+    else:
+        logger.error(event, exc_info=error, **details)
 
 
 @dataclass
@@ -89,9 +113,7 @@ class Background:
             kept.pause_seconds = FIRST_PAUSE_SECONDS
         kept.restarts += 1
         reason = asyncio.CancelledError() if task.cancelled() else task.exception()
-        logger.error(
-            "background_task_ended", task=kept.name, again_in=kept.pause_seconds, times=kept.restarts, exc_info=reason
-        )
+        log_trouble("background_task_ended", reason, task=kept.name, again_in=kept.pause_seconds, times=kept.restarts)
         loop.call_later(kept.pause_seconds, self._start, kept)
         kept.pause_seconds = min(kept.pause_seconds * 2, LONGEST_PAUSE_SECONDS)
 
@@ -99,8 +121,8 @@ class Background:
 async def _log_failure(work: Coroutine[Any, Any, Any]) -> None:
     try:
         await work
-    except Exception:  # noqa: BLE001 - a background task has nobody else to tell
-        logger.exception("background_task_failed")
+    except Exception as error:  # noqa: BLE001 - a background task has nobody else to tell
+        log_trouble("background_task_failed", error)
 
 
 async def _run(kept: KeptTask) -> None:
@@ -153,7 +175,8 @@ async def for_each_organization(
                 raise
             # Without a traceback, which goes with the group: some work comes again every two seconds.
             name = "" if doing is None else doing.get_name()
-            logger.warning("organization_failed", task=name, organization_id=str(each), error=repr(error))
+            if not is_late(error):
+                logger.warning("organization_failed", task=name, organization_id=str(each), error=repr(error))
             failures[each] = error
     if failures:
         raise ExceptionGroup("work for some organizations failed", list(failures.values()))
@@ -182,7 +205,7 @@ class Failures:
         if type(error) is self._kind and now - self._logged_at < LOG_EVERY_SECONDS:
             return
         self._kind, self._logged_at = type(error), now
-        logger.error("background_work_failed", task=self._name, failures_in_a_row=self._count, exc_info=error)
+        log_trouble("background_work_failed", error, task=self._name, failures_in_a_row=self._count)
 
     def reset(self) -> None:
         """End a row of failures."""

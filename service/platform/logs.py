@@ -1,16 +1,19 @@
-"""Structured logs, one JSON object a line on standard error, each with the request's id; never a secret."""
+"""Structured logs on standard error, each with the request's id; never a secret."""
 
 import logging
 import re
 import sys
+import time
 from collections.abc import MutableMapping
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
 import structlog
 
 from service.platform import traces
+from service.platform.log_lines import line_of
 from service.platform.secrets import PREFIXES
 
 SANE_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}", re.ASCII)
@@ -53,7 +56,7 @@ def redact_credentials(text: str) -> str:
 
 
 def configure(level: str = "INFO") -> None:
-    """Send our logs and the libraries' through one pipeline that redacts and renders JSON."""
+    """Send all logs through one pipeline that redacts: lines for people on a terminal, JSON elsewhere."""
     shared: list[structlog.typing.Processor] = [
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
@@ -70,7 +73,8 @@ def configure(level: str = "INFO") -> None:
         cache_logger_on_first_use=False,
     )
     handler = logging.StreamHandler(sys.stderr)
-    renderer = [structlog.stdlib.ProcessorFormatter.remove_processors_meta, structlog.processors.JSONRenderer()]
+    render = partial(_write_line, level) if sys.stderr.isatty() else structlog.processors.JSONRenderer()
+    renderer = [structlog.stdlib.ProcessorFormatter.remove_processors_meta, render]
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=renderer))
     root = logging.getLogger()
     root.handlers[:] = [handler]
@@ -84,6 +88,13 @@ def configure(level: str = "INFO") -> None:
     # The worker tells of every job, and its pool of every look at the queue, several times.
     for name in ("procrastinate", "psycopg.pool"):
         logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def _write_line(level: str, _logger: Any, _method: str, event: MutableMapping[str, Any]) -> str:
+    """Render a line for people; a traceback is shown where all is (DEBUG)."""
+    trace = event.get("exception") if level == "DEBUG" else None
+    hint = " (CARREL_LOG_LEVEL=DEBUG shows more)" if "exception" in event and not trace else ""
+    return f"{time.strftime('%H:%M:%S')} {line_of(event)}{hint}" + (f"\n{trace}" if trace else "")
 
 
 def _add_request_id(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

@@ -3,7 +3,9 @@
 import os
 import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from math import ceil
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -23,8 +25,31 @@ def default_data_dir() -> Path:
 
 
 def usable_cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Return the number of cores that this process may use: by its affinity, and by the quotas of its containers."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return ceil(min([cores, *quotas(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"))]))
+
+
+def quotas(groups: Path, mount: Path) -> Iterator[float]:
+    """Yield the limits on processor time, in cores, of this process's control groups and those above (v1 and v2)."""
+    with suppress(OSError, ValueError):
+        for line in groups.read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if controllers and "cpu" not in controllers.split(","):
+                continue
+            folder = mount / controllers / path.lstrip("/")
+            # In a container, the folder of its group may be the mount itself.
+            for each in (folder, *folder.parents):
+                with suppress(OSError, ValueError):
+                    limit = (each / "cpu.max").read_text().split() if not controllers else _read_v1(each)
+                    if int(limit[0]) > 0:
+                        yield int(limit[0]) / int(limit[1])
+                if each == mount:
+                    break
+
+
+def _read_v1(folder: Path) -> list[str]:
+    return [(folder / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period")]
 
 
 def default_precision() -> Literal["fp32", "int8"]:

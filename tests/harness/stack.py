@@ -1,4 +1,4 @@
-"""The whole product as `make up` starts it: the Procfile under honcho, on free ports and in a folder of its own."""
+"""The whole product as `make up` starts it: the Procfile, on free ports and in a folder of its own."""
 
 import os
 import secrets
@@ -77,7 +77,7 @@ class Stack:
         assert READY in self.output, shorten_log(self.output)
 
     def interrupt(self) -> list[psutil.Process]:
-        """Press Ctrl-C, wait until honcho has ended, and return the processes of the stack that are still there."""
+        """Press Ctrl-C, wait until all has ended, and return the processes of the stack that are still there."""
         assert self.process is not None
         family = psutil.Process(self.process.pid).children(recursive=True) + self._database_processes()
         self.process.send_signal(signal.SIGINT)

@@ -16,8 +16,8 @@ from service.index.ingestion.indexing import IndexingDeps, IndexOutcome, Outcome
 from service.index.ingestion.pace import BackPressure, Pace
 from service.index.ingestion.queries import IndexingWork
 from service.index.ingestion.turns import Lane, lane_of
+from service.platform.background import log_trouble
 from service.platform.database import Database
-from service.platform.logs import logger
 from service.platform.sharing import Share
 from service.text.embedding import Embedders
 
@@ -271,8 +271,8 @@ class Indexer:
                 self._answer(job, await index_in_spaces(job.work, job.space_ids))
                 if not job.restart():
                     return
-        except Exception:  # noqa: BLE001 - a task has nobody else to tell; the claim runs out
-            logger.exception("indexing_given_up", document_id=str(job.work.document_id))
+        except Exception as error:  # noqa: BLE001 - a task has nobody else to tell; the claim runs out
+            log_trouble("indexing_given_up", error, document_id=str(job.work.document_id))
         finally:
             del self._jobs[job.key]
             for waiter in (*job.waiters, *job.later):

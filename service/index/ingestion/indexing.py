@@ -27,6 +27,7 @@ from service.index.queries import ROWS_AT_ONCE
 from service.index.service import DocumentToIndex, Space, read_embeddings, write_index
 from service.index.stemming import ENGLISH
 from service.platform import traces
+from service.platform.background import log_trouble
 from service.platform.database import Database
 from service.platform.errors import Conflict, ServiceError, is_database_full
 from service.platform.logs import logger
@@ -87,10 +88,10 @@ class Writer:
             await asyncio.sleep(0)
             with traces.span("write index"):
                 written = await self._write_open(place, group)
-        except Exception:
+        except Exception as error:
             if len(group.documents) == 1:
                 raise
-            logger.warning("indexing_group_failed", documents=len(group.documents), exc_info=True)
+            log_trouble("indexing_group_failed", error, documents=len(group.documents))
         finally:
             self._close(place, group)
             group.written.set_result(written)
@@ -168,7 +169,7 @@ async def _index_in_spaces(work: "Work", space_ids: Sequence[int]) -> Outcomes |
             logger.warning("indexing_waits_for_room", document_id=str(work.document_id))
             return None
         traces.fail()
-        logger.exception("indexing_failed", document_id=str(work.document_id))
+        log_trouble("indexing_failed", error, document_id=str(work.document_id))
         reason = error.message if isinstance(error, ServiceError) else "The service failed; it will try again."
         async with work.deps.database.transaction(work.organization_id) as connection:
             await note_failure(

@@ -40,8 +40,14 @@ class DatabaseServerError(Exception):
 
 def server_account() -> pwd.struct_passwd:
     """Return the operating-system user the server runs as: the service's own, but never root."""
-    if os.geteuid() != 0:
-        return pwd.getpwuid(os.geteuid())
+    if (user := os.geteuid()) != 0:
+        try:
+            return pwd.getpwuid(user)
+        except KeyError:
+            raise DatabaseServerError(
+                f"The embedded PostgreSQL needs a named user, and the system knows no user with the id {user}. Add an "
+                "entry to /etc/passwd, run Carrel as another user, or set CARREL_DATABASE_URL."
+            ) from None
     try:
         return pwd.getpwnam(SYSTEM_USER)
     except KeyError:

@@ -8,6 +8,7 @@ stopped explicitly.
 import fcntl
 import os
 import pwd
+import re
 import secrets
 import shlex
 import shutil
@@ -93,7 +94,9 @@ DATABASE = "carrel"
 PARTIAL = "postgres."
 PARTIALS = PARTIAL + "[0-9a-f]" * 8  # what an operator puts aside has another name
 LONGEST_SOCKET_FOLDER = 90  # bytes; the socket's whole path may have 107
-START_SECONDS = 120  # recovery after a crash included
+PLAIN_NAME = re.compile(r"[\w./+=@:~-]+", re.ASCII)
+START_SECONDS = 900  # recovery after a crash included, on a slow machine
+CONNECT_SECONDS = 60
 STOP_SECONDS = 60
 ENDING_SECONDS = 10  # of the workers of a service that was killed
 ATTEMPTS = 3  # the first start after a kill -9 may still find the old server's processes ending
@@ -230,7 +233,11 @@ class EmbeddedPostgres:
     def connect(self, database: str) -> psycopg.Connection[Any]:
         """Connect as the superuser, in autocommit mode."""
         return psycopg.connect(
-            host=socket_folder(self._folder), user=SUPERUSER, dbname=database, autocommit=True, connect_timeout=5
+            host=socket_folder(self._folder),
+            user=SUPERUSER,
+            dbname=database,
+            autocommit=True,
+            connect_timeout=CONNECT_SECONDS,
         )
 
     def remove(self) -> None:
@@ -261,9 +268,13 @@ class EmbeddedPostgres:
         self._run("initdb", "-D", self._name(folder), *options, folder=folder)
 
     def _name(self, folder: Path | None = None) -> str:
-        """Return what the programs call a folder in which they work, whether or not they may enter those above it."""
+        """Return what the programs call a folder in which they work, whether or not they may enter those above it.
+
+        pg_ctl gives names to a shell, in quotes that end at some characters.
+        """
         folder = folder or self._folder
-        return str(folder) if can_reach(folder, self._account) else WORKING_FOLDER
+        is_plain = PLAIN_NAME.fullmatch(str(folder)) is not None
+        return str(folder) if is_plain and can_reach(folder, self._account) else WORKING_FOLDER
 
     def _bring_up(self) -> None:
         for attempt in range(1, ATTEMPTS + 1):
@@ -360,7 +371,9 @@ class EmbeddedPostgres:
                 connection.execute(sql.SQL("CREATE DATABASE {}").format(database))
 
     def _new_socket_folder(self) -> str:
-        if len(os.fsencode(self._folder)) <= LONGEST_SOCKET_FOLDER:
+        # A client takes a comma for the end of a server's name, and can't encode some characters.
+        is_name = str(self._folder).isprintable() and "," not in str(self._folder)
+        if is_name and len(os.fsencode(self._folder)) <= LONGEST_SOCKET_FOLDER:
             return self._name()
         folder = tempfile.mkdtemp(prefix="carrel-socket-")
         os.chown(folder, self._account.pw_uid, self._account.pw_gid)

@@ -81,7 +81,7 @@ RESTART_SECONDS = 1.0
 GRACE_SECONDS = 5.0
 PATIENCE_SECONDS = 5.0
 # While all of a service begins on a busy machine, the first connection may take longer: that is no failure.
-START_SECONDS = 60.0
+START_SECONDS = 600.0
 
 
 async def keep_working(runtime: Runtime, *, queue: str, tasks: Sequence[Task], concurrency: int) -> None:
