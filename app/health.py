@@ -14,6 +14,7 @@ from app.credentials.tokens import all_keys, all_tokens, ends, select_ending_soo
 from app.formatting import ago, moment, one_line, size
 from app.settings import settings
 from app.ui.notices import help_address
+from carrel.environment import http_options
 from carrel.wire.oversight import (
     AdminStatusGetResponse,
     Bucket,
@@ -342,7 +343,7 @@ def of_flows() -> Finding:
 @st.cache_resource(show_spinner=False, on_release=Runs.close)
 def _runs(api_url: str) -> Runs:
     """Return a client of Prefect with a short timeout, so that the page doesn't wait for long."""
-    return Runs(api_url, http_client=httpx.Client(timeout=_PATIENCE))
+    return Runs(api_url, http_client=httpx.Client(timeout=_PATIENCE, **http_options(api_url)))
 
 
 @st.cache_data(ttl=60, show_spinner=False, scope="session")

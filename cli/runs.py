@@ -9,6 +9,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
+import httpx
+
+from carrel.environment import http_options
 from carrel.errors import ConflictError
 from carrel.wire.docstore import DocstoreSync, DocstoreSyncStatus
 from carrel.wire.formats import count_reasons
@@ -139,8 +142,27 @@ async def _collection_id(name: str, *, settings: FlowSettings) -> str:
         return await names_of(client, outages=outage_policy_of(client, settings)).id_of("collection", name)
 
 
+def prepare_http(base_url: str) -> None:
+    """Drop the proxies and certificates that httpx, by which Prefect asks its server, can't read in the environment.
+
+    The service's own proxy stays, as httpx reads it. Raises ConfigurationError where that is wrong, too.
+    """
+    proxy = http_options(base_url)["proxy"]
+    try:
+        httpx.Client().close()
+    except (ImportError, OSError, ValueError, httpx.InvalidURL):
+        for name in list(os.environ):
+            if name.lower() in {"http_proxy", "https_proxy", "all_proxy", "no_proxy", "ssl_cert_file", "ssl_cert_dir"}:
+                del os.environ[name]
+        if proxy is not None:
+            user, password = proxy.auth or (None, None)
+            address = proxy.url.copy_with(username=user, password=password)
+            os.environ |= {"ALL_PROXY": str(address), "NO_PROXY": "127.0.0.1,localhost,::1"}
+
+
 def _prepare_prefect(settings: FlowSettings) -> None:
     """What goes wrong is said by us, once; Prefect's own log stays with the run on its server."""
+    prepare_http(settings.base_url)
     quiet = {"PREFECT_LOGGING_LEVEL": "CRITICAL", "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL"}
     for name, value in {**prefect_environment(settings), **quiet}.items():
         os.environ.setdefault(name, value)

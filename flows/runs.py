@@ -17,6 +17,7 @@ from uuid import UUID
 
 import httpx
 
+from carrel.environment import http_options
 from flows.operations.options import UploadOptions
 from flows.operations.summary import Summary
 
@@ -46,7 +47,7 @@ class PrefectApi:
     """A Prefect server; `api_url` such as http://127.0.0.1:4200/api. Safe to share between threads."""
 
     def __init__(self, api_url: str, *, http_client: httpx.Client | None = None) -> None:
-        self._http = http_client or httpx.Client(timeout=_TIMEOUT)
+        self._http = http_client or httpx.Client(timeout=_TIMEOUT, **http_options(api_url))
         self._url = api_url.rstrip("/")
 
     def __enter__(self) -> Self:

@@ -7,12 +7,17 @@ import platformdirs
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from flows.errors import FlowError
 from flows.operations.ledger.addresses import Address
 
 
 def _data_dir() -> Path:
-    """Return the data folder, by default the service's."""
-    return Path("/var/lib/carrel") if os.geteuid() == 0 else platformdirs.user_data_path("carrel")
+    """Return the data folder, by default the service's; raises FlowError where this user has no home folder."""
+    try:
+        return Path("/var/lib/carrel") if os.geteuid() == 0 else platformdirs.user_data_path("carrel")
+    except RuntimeError as exc:
+        msg = "This user has no home folder. Set CARREL_DATA_DIR to a folder for Carrel's data, or set HOME."
+        raise FlowError(msg) from exc
 
 
 SHIPPED = Path(__file__).parents[1] / "prefect.yaml"

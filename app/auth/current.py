@@ -13,6 +13,7 @@ from app.auth.routes import CALLBACK, SIGN_IN, SignIn
 from app.auth.sessions import Person, Sealer, Session, Sessions, key_of
 from app.settings import settings
 from carrel import Carrel, SignInRequiredError
+from carrel.environment import http_options
 from carrel.oauth import OAuthClient
 
 
@@ -56,7 +57,8 @@ def connections() -> httpx.Client:
 
     The number of connections isn't limited: each reply that is watched keeps one open.
     """
-    return httpx.Client(limits=httpx.Limits(max_connections=None, max_keepalive_connections=20))
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
+    return httpx.Client(limits=limits, **http_options(settings().base_url))
 
 
 def forget() -> None:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TypeVar
@@ -9,11 +10,13 @@ from typing import TypeVar
 import httpx
 from pydantic import TypeAdapter, ValidationError
 
+from carrel.environment import proxy_for
 from carrel.errors import (
     ERRORS_BY_STATUS,
     APIConnectionError,
     APIError,
     APITimeoutError,
+    ConfigurationError,
     ServerError,
     UnexpectedResponseError,
 )
@@ -104,10 +107,20 @@ def connection_error(cause: httpx.HTTPError) -> APIConnectionError:
     late = isinstance(cause, httpx.TimeoutException)
     what = "No answer in time from" if late else "No whole answer from"
     error = (APITimeoutError if late else APIConnectionError)(
-        f"{what} {_origin(cause)} ({type(cause).__name__}{f': {cause}' if str(cause) else ''})"
+        f"{what} {_origin(cause)}{_proxy_of(cause)} ({type(cause).__name__}{f': {cause}' if str(cause) else ''})"
     )
     error.__cause__ = cause
     return error
+
+
+def _proxy_of(cause: httpx.HTTPError) -> str:
+    """Return which proxy the connection would go through, for an error of connecting."""
+    if not isinstance(cause, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError):
+        return ""
+    with suppress(RuntimeError, ConfigurationError):
+        name, proxy = proxy_for(cause.request.url)
+        return f" through the proxy {proxy.url} of {name}" if proxy else ""
+    return ""
 
 
 def _origin(cause: httpx.HTTPError) -> str:

@@ -22,6 +22,7 @@ from carrel._drivers import AsyncDriver, SyncDriver
 from carrel._logging import log_if_configured
 from carrel._operations import Async, Operation, Session, Sync
 from carrel._streams import AsyncClosing, Closing
+from carrel.environment import http_options
 from carrel.resources._client import Resources
 from carrel.wire.common import RequestModel
 from carrel.wire.me import ME, MeResponse
@@ -100,11 +101,10 @@ class Carrel(_Client[Sync], Closing):
     ) -> None:
         log_if_configured()
         self._owns_http = http_client is None
-        self._http = http_client or httpx.Client()
-        connection = connect(
+        connection, self._http = connect(
             Credentials(api_key, access_token, tokens),
             Addresses(base_url, v1_base_url),
-            http_headers=self._http.headers,
+            lambda address: http_client or httpx.Client(**http_options(address)),
             headers=headers,
             timeout=timeout,
             max_retries=max_retries,
@@ -135,11 +135,10 @@ class AsyncCarrel(_Client[Async], AsyncClosing):
     ) -> None:
         log_if_configured()
         self._owns_http = http_client is None
-        self._http = http_client or httpx.AsyncClient()
-        connection = connect(
+        connection, self._http = connect(
             Credentials(api_key, access_token, tokens),
             Addresses(base_url, v1_base_url),
-            http_headers=self._http.headers,
+            lambda address: http_client or httpx.AsyncClient(**http_options(address)),
             headers=headers,
             timeout=timeout,
             max_retries=max_retries,

@@ -3,10 +3,10 @@
 import os
 import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import httpx
 
@@ -29,6 +29,7 @@ RESERVED: Mapping[str, str] = {
 }
 HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
+Http = TypeVar("Http", httpx.Client, httpx.AsyncClient)
 Timeout: TypeAlias = float | httpx.Timeout | None
 """Seconds for each of connect, read, write and pool; an `httpx.Timeout` tells them apart; None waits forever."""
 
@@ -64,31 +65,39 @@ class Addresses:
 def connect(
     credentials: Credentials,
     addresses: Addresses,
+    open_http: Callable[[str], Http],
     *,
-    http_headers: httpx.Headers,
     headers: Mapping[str, str] | None,
     timeout: Timeout,
     max_retries: int,
-) -> Connection:
-    """Build the connection of a new client; `http_headers` are those that its HTTP client sends anyway, `headers` more.
+) -> tuple[Connection, Http]:
+    """Build the connection of a new client, and open its HTTP client for the address.
+
+    Requests carry the headers of the HTTP client, and `headers`.
 
     Raises ConfigurationError; its message never contains the credential.
     """
-    sent = http_headers.copy()
     credential = credentials.choose()
     is_key = isinstance(credential, str)
+    base_url = addresses.v0 if is_key else addresses.v1
+    by_name, retries = seconds(timeout), policy(max_retries)
+    http = open_http(base_url)
+    sent = http.headers.copy()
     if is_key:
         sent["Authorization"] = f"Bearer {credential}"
     sent["User-Agent"] = USER_AGENT
     sent["Content-Type"] = "application/json"
     sent.update(_check_headers(headers or {}))
-    return Connection(
-        base_url=addresses.v0 if is_key else addresses.v1,
-        headers=sent,
-        timeout=httpx.Timeout(timeout).as_dict(),
-        retries=policy(max_retries),
-        tokens=None if is_key else credential,
-    )
+    return Connection(base_url, sent, by_name, retries, None if is_key else credential), http
+
+
+def seconds(timeout: Timeout) -> dict[str, float | None]:
+    """Return a timeout by httpx's names; raises ConfigurationError unless it is more than 0 or None."""
+    by_name: dict[str, Any] = httpx.Timeout(timeout).as_dict()
+    for value in by_name.values():
+        if value is not None and not (isinstance(value, int | float) and value > 0):
+            raise ConfigurationError(f"timeout is in seconds, more than 0, or None to wait forever; not {value!r}")
+    return by_name
 
 
 def reconnect(
@@ -100,7 +109,7 @@ def reconnect(
     return replace(
         connection,
         headers=merged,
-        timeout=connection.timeout if timeout is UNCHANGED else httpx.Timeout(timeout).as_dict(),
+        timeout=connection.timeout if timeout is UNCHANGED else seconds(timeout),
         retries=connection.retries if max_retries is None else policy(max_retries),
     )
 

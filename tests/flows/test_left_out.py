@@ -14,6 +14,8 @@ def source(source: Source) -> Source:
     source.write(LOCK, '{"name": "ferries", "lockfileVersion": 3}\n')
     source.write("site.css", "body { color: navy }\n")
     source.write("server.pem", "-----BEGIN PRIVATE KEY-----\nbm90IG9uZQ==\n-----END PRIVATE KEY-----\n")
+    for name in ("Thumbs.db", "~$plan.docx", "Icon\r", ".DS_Store", "shelf-0/__MACOSX/note.md"):
+        source.write(name, "\0")
     return source
 
 
@@ -22,6 +24,10 @@ async def test_run_leaves_them_out_says_so_and_takes_them_when_asked(source: Sou
     outcome = await source.load()
     assert (outcome.summary.created, outcome.summary.quarantined) == (12, 0)
     assert set(outcome.scanned.left_out()) == {
+        (
+            "left out as left behind by programs: 5 (such as .DS_Store, Icon\r, Thumbs.db, shelf-0/__MACOSX/note.md,"
+            " ~$plan.docx); --hidden --include '.ds_store' takes them"
+        ),
         f"left out as lock files: 1 (such as {LOCK}); --include 'package-lock.json' takes them",
         "left out as stylesheets: 1 (such as site.css); --include '*.css' takes them",
         "left out as keys and secrets: 1 (such as server.pem); --include '*.pem' takes them",

@@ -98,7 +98,7 @@ FILES: dict[str, bytes | str] = {
     "broken.pdf": b"%PDF-1.7 and no more",
     "tool.exe": b"MZ\x90\x00\x03\x00\x00\x00\x04",
     "empty.txt": "",
-    "__MACOSX/notes/._ferry.txt": b"\x00\x05\x16\x07",
+    **dict.fromkeys(["__MACOSX/notes/._ferry.txt", "notes/~$plan.docx", "Icon\r", "ferry.tmp"], b"\x00\x05\x16\x07"),
 }
 
 

@@ -16,12 +16,14 @@ from carrel._connect import (
     Timeout,
     normalize,
     policy,
+    seconds,
 )
 from carrel._drivers import AsyncDriver, SyncDriver
 from carrel._flow import Flow
 from carrel._logging import log_if_configured
 from carrel._operations import Async, FlowOperation, Resource, Session, Sync
 from carrel._streams import AsyncClosing, Closing
+from carrel.environment import http_options
 from carrel.errors import ConfigurationError
 from carrel.oauth.authorization import AuthorizationRequest, ServerMetadata, begin, metadata_at
 from carrel.oauth.endpoints import Endpoints
@@ -152,8 +154,9 @@ class OAuthClient(_OAuthClient[Sync], Closing):
         http_client: httpx.Client | None = None,
     ) -> None:
         log_if_configured()
-        http = http_client or httpx.Client()
-        connection = _connect(auth_url, http.headers, timeout=timeout, max_retries=max_retries)
+        address = authorization_address(auth_url)
+        http = http_client or httpx.Client(**http_options(address))
+        connection = _connect(address, http.headers, timeout=timeout, max_retries=max_retries)
         endpoints = _endpoints(connection, client_id, client_secret)
         self._set_up(endpoints, redirect_uri=redirect_uri, scopes=scopes, http=http, owns_http=http_client is None)
 
@@ -179,8 +182,9 @@ class AsyncOAuthClient(_OAuthClient[Async], AsyncClosing):
         http_client: httpx.AsyncClient | None = None,
     ) -> None:
         log_if_configured()
-        http = http_client or httpx.AsyncClient()
-        connection = _connect(auth_url, http.headers, timeout=timeout, max_retries=max_retries)
+        address = authorization_address(auth_url)
+        http = http_client or httpx.AsyncClient(**http_options(address))
+        connection = _connect(address, http.headers, timeout=timeout, max_retries=max_retries)
         endpoints = _endpoints(connection, client_id, client_secret)
         self._set_up(endpoints, redirect_uri=redirect_uri, scopes=scopes, http=http, owns_http=http_client is None)
 
@@ -196,11 +200,11 @@ def authorization_address(auth_url: str | None) -> str:
     return normalize(auth_url or environment or DEFAULT_BASE_URL)
 
 
-def _connect(auth_url: str | None, http_headers: httpx.Headers, *, timeout: Timeout, max_retries: int) -> Connection:
+def _connect(address: str, http_headers: httpx.Headers, *, timeout: Timeout, max_retries: int) -> Connection:
     headers = http_headers.copy()
     headers["User-Agent"] = USER_AGENT
     headers["Accept"] = "application/json"
-    return Connection(authorization_address(auth_url), headers, httpx.Timeout(timeout).as_dict(), policy(max_retries))
+    return Connection(address, headers, seconds(timeout), policy(max_retries))
 
 
 def _endpoints(connection: Connection, client_id: UUID | str, client_secret: str) -> Endpoints:
@@ -217,7 +221,7 @@ def _blocking(endpoints: Endpoints, http_client: httpx.Client | None) -> Callabl
     def refresh(tokens: Tokens) -> Tokens:
         if http_client is not None:
             return SyncDriver(http_client).run(endpoints.refresh(tokens))
-        with httpx.Client() as http:
+        with httpx.Client(**http_options(endpoints.connection.base_url)) as http:
             return SyncDriver(http).run(endpoints.refresh(tokens))
 
     return refresh

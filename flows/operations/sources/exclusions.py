@@ -9,10 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase, translate
 
+from carrel.leftovers import LEFTOVERS, is_leftover
+
 SECRETS = "keys and secrets"
 EXCLUDED = "excluded"
 """The reason of what a run's own patterns leave out."""
 HIDDEN = "hidden"
+LEFTOVER = "left behind by programs"
 
 # The first that fits is the reason, so that a secret is told as one, whatever else it is.
 EXCLUSIONS: Mapping[str, Sequence[str]] = {
@@ -28,6 +31,7 @@ EXCLUSIONS: Mapping[str, Sequence[str]] = {
         "stylesheets": "*.css *.scss *.sass *.less",
     }.items()
 }
+"""The patterns by reason; names that `carrel.leftovers` knows are left out before."""
 _ANY = re.compile("|".join(translate(one) for patterns in EXCLUSIONS.values() for one in patterns))
 
 
@@ -46,7 +50,7 @@ class FileSelection:
     def reason_to_exclude(self, place: str, *, real_name: str = "") -> str:
         """Return why a run leaves out the file at a place, or an empty text; `real_name` is a link's target."""
         if self.exclude and _fits(place, self.exclude):
-            return EXCLUDED
+            return LEFTOVER if is_leftover(place) else EXCLUDED
         if self.include and _fits(place, self.include):
             return ""
         reason = default_reason(place, named=self.named)
@@ -57,6 +61,8 @@ class FileSelection:
 
 def default_reason(place: str, *, named: str = "") -> str:
     """Return why files of this name are left out by default, or an empty text."""
+    if is_leftover(place) and not is_leftover(named):
+        return LEFTOVER
     name = place.lower().rpartition("/")[2]
     if not _ANY.match(name):  # nearly every file, of which there may be millions
         return ""
@@ -70,9 +76,10 @@ def advice(reason: str, example: str) -> str:
     """Return how to include files left out for a reason, of which `example` is one; empty when it can't be done."""
     if reason == HIDDEN:
         return "--hidden takes them"
-    if reason not in EXCLUSIONS:
+    patterns = LEFTOVERS if reason == LEFTOVER else EXCLUSIONS.get(reason, ())
+    pattern = next((one for one in patterns if _fits(example, [one, f"*/{one}"])), "")
+    if not pattern:
         return ""
-    pattern = next((one for one in EXCLUSIONS[reason] if _fits(example, [one])), example)
     hidden = "--hidden " if any(part.startswith(".") for part in example.split("/")) else ""
     return f"{hidden}--include '{pattern}' takes them"
 

@@ -21,7 +21,7 @@ from flows.operations.sources.documents import (
     document_at,
     undecodable,
 )
-from flows.operations.sources.exclusions import HIDDEN, SECRETS, FileSelection, default_reason
+from flows.operations.sources.exclusions import HIDDEN, LEFTOVER, SECRETS, FileSelection, default_reason
 from flows.operations.sources.manifest import MANIFEST_SUFFIXES, read_manifest
 from flows.operations.sources.objects import SCHEMES, is_object_url, list_objects, object_identity
 from flows.operations.sources.selection import is_selection
@@ -73,8 +73,9 @@ def _select(items: Iterator[SourceItem], files: FileSelection) -> Iterator[Sourc
         if isinstance(item, SourceDocument):
             reason = files.reason_to_exclude(item.external_id, real_name=item.path.rpartition(os.sep)[2])
             yield Skipped(item.place, reason) if reason else item
-        elif isinstance(item, Skipped) and item.reason == HIDDEN and default_reason(item.place) == SECRETS:
-            yield Skipped(item.place, SECRETS)
+        elif isinstance(item, Skipped) and item.reason == HIDDEN:
+            reason = default_reason(item.place)
+            yield Skipped(item.place, reason) if reason in {SECRETS, LEFTOVER} else item
         else:
             yield item
 
@@ -101,7 +102,11 @@ def local_path(source: str) -> Path:
     """Return the path of a source that is a path or a file: URL. Raises SourceError for any other URL."""
     scheme, colon, _ = source.partition("://")
     if not colon:
-        return Path(source).expanduser()
+        try:
+            return Path(source).expanduser()
+        except RuntimeError as exc:
+            msg = f"{source} begins with ~, and that user has no home folder: write the whole path"
+            raise SourceError(msg) from exc
     parts = urlsplit(source)
     if scheme.lower() != "file" or parts.netloc not in {"", "localhost"} or not parts.path:
         kinds = ", ".join(sorted(f"{scheme}://" for scheme in SCHEMES))

@@ -11,6 +11,7 @@ from functools import partial
 from lzma import LZMAError
 from pathlib import Path
 
+from carrel.leftovers import is_leftover
 from service.text.extraction.archives import ENCRYPTED, check_declared
 from service.text.extraction.blocks import ContainedFile
 from service.text.extraction.building import BlockBuilder, Limits
@@ -23,8 +24,6 @@ from service.text.extraction.sniffing import sniff
 MOST_BYTES = 16 << 20
 _UTF_8 = 0x800
 _ODD = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
-# What macOS and Windows put into archives that nobody has written.
-_BY_PROGRAMS = re.compile(r"(?:^|/)(?:__MACOSX/|\.DS_Store$|Thumbs\.db$|desktop\.ini$)", re.IGNORECASE)
 _BROKEN = (zipfile.BadZipFile, zlib.error, LZMAError, EOFError, OSError, RuntimeError, ValueError, LookupError)
 
 
@@ -95,7 +94,7 @@ def _open_archive(path: Path, limits: Limits) -> Generator[Sequence[_Entry]]:
     with archive:
         every = archive.infolist()
         check_declared(every, limits)
-        files = [(name, one) for one in every if not one.is_dir() and not _BY_PROGRAMS.search(name := _name_of(one))]
+        files = [(name, one) for one in every if not one.is_dir() and not is_leftover(name := _name_of(one))]
         paths = _clean_paths([name for name, _ in files])
         yield [
             _Entry(cleaned, partial(_read_entry, archive, one), is_encrypted=bool(one.flag_bits & ENCRYPTED))

@@ -1,0 +1,52 @@
+"""The command line in the environments of people: proxies, certificates, locales, time zones, folders, users."""
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from cli.runs import prepare_http
+from flows.errors import FlowError
+from flows.settings import FlowSettings
+from tests.cli.conftest import Run
+
+CASES: dict[str, dict[str, Any]] = tomllib.loads(Path("tests/data/environments.toml").read_text())
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_an_environment_works_or_is_one_sentence(run: Run, library: Path, tmp_path: Path, case: dict[str, Any]) -> None:
+    (folder := tmp_path / "empty").mkdir()
+    (file := tmp_path / "empty.pem").touch()
+    values: dict[str, str] = case.get("env", {})
+    changes = {name: None if value == "-" else value.format(folder=folder, file=file) for name, value in values.items()}
+    if "remote" in case:
+        changes["CARREL_BASE_URL"] = case["remote"]
+    ended = run("plan", str(library), **changes)
+    assert "Traceback" not in ended.err, ended
+    if "says" not in case:
+        assert (ended.code, ended.out.partition(",")[0]) == (0, "3 to create"), ended
+    else:
+        assert ended.code in {2, 4}, ended
+        assert case["says"] in ended.err, ended
+
+
+def test_a_user_without_a_home_folder_is_told_which_variable_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 12345)
+    monkeypatch.setattr("os.getuid", lambda: 12345)
+    for name in ("HOME", "CARREL_DATA_DIR", "XDG_DATA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(FlowError, match="CARREL_DATA_DIR"):
+        FlowSettings()
+
+
+@pytest.mark.parametrize("case", [case for case in CASES.values() if "says" not in case], ids=str)
+def test_programs_that_read_the_environment_by_httpx_are_spared_what_it_cannot_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, case: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    os.environ.update({name: value.format(folder=tmp_path, file=tmp_path) for name, value in case["env"].items()})
+    prepare_http("http://127.0.0.1:8000")
+    httpx.Client().close()
