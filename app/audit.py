@@ -88,6 +88,7 @@ ACTION_TEXTS: Mapping[str, ActionText] = {
     "document.update": ActionText("Documents", "Document updated", "updated {it}"),
     "document.unpack": ActionText("Documents", "Files in a document read", "read the files in {it}"),
     "document.reindex": ActionText("Documents", "Document re-indexed", "re-indexed {it} in the catalog"),
+    "document.rename": ActionText("Documents", "Document renamed", "renamed {it}"),
     "document.delete": ActionText("Documents", "Document deleted", "deleted {it}"),
     "collection.create": ActionText("Collections", "Collection created", "created {it}"),
     "collection.delete": ActionText("Collections", "Collection deleted", "deleted {it}"),

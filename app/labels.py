@@ -137,6 +137,7 @@ CALLS: Mapping[str, str] = {
     "catalog/uploadDocumentContents": "upload a document's text (the old way)",
     "catalog/planUpload": "ask what an upload would do",
     "catalog/reindexDocument": "index a document of the catalog again",
+    "catalog/renameDocument": "rename a document",
     "catalog/deleteDocument": "delete a document",
     "documentCollections/listDocumentCollections": "list collections",
     "documentCollections/listDocumentsInCollection": "list a collection's documents",

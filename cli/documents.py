@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True)
 
-Named = Annotated[str, typer.Argument(metavar="DOCUMENT", help="Its id, external id or whole name.")]
+Named = Annotated[str, typer.Argument(metavar="DOCUMENT", help="Its id, external id, or whole name or file name.")]
 
 
 def _name_state(document: Document) -> str | None:
@@ -194,6 +194,17 @@ def reindex(document: Named, *, as_json: AsJson = False) -> None:
 
 
 @app.command()
+def rename(
+    document: Named, name: Annotated[str, typer.Argument(help="The new name.")], *, as_json: AsJson = False
+) -> None:
+    """Rename a document. Later uploads of its file keep the name."""
+    with connect(as_json=as_json) as (screen, client):
+        found = document_of(document, client)
+        done = client.catalog.rename_document(found.document_id, name)
+    say_done(screen, "renamed", f"Renamed {found.document_name} to {done.document_name}.", **to_json(done))
+
+
+@app.command()
 def delete(document: Named, *, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete a document everywhere, with its versions."""
     with connect(as_json=as_json, yes=yes) as (screen, client):
@@ -210,7 +221,7 @@ def document_of(name: str, client: "Carrel") -> GetDocumentResponse:
     found = list(client.catalog.list_documents(document_external_ids=[name]))
     if not found:
         named = client.catalog.list_documents(document_name=name, page_size=1000)
-        found = [one for one in named if one.document_name == name]
+        found = [one for one in named if name in {one.document_name, one.file_name}]
     one = require_one(found, kind="document", name=name, hint="carrel documents list --query finds it, with its id")
     return client.catalog.get_document(one.document_id)
 

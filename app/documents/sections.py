@@ -140,7 +140,9 @@ def show_container(document: GetDocumentResponse) -> None:
     listed = catalog.list_documents(parent_document_id=document.document_id, page_size=MOST_FILES)
     page = show_errors(lambda: next(listed.pages()))
     for one in page.documents:
-        show_link(one.document_name, "documents", document=str(one.document_id))
+        path = one.document_external_id.rpartition("!/")[2]
+        named = one.document_name if one.document_name == path else f"{one.document_name} · {path}"
+        show_link(named, "documents", document=str(one.document_id))
     if page.next_page_token:
         show_text(f"These are {MOST_FILES} of them. The list of documents finds the others by their names.")
     if contained is not None and contained.left_out:

@@ -216,7 +216,8 @@ def _facts(result: Result, document: Document | None) -> str:
         url, metadata = result.document_external_url, result.custom_metadata
     else:
         url, metadata = result.document_url, result.document_metadata
-    path = link_html(shorten(url or result.document_external_id, _LONGEST_FACT), url)
+    path = html.escape(shorten(result.document_external_id, _LONGEST_FACT))
+    address = [link_html(shorten(url, _LONGEST_FACT), url)] if url else []
     named = (f"{key}: {_YES_NO.get(value) or shorten(value, _LONGEST_FACT)}" for key, value in metadata.items())
     facts: Iterable[str] = (*_facts_of(document), *named)
-    return f'<p class="carrel-facts">{" · ".join([path, *map(html.escape, facts)])}</p>'
+    return f'<p class="carrel-facts">{" · ".join([path, *address, *map(html.escape, facts)])}</p>'

@@ -23,7 +23,7 @@ from app.documents.sections import (
 )
 from app.documents.uploading import offer_upload
 from app.formatting import ago
-from app.ui.dialogs import confirm
+from app.ui.dialogs import confirm, dialog, is_open, offer_submit, open_dialog, text_in
 from app.ui.errors import error_boundary, show_errors
 from app.ui.filters import choice_filter, filter_line, part_of, text_filter
 from app.ui.notices import (
@@ -33,6 +33,7 @@ from app.ui.notices import (
     show_empty,
     show_heading,
     show_link,
+    show_text,
     show_title,
     show_warning,
 )
@@ -42,6 +43,7 @@ from flows.operations.formatting import count_text
 
 LIST, TITLE, PURPOSE = "documents", "Documents", "What has been loaded, how far it is indexed, and who may read it."
 MINE, ALL = "mine", "all"
+RENAME = "rename_document"
 ONE = ("document", "part", "place", "page", "at", "chunk", "chunk_in", "version", "quoted", "search", "chat")
 """What the address of one document has more than that of the list."""
 ORIGINAL = "original"
@@ -77,6 +79,7 @@ def _row(document: Document) -> dict[str, object]:
     files = f", {count_text(document.file_count, 'file')} within" if document.file_count else ""
     return {
         "Name": document.document_name,
+        "Path": document.document_external_id,
         "State": state_of(document),
         "Type": f"{kind_of(document.media_type)}{files}",
         "Changed": time_cell(document.updated_at),
@@ -133,7 +136,8 @@ def find(address: str) -> GetDocumentResponse | None:
 
 
 def _show_document(document: GetDocumentResponse) -> None:
-    show_heading(document.document_name, kind_of(document.media_type), f"changed {ago(document.updated_at)}")
+    facts = (document.document_external_id, kind_of(document.media_type), f"changed {ago(document.updated_at)}")
+    show_heading(document.document_name, *facts)
     if not has_original(document) and st.query_params.get("part") == ORIGINAL:
         st.query_params["part"] = "text"  # it had pages when the address was made
     parts = PARTS if has_original(document) else {name: label for name, label in PARTS.items() if name != ORIGINAL}
@@ -145,7 +149,12 @@ def _show_document(document: GetDocumentResponse) -> None:
         st.subheader("Where it can be found", anchor=False)
         show_places(document)
         if may_update(document):
-            _offer_deletion(document)
+            with st.container(horizontal=True):
+                about = str(document.document_id)
+                st.button("Rename", key="rename", icon=":material/edit:", on_click=open_dialog, args=(RENAME, about))
+                _offer_deletion(document)
+            if is_open(RENAME, about):
+                _show_rename(document)
     elif part == ORIGINAL:
         show_original(document)
     elif part == "versions":
@@ -154,6 +163,18 @@ def _show_document(document: GetDocumentResponse) -> None:
         show_chunks(document)
     else:
         show_readers(document)
+
+
+@dialog("Rename", RENAME)
+def _show_rename(document: GetDocumentResponse) -> None:
+    st.text_input("Name", value=document.document_name, key="document.name", max_chars=1000)
+    show_text("Later uploads of the file keep this name.")
+    offer_submit(RENAME, "Save", action=partial(_rename, document.document_id))
+
+
+def _rename(document_id: UUID) -> None:
+    api.client().catalog.rename_document(document_id, text_in("document.name", missing="Give the document a name."))
+    forget(LIST)
 
 
 def _offer_deletion(document: GetDocumentResponse) -> None:

@@ -36,6 +36,8 @@ documents = Table(
     Column("version", Integer, nullable=False),
     Column("custom_metadata", JSONB, nullable=False, server_default=text("'{}'")),
     Column("fingerprint", Text),
+    # FILE, UPLOAD or RENAME; NULL: unknown, since an earlier release wrote the row.
+    Column("named_by", Text),
     Column("source_updated_at", DateTime(timezone=True)),
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
     Column("updated_at", DateTime(timezone=True), nullable=False, server_default=func.now()),

@@ -158,6 +158,14 @@ def test_who_may_read_it_is_told_to_admins(house: House) -> None:
     assert "an admin of your organization can tell you" in page.shown
 
 
+def test_a_document_is_renamed_and_its_path_shown(house: House) -> None:
+    document = house.load("Old", document_external_id="shelf/a.txt")
+    page = open_document(house, document).press("Rename")
+    page.text_input(key="document.name").set_value("New").run().press_key("rename_document.submit")
+    assert house.client.catalog.get_document(document).document_name == "New"
+    assert "shelf/a.txt · Text" in open_document(house, document).shown
+
+
 def test_a_document_is_deleted_after_being_asked(house: House) -> None:
     document = house.load("Old", collection_id=house.add_collection())
     page = open_document(house, document).press("Delete …")

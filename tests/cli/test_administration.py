@@ -257,6 +257,8 @@ def test_documents_are_found_shown_downloaded_and_deleted(run: Run, desk: Desk, 
     assert "catalog: done, 1 chunk\n" in run("documents", "state", "Ferries").out
     assert [one["status"] for one in ran(run, "documents", "state", "Ferries")["indexedIn"]] == ["DONE", "DONE"]
     assert ran(run, "documents", "reindex", "Ferries")["indexing"] == "DONE"
+    assert ran(run, "documents", "rename", "Ferries", "Boats")["documentName"] == "Boats"
+    assert ran(run, "documents", "rename", "Boats", "Ferries")["documentVersion"] == 3
     saved = Path(run("documents", "download", "Ferries", "--to", str(tmp_path)).out.strip())
     assert saved.read_text() == FERRY
     pages = made_files.pdf([("One", 12)], [("Two", 12)])

@@ -40,7 +40,7 @@ async def test_from_upload_to_search(real: Caller, tmp_path: Path) -> None:
     found = await real(lambda c: c.search.search_document_catalog("how do I get to Vienna"))
     assert [result.document_id for result in found.results] == [uploaded.document_id]
     document = await real(lambda c: c.catalog.get_document(uploaded.document_id))
-    assert (document.document_name, document.file_size, document.document_version) == ("travel.md", len(TRAVEL), 1)
+    assert (document.document_name, document.file_size, document.document_version) == ("Travel", len(TRAVEL), 1)
     planned = {"document_external_id": "travel", "fingerprint": "one"}
     plan = await real(lambda c: c.catalog.plan_upload([planned, {**planned, "document_external_id": "new"}]))
     assert [item.action for item in plan.documents] == [PlanAction.UNCHANGED, PlanAction.CREATE]

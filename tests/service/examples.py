@@ -319,6 +319,7 @@ VALUES: dict[str, Any] = {
     "conversation": {"type": "new"},
     "customMetadata": {},
     "displayName": "Bosun",
+    "documentName": "Log of the Wren",
     "docstoreURI": DOCSTORE_URI,
     "feedback": "THUMBS_UP",
     "from": "2026-01-01T00:00:00Z",

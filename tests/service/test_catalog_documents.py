@@ -17,6 +17,7 @@ from tests.harness.documents import (
     list_documents,
     ok,
     refused,
+    search,
     stored_files,
     upload,
     uploaded,
@@ -212,6 +213,37 @@ def test_only_the_owner_and_admins_delete(service: RunningService) -> None:
     ok(service.call("catalog/deleteDocument", {**asked, "userEmail": ANN}))
     other = uploaded(service, "b", as_user=ANN)["documentId"]
     ok(service.call("catalog/deleteDocument", {"documentId": other}))
+
+
+def test_a_document_is_called_by_its_title_until_it_is_renamed(service: RunningService) -> None:
+    """Loaders send the file's name as `documentName`, which names nothing."""
+    add_users(service, ANN, BEN)
+
+    def load(text: str, **parts: str) -> str:
+        uploaded(service, "a/README.md", text, file_name="README.md", **parts)
+        return get_document(service, document_id)["documentName"]
+
+    first = uploaded(service, "a/README.md", "# Ferries", file_name="README.md", allowedUsersEmailAddresses=ANN)
+    document_id = first["documentId"]
+    names = [load("# Boats", documentName="README.md"), load("# Boats"), load("Boats.")]
+    assert names == ["Boats", "Boats", "README.md"]
+    assert [load("# Tugs", documentName="Given"), load("# Ships"), load("# Rafts", documentName="README.md")] == [
+        *("Given", "Given"),
+        "Rafts",
+    ]
+    with service.owner_connection() as connection:
+        connection.execute("UPDATE documents SET named_by = NULL, name = 'Old'")
+    assert load("# Rowing boats") == "Old"
+    asked = {"documentId": document_id, "documentName": "Harbour"}
+    refused(service.call("catalog/renameDocument", {**asked, "userEmail": BEN}), 404, "document_not_found")
+    refused(service.call("catalog/renameDocument", {**asked, "userEmail": ANN}), 403, "document_editor_required")
+    assert ok(service.call("catalog/renameDocument", asked))["documentVersion"] == 8
+    assert ok(service.call("catalog/renameDocument", asked))["documentVersion"] == 8
+    assert [load("# Canoes"), load("# Canoes", documentName="Given")] == ["Harbour", "Harbour"]
+    assert search(service, "harbour") == ["Harbour"]
+    assert list_documents(service, documentName="readme.m") == ["a/README.md"]
+    [entry] = ok(service.call("admin/auditLog/query", {"action": "document.rename"}))["entries"]
+    assert entry["details"] == {"from": "Old", "to": "Harbour", "version": 8}
 
 
 def test_every_change_is_on_the_audit_log(service: RunningService) -> None:

@@ -329,7 +329,8 @@ def test_a_token_never_acts_as_a_person(world: World, credential: str) -> None:
 # would follow without a word if a model lost the member.
 ACTING = {
     "catalog": "uploadFile uploadDocumentContents planUpload getDocument listDocuments"
-    " listLeftOutFiles downloadDocument downloadDocumentPage reindexDocument deleteDocument",
+    " listLeftOutFiles downloadDocument downloadDocumentPage reindexDocument renameDocument"
+    " deleteDocument",
     "documentCollections": "createDocumentCollection addDocumentToCollection addDocumentChunksToCollection"
     " reindexDocumentInCollection removeDocumentFromCollection deleteDocumentCollection listDocumentCollections"
     " listDocumentsInCollection getDocumentChunks startIndexRebuild getIndexRebuild listIndexRebuildFailures"

@@ -67,8 +67,11 @@ def test_pdf_headings_come_from_size_and_pages_are_numbered(extract):
     headings = [(block.text, block.level, block.page) for block in extraction.blocks if block.kind == "heading"]
     assert headings == [("Orchard manual", 1, 1), ("Pears", 2, 1), ("Apples", 2, 2)]
     paragraphs = [block for block in extraction.blocks if block.kind == "paragraph"]
-    assert [(block.text, block.page) for block in paragraphs] == [(body.strip(), 1), (body.strip(), 2)]
-    assert extraction.title == "The manual"
+    assert [(block.text, block.page) for block in paragraphs] == [
+        *((body.strip(), 1), (body.strip(), 2)),
+        ("The manual", None),
+    ]
+    assert extraction.title == "Orchard manual"
 
 
 def test_pdf_lines_are_joined_to_paragraphs():
@@ -120,7 +123,7 @@ def test_word_headings_lists_and_tables(extract):
         table=[("Tree", "Litres"), ("Pear", 20), ("Plum", 15)],
     )
     extraction = extract("guide.docx", content)
-    assert extraction.title == "Care guide"
+    assert extraction.title == "Care"
     assert [(block.kind, block.text, block.level) for block in extraction.blocks] == [
         ("heading", "Care", 1),
         ("heading", "Watering", 1),
@@ -129,6 +132,7 @@ def test_word_headings_lists_and_tables(extract):
         ("heading", "Amounts", 2),
         ("table_row", "Tree: Pear | Litres: 20", 0),
         ("table_row", "Tree: Plum | Litres: 15", 0),
+        ("paragraph", "Care guide", 0),
     ]
     untitled = made_files.word(title="Untitled", paragraphs=[("Heading 1", "Real title"), ("Normal", "x")])
     assert extract("a.docx", untitled).title == "Real title"
@@ -234,7 +238,7 @@ def test_html_page_without_its_chrome(extract):
     <table><tr><th>Tree<th>Month</tr><tr><td>Pear<td><p>March</p></tr></table>
     </main><footer>Imprint</footer></body></html>"""
     extraction = extract("a.html", page.encode())
-    assert extraction.title == "Pruning pears"
+    assert extraction.title == "Pruning"
     assert shown(extraction) == [
         ("heading", "Pruning"),
         ("paragraph", "Cut in winter only & carefully."),
@@ -244,6 +248,7 @@ def test_html_page_without_its_chrome(extract):
         ("paragraph", "2. Cut"),
         ("code", "a\n  b"),
         ("table_row", "Tree: Pear | Month: March"),
+        ("paragraph", "Pruning pears"),
     ]
 
 
@@ -275,8 +280,9 @@ def pick(): ...
 <!-- nothing -->
 """
     extraction = extract("a.md", text.encode())
-    assert extraction.title == "Picking: a guide"
+    assert extraction.title == "Picking"
     assert shown(extraction) == [
+        ("paragraph", "Tags: x"),
         ("heading", "Picking"),
         ("paragraph", "Pick ripe pears and a basket. & *stars*"),
         ("paragraph", "1. Look"),
@@ -286,6 +292,7 @@ def pick(): ...
         ("code", "def pick(): ..."),
         ("table_row", "Tree: Pear | Month: May"),
         ("paragraph", "Inside HTML"),
+        ("paragraph", "Picking: a guide"),
     ]
 
 

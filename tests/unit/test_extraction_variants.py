@@ -82,7 +82,7 @@ def test_variants_of_office_files_say_the_same(extract, kind, suffix, content_ty
         (
             "a.ods",
             made_files.open_sheets(Stock=[["Tree", "Month"], ["Pear", "May"]]),
-            "Stock",
+            None,
             ["Tree: Pear | Month: May"],
         ),
         ("a.rst", b"Pears\n=====\n\nThey *ripen* late.\n", "Pears", ["Pears", "They ripen late."]),

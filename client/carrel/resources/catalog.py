@@ -19,6 +19,7 @@ from carrel.wire.catalog import (
     LIST_DOCUMENTS,
     LIST_LEFT_OUT_FILES,
     REINDEX_DOCUMENT,
+    RENAME_DOCUMENT,
     DeleteDocumentRequest,
     DeleteDocumentResponse,
     Document,
@@ -33,6 +34,8 @@ from carrel.wire.catalog import (
     ListLeftOutFilesResponse,
     ReindexDocumentRequest,
     ReindexDocumentResponse,
+    RenameDocumentRequest,
+    RenameDocumentResponse,
 )
 from carrel.wire.common import ResourceType
 from carrel.wire.pages import DOWNLOAD_DOCUMENT_PAGE, DownloadDocumentPageRequest
@@ -87,7 +90,7 @@ class Catalog(Uploads[M]):
         """Walk the documents the caller may read, in a stable order; filters narrow together.
 
         `ids` and `document_external_ids` are at most 1000 each, and those of nothing are passed over.
-        `document_name` is part of the name, whatever its case; `updated_from` is included, `updated_to` is not.
+        `document_name` is part of the name or the file name, in any case; `updated_from` is included, `updated_to` not.
         `indexing` (DONE, RUNNING or FAILED) is of the catalog's index. `parent_document_id` is the archive or mail that
         the documents are files in; `contained`: only files in any (True), or only documents that are none (False).
         """
@@ -140,6 +143,19 @@ class Catalog(Uploads[M]):
         """
         request = ReindexDocumentRequest(user_email=user_email, document_id=as_any(UUID, document_id))
         return Call(REINDEX_DOCUMENT, request)
+
+    @Operation
+    def rename_document(
+        self, document_id: Id, document_name: str, *, user_email: str | None = None
+    ) -> Call[RenameDocumentResponse]:
+        """Give a document another name, which later uploads keep.
+
+        Raises PermissionDeniedError `document_editor_required` for a caller who may read it and not update it.
+        """
+        request = RenameDocumentRequest(
+            user_email=user_email, document_id=as_any(UUID, document_id), document_name=document_name
+        )
+        return Call(RENAME_DOCUMENT, request)
 
     @Operation
     def delete_document(self, document_id: Id, *, user_email: str | None = None) -> Call[DeleteDocumentResponse]:

@@ -278,7 +278,7 @@ class ListDocumentsRequest(ActingRequest, NarrowedRequest):
     document_external_ids: Annotated[list[Identifier] | None, Field(min_length=1, max_length=1000)] = None
     """Only documents with these external ids, at most 1000; unknown ones are passed over."""
     document_name: DocumentName | None = None
-    """Part of the name, in any case."""
+    """Part of the name, or of the file's name, in any case."""
     owner_email: EmailAddress | None = None
     """Only documents of the owner with this email address."""
     resource_types: Annotated[list[ResourceType] | None, Field(min_length=1, max_length=100)] = None
@@ -358,6 +358,26 @@ class ReindexDocumentResponse(ResponseModel):
     """DONE: it is searchable when the call returns; RUNNING: indexing goes on in the background."""
 
 
+class RenameDocumentRequest(ActingRequest):
+    """Give a document another name, which later uploads keep; for its editors, its owner and admins."""
+
+    document_id: UUID
+    """Id of the document."""
+    document_name: DocumentName
+    """The new name."""
+
+
+class RenameDocumentResponse(ResponseModel):
+    """A document with its new name."""
+
+    document_id: UUID
+    """Id of the document."""
+    document_name: str
+    """Name of the document, as people see it."""
+    document_version: int
+    """Number of the version that is found by the new name."""
+
+
 class DeleteDocumentRequest(ActingRequest):
     """Delete a document everywhere; its id and version numbers are never used again."""
 
@@ -378,7 +398,7 @@ LIST_DOCUMENTS = ApiOperation("catalog/listDocuments", ListDocumentsRequest, Lis
 """Walk the documents the caller may read, in a stable order; filters narrow together.
 
 `ids` and `document_external_ids` are at most 1000 each, and those of nothing are passed over.
-`document_name` is part of the name, whatever its case; `updated_from` is included, `updated_to` is not.
+`document_name` is part of the name or the file name, in any case; `updated_from` is included, `updated_to` not.
 `indexing` (DONE, RUNNING or FAILED) is of the catalog's index. `parent_document_id` is the archive or mail that
 the documents are files in; `contained`: only files in any (True), or only documents that are none (False).
 """
@@ -399,6 +419,13 @@ REINDEX_DOCUMENT = ApiOperation(
 """Chunk and index a document's newest contents in the catalog again, such as after indexing has failed.
 
 Raises PermissionDeniedError `document_editor_required` for who may read it and not update it.
+"""
+RENAME_DOCUMENT = ApiOperation(
+    "catalog/renameDocument", RenameDocumentRequest, RenameDocumentResponse, WRITE, ADDS_DATA | NOT_FOUND
+)
+"""Give a document another name, which later uploads keep.
+
+Raises PermissionDeniedError `document_editor_required` for a caller who may read it and not update it.
 """
 DELETE_DOCUMENT = ApiOperation(
     "catalog/deleteDocument", DeleteDocumentRequest, DeleteDocumentResponse, WRITE, KEYED | NOT_FOUND

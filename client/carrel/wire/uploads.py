@@ -67,7 +67,7 @@ class UploadFileForm(RequestModel):
     document_external_id: Identifier
     """The document's identifier in the caller's own system; the same one again updates the document."""
     document_name: DocumentName | None = None
-    """Name of the document, as people see it; absent: the name of the file."""
+    """Name of the document, as people see it. Absent, or the name of the file: the title in the file, then its name."""
     collection_id: UUID | None = None
     """Collection that the document is added to as well; absent: none."""
     upload_as_user_email: EmailAddress | None = None

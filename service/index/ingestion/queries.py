@@ -69,7 +69,8 @@ class SpaceOfWork(Protocol):
 class IndexingWork:
     """The input of indexing one document in one space.
 
-    `title` is part of the embedding input and stays with the contents; `name` is the document's present name.
+    `title` is part of the embedding input and stays with the contents; `name` is the present name, or that of the file
+    for a document that is called by its title.
     `caller_batch` and `caller_chunks` are set when a caller sent the chunks. `indexed_before`: a space has chunks of
     this document, so that there may be vectors to reuse.
     """
@@ -355,7 +356,8 @@ async def read_work(
             space_documents.c.version.label("desired_version"),
             space_documents.c.caller_chunks.label("expects_caller_chunks"),
             space_documents.c.chunk_count,
-            documents.c.name,
+            # A document that is called by its title is found by the name of its file, too.
+            case((documents.c.named_by == "FILE", document_versions.c.file_name), else_=documents.c.name).label("name"),
             document_contents.c.version.label("contents_version"),
             func.coalesce(func.nullif(document_contents.c.title, ""), documents.c.name).label("title"),
             document_contents.c.blocks,

@@ -205,10 +205,6 @@ class BlockBuilder:
         """The parts that were noted as not read, those of most importance first."""
         return tuple(self._not_read[kind] for kind in NotReadKind if kind in self._not_read)
 
-    def first_heading(self) -> str | None:
-        """Return the text of the first heading, if there is one."""
-        return next((block.text for block in self.blocks if block.kind == "heading"), None)
-
     def _add(
         self,
         kind: BlockKind,

@@ -12,7 +12,11 @@ from service.text.extraction.svg import find_drawings
 from service.text.extraction.tabular import TableWriter
 
 _FRONT_MATTER = re.compile(r"\A\ufeff?(---|\+\+\+)[ \t]*\r?\n")
-_MEMBER = re.compile(r"(title|subtitle|description|summary)[ \t]*[:=][ \t]*(.*)", re.IGNORECASE)
+_MEMBER = re.compile(
+    r"^(title|subtitle|description|summary|keywords|tags|categories)[ \t]*[:=][ \t]*(.*(?:\n(?:[ \t]+|- |\]).*)*)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_QUOTED = re.compile(r"([\"'])(.*)\1", re.DOTALL)
 # Code keeps its braces; elsewhere `{% page "/x" %}` and `{{< ref >}}` are instructions to a site generator.
 _TEMPLATE_TAGS = re.compile(r"(`[^`]*`)|\{%[^%]*%\}|\{\{[<%][^{}]*[>%]\}\}")
 _LINK_TAG = re.compile(r"\]\(\s*\{%[^%]*%\}[^\s)]*\s*\)")
@@ -24,6 +28,8 @@ def parse_markdown(data: bytes, builder: BlockBuilder) -> str | None:
     """Add the blocks of a Markdown text; its title is the front matter's."""
     front, body = split_front_matter(read_text(data, builder).replace("\x00", " "))
     builder.paragraph(". ".join(front[name] for name in ("subtitle", "description", "summary") if name in front))
+    for name in ("keywords", "tags", "categories"):
+        builder.paragraph(f"{name.capitalize()}: {front[name]}" if name in front else "")
     _Writer(builder).write(_tokens(body))
     for drawing in find_drawings(data):
         builder.preview(drawing)
@@ -46,14 +52,15 @@ def split_front_matter(text: str) -> tuple[dict[str, str], str]:
 
 def _members(front: str) -> dict[str, str]:
     found: dict[str, str] = {}
-    for line in front.splitlines():
-        member = _MEMBER.match(line)
-        if member:
-            value = member[2].strip()
-            quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
-            value = value[1:-1] if quoted else value
-            if value and value not in {"|", ">", "|-", ">-"}:
-                found.setdefault(member[1].lower(), value)
+    for name, value in _MEMBER.findall(front.replace("\r", "")):
+        lines = [line.strip() for line in value.splitlines() if line.strip(" \t|>-+")]
+        text = (", " if any(line.startswith("- ") for line in lines) else " ").join(
+            _QUOTED.sub(r"\2", line.removeprefix("- ")) if line.startswith("- ") else line for line in lines
+        )
+        items = text[1:-1].split(",") if text.startswith("[") and text.endswith("]") else [text]
+        text = ", ".join(_QUOTED.sub(r"\2", item.strip()) for item in items if item.strip())
+        if text:
+            found.setdefault(name.lower(), text)
     return found
 
 

@@ -44,7 +44,6 @@ _SLIDE_WRAPPERS = frozenset({_SLIDE + "grpSp", _COMPATIBILITY + "AlternateConten
 # The same on many slides: read once, and page numbers never.
 _REPEATED = frozenset({"ftr", "hdr", "dt"})
 _NUMBER_OR_PICTURE = frozenset({"sldNum", "sldImg"})
-_NO_TITLES = ("untitled", "powerpoint presentation", "presentation", "word document", "document")
 
 
 def parse_docx(path: Path, builder: BlockBuilder) -> str | None:
@@ -65,7 +64,7 @@ def parse_docx(path: Path, builder: BlockBuilder) -> str | None:
         _add_flow(document, archive, builder)
     _add_headers(document, builder)
     drawings.leave_out_related(_targets(document.part), builder)
-    return usable_title(document.core_properties.title)
+    return document.core_properties.title
 
 
 def _add_flow(document: Document, archive: zipfile.ZipFile, builder: BlockBuilder) -> None:
@@ -102,13 +101,7 @@ def parse_pptx(path: Path, builder: BlockBuilder) -> str | None:
         for number, slide in enumerate(slides.slides, start=1):
             _add_slide(slide, number, repeated, archive, builder)
     _add_masters(slides, builder)
-    return usable_title(slides.core_properties.title)
-
-
-def usable_title(title: str | None) -> str | None:
-    """Return a document's own title; None when it is one that a program writes by default."""
-    text = (title or "").strip()
-    return None if not text or text.lower() in _NO_TITLES else text
+    return slides.core_properties.title
 
 
 def _heading_levels(document: Document) -> dict[str, int]:

@@ -26,11 +26,10 @@ from service.text.extraction.rtf import parse_rtf
 from service.text.extraction.sheets import parse_other_sheets, parse_xlsx
 from service.text.extraction.sniffing import EXCEL, POWERPOINT, TEXT, WORD, XML, sniff
 from service.text.extraction.tex import parse_tex
+from service.text.extraction.titles import choose_title, is_placeholder
 from service.text.extraction.within import find_in_text
 from service.text.extraction.word97 import parse_doc
 from service.text.extraction.xml_documents import parse_xml
-
-_TITLE_CHARACTERS = 300
 
 
 def _read(parse: Callable[[bytes, BlockBuilder], str | None]) -> Callable[[Path, BlockBuilder], str | None]:
@@ -38,6 +37,10 @@ def _read(parse: Callable[[bytes, BlockBuilder], str | None]) -> Callable[[Path,
     return lambda path, builder: parse(path.read_bytes(), builder)
 
 
+# The headings of these are names of sheets, and subjects of messages.
+_HEADED_BY_PARTS = frozenset({"Excel", "Excel 97", "binary Excel", "OpenDocument sheets", "mailbox"})
+# Their headings are chapters where they name a title.
+_BOOKS = frozenset({"EPUB", "Org"})
 _SHEETS = ("Excel 97", "binary Excel", "OpenDocument sheets")
 _CONVERTED = ("EPUB", "Jupyter notebook", "reStructuredText", "Org")
 
@@ -93,17 +96,17 @@ def parse_file(path: Path, file_name: str, limits: Limits) -> Extraction:
     if file_format in _ARCHIVES or file_format.name in _WHOLE_ARCHIVES:
         check_archive(path, limits, whole=file_format not in _ARCHIVES)
     try:
-        title = READERS[file_format.name](path, builder)
+        named = READERS[file_format.name](path, builder)
     except Unreadable as refusal:
         # What only begins like XML, such as a log, is text.
         if refusal.code != "file_corrupt" or file_format is not XML or file_name.lower().endswith(XML.suffixes):
             raise
-        file_format, title = TEXT, READERS[TEXT.name](path, builder)
+        file_format, named = TEXT, READERS[TEXT.name](path, builder)
     except BaseException as error:
         if not builder.has_contents:
             raise
         builder.skip("rest of the file", error)
-        title = None
+        named = None
     if not builder.has_contents:
         if builder.has_skipped:
             raise corrupt_file(file_format.name, "\n".join(builder.causes))
@@ -112,9 +115,11 @@ def parse_file(path: Path, file_name: str, limits: Limits) -> Extraction:
                 "The file holds pictures and no text. Load it with readPictures, so that text in its pictures is read."
             )
         raise without_text("The file has no text in it. Check that it is the file you meant to send.")
-    # The first subject isn't what a whole mailbox is about.
-    found = one_line(title or "") or ("" if file_format.name == "mailbox" else builder.first_heading() or "")
-    title = found[:_TITLE_CHARACTERS] or None
+    is_headed = file_format.name not in _HEADED_BY_PARTS and not (named and file_format.name in _BOOKS)
+    title = choose_title(named, builder.blocks if is_headed else ())
+    if named and title and not is_placeholder(named) and one_line(named).casefold() not in title.casefold():
+        builder.page = builder.sheet = None
+        builder.paragraph(named)
     is_silent = file_format.name in _SILENT or not builder.tells_rest
     not_read = None if is_silent and not builder.has_skipped else builder.not_read
     scanned, file_count = tuple(builder.scanned), builder.file_count

@@ -106,7 +106,7 @@ def parse_pdf(path: Path, builder: BlockBuilder) -> str | None:
             "The PDF has no text in it: it is blank, a scan, or drawn. Run text recognition (OCR) over it and send the "
             "result."
         )
-    return _usable(title)
+    return title
 
 
 def open_pdf(file: Path | BinaryIO, builder: BlockBuilder | None = None) -> Any:
@@ -354,9 +354,3 @@ def _wide(get: Any, *arguments: Any) -> str:
     buffer = ctypes.create_string_buffer(size)
     get(*arguments, ctypes.cast(buffer, ctypes.POINTER(raw.FPDF_WCHAR)), size)
     return buffer.raw[: size - 2].decode("utf-16-le", errors="replace")
-
-
-def _usable(title: str | None) -> str | None:
-    text = (title or "").strip()
-    written_by_program = text.lower().startswith(("microsoft ", "untitled", "slide 1"))
-    return None if written_by_program or text.lower().endswith((".doc", ".docx", ".indd", ".pdf")) else text or None

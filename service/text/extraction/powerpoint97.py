@@ -14,7 +14,6 @@ from service.text.extraction.building import BlockBuilder
 from service.text.extraction.compound import read_compound, refuse_damaged
 from service.text.extraction.decoding import detect_encoding
 from service.text.extraction.failures import corrupt_file, encrypted_file, too_complex
-from service.text.extraction.office import usable_title
 
 _KIND = "a PowerPoint 97 presentation"
 _SLIDE, _NOTES, _LIST, _LISTED, _EDIT, _PLACES = 1007, 1009, 4080, 1011, 4085, 6002
@@ -84,14 +83,14 @@ def parse_ppt(path: Path, builder: BlockBuilder) -> str | None:
             pictures.note(master.object, None)
         builder.leave_out(NotReadKind.EMBEDDED, count=file.count(_EMBEDDED))
         builder.leave_out(NotReadKind.RECORDING, count=file.count(_SOUND))
-        return usable_title(title)
+        return title
 
 
 def _add_text_of_95(data: bytes, title: str | None, builder: BlockBuilder) -> str | None:
     """Add the text that a presentation of PowerPoint 95 keeps, which doesn't tell where a slide ends."""
     _add_paragraphs(data.decode(detect_encoding(data), "replace"), None, builder)
     builder.tells_rest = False
-    return usable_title(title)
+    return title
 
 
 def _add_slide(

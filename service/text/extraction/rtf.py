@@ -9,7 +9,6 @@ from service.text.extraction.building import BlockBuilder
 from service.text.extraction.decoding import FONT_CODE_PAGES
 from service.text.extraction.failures import too_complex
 from service.text.extraction.metafiles import with_header
-from service.text.extraction.office import usable_title
 from service.text.extraction.tabular import TableWriter
 
 _TOKEN = re.compile(r"\\([a-zA-Z]{1,32})(-?\d{1,9})? ?|\\'([0-9a-fA-F]{2})|\\([^a-zA-Z])|([{}])|[\r\n]+|([^\\{}\r\n]+)")
@@ -115,7 +114,7 @@ def parse_rtf(data: bytes, builder: BlockBuilder) -> str | None:
     """Add an RTF file's text; of tracked changes, what was deleted is left out."""
     title = _Reader(data, builder).read()
     builder.leave_out(NotReadKind.EMBEDDED, count=len(_OBJECT.findall(data)))
-    return usable_title(title)
+    return title
 
 
 def read_rtf_picture(path: Path, place: str) -> bytes:

@@ -22,7 +22,6 @@ from service.text.extraction import drawings
 from service.text.extraction.building import BlockBuilder, one_line
 from service.text.extraction.excel97 import add_beside_cells_97
 from service.text.extraction.failures import corrupt_file, damaged_file, encrypted_file
-from service.text.extraction.office import usable_title
 from service.text.extraction.opendocument import add_beside_cells
 from service.text.extraction.packages import as_document, note_entry
 from service.text.extraction.tabular import TableWriter
@@ -59,7 +58,7 @@ def parse_xlsx(path: Path, builder: BlockBuilder) -> str | None:
         except (*_BROKEN, zipfile.BadZipFile) as error:
             raise damaged_file("an Excel workbook", error) from error
         _leave_out_sheets(path, builder)
-        return usable_title(workbook.properties.title)
+        return workbook.properties.title
 
 
 def _add_cells_alone(path: Path, builder: BlockBuilder) -> None:

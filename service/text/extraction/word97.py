@@ -25,7 +25,6 @@ from service.text.extraction.list_numbers import (
     Use,
     count_item,
 )
-from service.text.extraction.office import usable_title
 from service.text.extraction.tabular import TableWriter
 from service.text.extraction.word97_pictures import PICTURES, Pictures
 
@@ -244,7 +243,7 @@ def parse_doc(path: Path, builder: BlockBuilder) -> str | None:
     builder.leave_out(NotReadKind.EMBEDDED, count=objects)
     for line in dict.fromkeys(line for part in others for line in _lines(part)):
         builder.paragraph(line)
-    return usable_title(file.title)
+    return file.title
 
 
 def _read_header(main: bytes) -> _Header:

@@ -10,7 +10,7 @@ from carrel.wire.uploads import UploadFileForm
 from service.auth.callers import ActingFor, Caller
 from service.domains.documents.collections.service import Placement, check_placement, refuse_caller_chunks
 from service.domains.documents.stored.containers import Container, refuse_contained
-from service.domains.documents.stored.queries import AskedDocument, DocumentFields, StoredDocument
+from service.domains.documents.stored.queries import AskedDocument, DocumentFields, NamedBy, StoredDocument
 from service.permissions.access import Access
 from service.permissions.rights import external_id_taken, require_sharing, require_update
 from service.permissions.service import resolve_readers
@@ -26,7 +26,8 @@ class Upload:
     """A request to make a file on disk the document of a form's external id.
 
     `new_only`: another upload of the same key may have made the document already, but only from the same file.
-    `container`: the contents that the file comes out of, if it comes out of another document.
+    `container`: the contents that the file comes out of, if it comes out of another document. `title`: the file's own
+    once it has been read, empty if it has none.
     """
 
     caller: Caller
@@ -34,6 +35,7 @@ class Upload:
     file: ReceivedFile
     new_only: bool = False
     container: Container | None = None
+    title: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,7 @@ async def decide(connection: AsyncConnection, upload: Upload, state: AskedState)
     if upload.container is not None and state.container is not None:
         container = upload.container.check(state.container.document)
     document_id, before = state.document_id, state.document.document
-    fields = _fields(caller, form, upload.file, before)
+    fields = _fields(caller, upload, before)
     if container is None:
         access = await _own_access(connection, caller, form, before)
     else:
@@ -177,9 +179,10 @@ async def _access(
     return Access(owner_id=owner_id, viewers=(readers | everyone) - {owner_id})
 
 
-def _fields(caller: Caller, form: UploadFileForm, file: ReceivedFile, before: StoredDocument | None) -> DocumentFields:
+def _fields(caller: Caller, upload: Upload, before: StoredDocument | None) -> DocumentFields:
     """Return the document's fields; what the form leaves out stays as it was."""
-    name = form.document_name or file.name
+    form = upload.form
+    name, named_by = _name(upload, before)
     if before is None:
         return DocumentFields(
             external_id=form.document_external_id,
@@ -189,16 +192,35 @@ def _fields(caller: Caller, form: UploadFileForm, file: ReceivedFile, before: St
             custom_metadata=form.custom_metadata or {},
             fingerprint=form.fingerprint,
             source_updated_at=form.source_system_updated,
+            named_by=named_by,
         )
     was = before.fields
-    named_by_hand = was.name != before.file.name
     return replace(
         was,
-        name=was.name if form.document_name is None and named_by_hand else name,
+        name=name,
+        named_by=named_by,
         external_url=form.document_external_url or was.external_url,
         custom_metadata=was.custom_metadata if form.custom_metadata is None else form.custom_metadata,
         source_updated_at=form.source_system_updated or was.source_updated_at,
     )
+
+
+def _name(upload: Upload, before: StoredDocument | None) -> tuple[str, NamedBy]:
+    """Return the document's name, and its giver: a rename before an upload, an upload before the file.
+
+    A `documentName` that repeats the file's name, as loaders send it, names nothing. Without a given name, the file's
+    title is the name, then the file's own name.
+    """
+    given, file = upload.form.document_name, upload.file
+    found: tuple[str, NamedBy] = upload.title or file.name, "FILE"
+    if given is not None and given != file.name:
+        found = given, "UPLOAD"
+    if before is None:
+        return found
+    was, has_file_name = before.fields.name, before.fields.name == before.file.name
+    by = before.fields.named_by or ("FILE" if has_file_name else "UPLOAD")
+    is_kept_title = found[1] == by == "FILE" and upload.title is None and not has_file_name
+    return (was, by) if by == "RENAME" or is_kept_title or (by == "UPLOAD" and given is None) else found
 
 
 def _with_fingerprint(decision: Decision, given: str | None) -> Decision:

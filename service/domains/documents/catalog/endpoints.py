@@ -18,7 +18,7 @@ from service.domains.documents.catalog.forms import (
     upload_form,
 )
 from service.domains.documents.catalog.plan import plan_uploads
-from service.domains.documents.catalog.reindexing import reindex
+from service.domains.documents.catalog.reindexing import reindex, rename
 from service.domains.documents.catalog.uploads import ACTING_PART, save_upload
 from service.domains.documents.catalog.waiting import wait_for_index
 from service.domains.documents.stored.queries import StoredFile
@@ -103,4 +103,5 @@ async def _find_file(request: wire.DownloadDocumentRequest, runtime: RuntimeDep,
 
 
 router.serve(wire.REINDEX_DOCUMENT, reindex, acting=False)
+router.serve(wire.RENAME_DOCUMENT, rename, acting=False)
 router.serve(wire.DELETE_DOCUMENT, deletion.delete_document)

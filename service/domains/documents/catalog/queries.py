@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import CTE, ColumnElement, Select, Text, Update, case, cast, func, select, tuple_, update
+from sqlalchemy import CTE, ColumnElement, Select, Text, Update, case, cast, func, or_, select, tuple_, update
 from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -330,7 +330,8 @@ def _catalog(organization_id: UUID) -> ColumnElement[int]:
 
 def _filter_conditions(request: ListDocumentsRequest) -> Iterator[ColumnElement[bool]]:
     if request.document_name is not None:
-        yield documents.c.name.icontains(request.document_name, autoescape=True)
+        named = (documents.c.name, document_versions.c.file_name)
+        yield or_(*(name.icontains(request.document_name, autoescape=True) for name in named))
     if request.owner_email is not None:
         yield principals.c.email == normal_email(request.owner_email)
     if request.resource_types is not None:

@@ -1,14 +1,27 @@
-"""Indexing one document of the catalog again, such as after its indexing has failed."""
+"""Indexing a document of the catalog again, such as after its indexing has failed, or by another name."""
 
+from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
-from carrel.wire.catalog import IndexingStatus, ReindexDocumentRequest, ReindexDocumentResponse
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.catalog import (
+    IndexingStatus,
+    ReindexDocumentRequest,
+    ReindexDocumentResponse,
+    RenameDocumentRequest,
+    RenameDocumentResponse,
+)
 from carrel.wire.common import Role
-from service.audit.service import record
+from service.audit.service import Change, record, record_in
 from service.auth.callers import Caller, acting_for
 from service.domains.documents.catalog.documents import lock_known_document
-from service.index.ingestion.queries import request_indexing_in_space
+from service.domains.documents.catalog.queries import save_version
+from service.domains.documents.stored.queries import StoredDocument
+from service.index.ingestion.queries import ask_indexing, request_indexing_in_space
 from service.index.service import Space, ensure_catalog_space
+from service.platform.batches import Batch
 from service.platform.errors import Forbidden
 from service.runtime import Runtime
 
@@ -21,14 +34,7 @@ async def reindex(runtime: Runtime, caller: Caller, *, request: ReindexDocumentR
     document_id, organization_id = request.document_id, caller.organization_id
     async with runtime.database.transaction(organization_id) as connection:
         caller = await acting_for(connection, caller, request.user_email)
-        document, role = await lock_known_document(connection, caller, document_id=document_id)
-        if role not in {Role.OWNER, Role.EDITOR} and not caller.is_admin:
-            raise Forbidden(
-                "You may read this document, not index it again. Ask its owner for the EDITOR role, or an admin to do "
-                "it.",
-                code="document_editor_required",
-            )
-        runtime.indexer.refuse_backlog(organization_id)
+        document = await _lock_editable(runtime, connection, caller, document_id)
         catalog = await ensure_catalog_space(connection, organization_id, model=runtime.embedders.default.model)
         await request_indexing_in_space(
             connection,
@@ -50,6 +56,48 @@ async def reindex(runtime: Runtime, caller: Caller, *, request: ReindexDocumentR
         )
     status = await _await_index(runtime, organization_id, document_id=document_id, catalog=catalog)
     return ReindexDocumentResponse(document_id=document_id, document_version=document.version, indexing=status)
+
+
+async def rename(runtime: Runtime, caller: Caller, *, request: RenameDocumentRequest) -> RenameDocumentResponse:
+    """Give a document another name, which later uploads keep; its text is indexed by it, and not read again.
+
+    404 when the caller may not know of it, 403 below EDITOR, 503 `indexing_backlog` when too much waits to be indexed.
+    """
+    document_id, name, organization_id = request.document_id, request.document_name, caller.organization_id
+    async with runtime.database.transaction(organization_id) as connection:
+        caller = await acting_for(connection, caller, request.user_email)
+        document = await _lock_editable(runtime, connection, caller, document_id)
+        before, version = document.fields, document.version + 1
+        renamed = replace(before, name=name, named_by="RENAME")
+        if renamed == before:
+            return RenameDocumentResponse(
+                document_id=document_id, document_name=name, document_version=document.version
+            )
+        batch, by = Batch(), caller.principal_id
+        whose: dict[str, Any] = {"document_id": document_id, "version": version}
+        save_version(batch, organization_id, **whose, fields=renamed, file=document.file, created_by=by, text=None)
+        spaces = ask_indexing(batch, organization_id, **whose, collections_too=True, is_begun=False)
+        details = {"version": version, "from": before.name, "to": name}
+        change = Change("document.rename", target_type="document", target_id=document_id, details=details)
+        record_in(batch, caller, change=change)
+        await batch.run(connection)
+    space_ids = [each.space_id for each in spaces.rows]
+    runtime.indexer.request(organization_id, document_id=document_id, space_ids=space_ids, is_begun=False)
+    return RenameDocumentResponse(document_id=document_id, document_name=name, document_version=version)
+
+
+async def _lock_editable(
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, document_id: UUID
+) -> StoredDocument:
+    """Lock a document that is to be indexed again, and return it, if the caller may update it."""
+    document, role = await lock_known_document(connection, caller, document_id=document_id)
+    if role not in {Role.OWNER, Role.EDITOR} and not caller.is_admin:
+        raise Forbidden(
+            "You may read this document, not change it. Ask its owner for the EDITOR role, or an admin to do it.",
+            code="document_editor_required",
+        )
+    runtime.indexer.refuse_backlog(caller.organization_id)
+    return document
 
 
 async def _await_index(runtime: Runtime, organization_id: UUID, *, document_id: UUID, catalog: Space) -> IndexingStatus:

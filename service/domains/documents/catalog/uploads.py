@@ -98,6 +98,7 @@ async def commit(runtime: Runtime, upload: Upload, contents: Contents | None) ->
     first, organization_id = Batch(), upload.caller.organization_id
     state = _ask_state(first, upload, lock=True)
     if contents is not None:
+        upload = replace(upload, title=contents.title or "")
         keep_file(first, sha256=contents.file.sha256)
     async with runtime.database.transaction(organization_id, first=first) as connection:
         decision = await decide(connection, upload, state)

@@ -189,8 +189,8 @@ async def _write(
         known = IndexingWork.of_contents(
             spaces.rows[0],
             version=decision.version,
-            name=decision.fields.name,
-            title=_title(decision, contents),
+            name=contents.file.name if decision.fields.named_by == "FILE" else decision.fields.name,
+            title=decision.fields.name,
             media_type=contents.file.media_type,
             blocks=contents.blocks,
             indexed_before=before is not None,
@@ -222,7 +222,7 @@ def _save_version(batch: Batch, decision: Decision, contents: Contents | None, *
         fields=decision.fields,
         file=_file(decision, contents),
         created_by=decision.caller.principal_id,
-        text=None if contents is None else NewText(_title(decision, contents), contents.blocks),
+        text=None if contents is None else NewText(decision.fields.name, contents.blocks),
     )
     # A new document has no pages from before.
     if contents is not None and (contents.is_recognized or decision.before is not None):
@@ -235,13 +235,6 @@ def _save_version(batch: Batch, decision: Decision, contents: Contents | None, *
             pictures=contents.pictures,
             most=most_pages,
         )
-
-
-def _title(decision: Decision, contents: Contents) -> str:
-    """Return what the contents are titled in embeddings: the name given by hand, their own title, or the file name."""
-    given = decision.upload.form.document_name
-    by_hand = given is not None and given != contents.file.name
-    return decision.fields.name if by_hand or contents.title is None else contents.title
 
 
 def _ask_spaces(batch: Batch, decision: Decision, *, is_begun: bool) -> Answer[SearchedSpace]:

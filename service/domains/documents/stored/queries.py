@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from sqlalchemy import CTE, BindParameter, Select, and_, delete, func, or_, select, update
@@ -56,6 +56,9 @@ class StoredFile:
     """Whether text in pictures within it is to be read by machine."""
 
 
+NamedBy = Literal["FILE", "UPLOAD", "RENAME"]
+
+
 @dataclass(frozen=True, slots=True)
 class DocumentFields:
     """What the catalog records about a document besides its contents and its readers."""
@@ -67,6 +70,8 @@ class DocumentFields:
     custom_metadata: Mapping[str, str]
     fingerprint: str | None
     source_updated_at: datetime | None
+    named_by: NamedBy | None
+    """The giver of the name; None for a document that was last written before this was stored."""
 
 
 @dataclass(frozen=True, slots=True)

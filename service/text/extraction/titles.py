@@ -1,0 +1,52 @@
+"""The rule for titles: the main heading, then the title that the file names, then another heading.
+
+The title that a file names is in its front matter or its properties, or is a mail's subject. A file without any of
+them is called by its own name.
+"""
+
+import re
+from collections.abc import Sequence
+
+from service.text.extraction.blocks import Block
+from service.text.extraction.building import one_line
+
+_CHARACTERS = 300
+_NOTHING = (
+    "untitled|unbenannt|ohne titel|sans titre|sin t[ií]tulo|senza titolo|без названия|无标题|無標題|無題|no title"
+    "|(?:no )?subject|unknown|none|null"
+)
+_THING = (
+    "presentation|präsentation|présentation|presentación|presentazione|document|dokument|documento|workbook|spreadsheet|"
+    "sheet|tabelle|feuil|hoja|foglio|book|mappe|classeur|libro|slide|folie|diapositiv[ae]?|title|page|seite|scan"
+    "|презентация|документ|演示文稿|文档|プレゼンテーション|文書"
+)
+# Titles that programs write by themselves, numbers, and names of files.
+_PLACEHOLDER = re.compile(
+    rf"microsoft (?:office )?(?:word|excel|powerpoint|publisher|visio|outlook)\b.*|\(?(?:{_NOTHING})\)?[ \d-]*"
+    rf"|(?:(?:{_NOTHING}|new|neue[sr]?|scanned|blank|word|excel|powerpoint)[ -])?(?:{_THING})[ \d()_-]*"
+    r"|[\W\d_]*|\S*[^\s.]\.(?:docx?|dotx?|pptx?|xlsx?|pdf|rtf|odt|odp|ods|txt|html?|indd|qxd|pub|vsd|dvi|ps|tex|msg|eml)"
+    r"|[a-z]:\\.*",
+    re.IGNORECASE | re.DOTALL,
+)
+# Headings of a part that many documents have, and numbered ones.
+_PART = re.compile(
+    r"(?:table of )?contents|introduction|abstract|(?:executive )?summary|overview|preface|foreword"
+    r"|inhalt(?:sverzeichnis)?|einleitung|zusammenfassung|vorwort|sommaire|table des matières|résumé"
+    r"|índice|contenido|introducción|resumen|(?:chapter|section|part|kapitel|abschnitt|teil|chapitre|partie|capítulo|§)\s*[\divx]+\b.*|[\divx]+[.)]?[\d.]*\s.*",
+    re.IGNORECASE,
+)
+
+
+def choose_title(named: str | None, blocks: Sequence[Block]) -> str | None:
+    """Return the title of a file that names one itself or not; None: it is called by its file's name."""
+    headings = [each for each in blocks if each.kind == "heading" and not is_placeholder(each.text)]
+    top = min((each.level for each in headings), default=0)
+    first = next((each.text for each in headings if each.level == top), "")
+    own = one_line(named or "")
+    own = "" if is_placeholder(own) else own
+    return (own if own and _PART.fullmatch(first) else first or own)[:_CHARACTERS] or None
+
+
+def is_placeholder(title: str) -> bool:
+    """Return whether a title says nothing of what it names: a program's default, a number, or the name of a file."""
+    return _PLACEHOLDER.fullmatch(title.strip()) is not None
