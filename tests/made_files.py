@@ -36,14 +36,12 @@ LAUGHS = "<!DOCTYPE a [<!ENTITY a 'lollollollollollollol'>{}]>".format(
 
 
 def bytes_of(file: Any) -> bytes:
-    """The bytes of a file that its library saves."""
     buffer = io.BytesIO()
     (file.write if isinstance(file, pypdf.PdfWriter) else file.save)(buffer)
     return buffer.getvalue()
 
 
 def picture(colour: str | tuple[int, int, int], side: int = 200, kind: str = "PNG") -> bytes:
-    """A picture of a colour with a line in it."""
     page, buffer = Image.new("RGB", (side, side), colour), io.BytesIO()
     ImageDraw.Draw(page).line((0, 0, side // 4, 0), fill="white")
     page.save(buffer, kind)
@@ -65,7 +63,6 @@ def pdf(*pages: Sequence[tuple[str, float]], title: str | None = None) -> bytes:
 
 
 def picture_pdf() -> bytes:
-    """A PDF with drawings and no text, as a scan has."""
     document = FPDF()
     document.add_page()
     document.rect(10, 10, 50, 50, style="F")
@@ -82,7 +79,6 @@ def scan(*lines: str, size: int = 34) -> Image.Image:
 
 
 def scanned(*pages: Image.Image, kind: str) -> bytes:
-    """A PDF or TIFF of these pages."""
     buffer = io.BytesIO()
     # A picture keeps how it was saved last, which another format takes for its own.
     first, *others = (page.copy() for page in pages)
@@ -153,7 +149,6 @@ def slides_of_pictures(*pictures: Image.Image) -> bytes:
 
 
 def workbook(**sheets: Rows) -> bytes:
-    """A workbook of sheets by name, each a list of rows."""
     book = Workbook()
     book.remove(book.worksheets[0])
     for name, rows in sheets.items():
@@ -194,7 +189,6 @@ def streams(content: bytes) -> dict[str, bytes]:
 
 
 def outlook(mail: bytes) -> bytes:
-    """A mail as a message of Outlook."""
     message = BytesParser(policy=policy.default).parsebytes(mail)
     return msg.MapiMessage.from_email_message(message).to_bytes()
 
@@ -217,7 +211,6 @@ def mail(*, html_only: bool = False) -> bytes:
 
 
 def mailbox() -> bytes:
-    """A mailbox of that one message."""
     return b"From ada Mon Mar  2 10:00:00 2026\n" + mail()
 
 
@@ -249,7 +242,6 @@ def opendocument(kind: str, body: str, *, styles: str = "", manifest: str = "", 
 
 
 def open_table(rows: Rows, name: str = "") -> str:
-    """A table of an OpenDocument file."""
     cell = '<table:table-cell office:value-type="string"><text:p>{}</text:p></table:table-cell>'
     lines = ("".join(cell.format(value) for value in row) for row in rows)
     inside = "".join(f"<table:table-row>{line}</table:table-row>" for line in lines)
@@ -263,7 +255,6 @@ def open_sheets(**sheets: Rows) -> bytes:
 
 
 def e_book(page: str, files: Mapping[str, bytes] | None = None) -> bytes:
-    """An e-book of one page, with further files by their names."""
     container = f'<container xmlns="{ODF}container" version="1.0"><rootfiles>{{}}</rootfiles></container>'
     package = (
         '<package xmlns="http://www.idpf.org/2007/opf" version="3.0" unique-identifier="i">'
@@ -285,7 +276,6 @@ def e_book(page: str, files: Mapping[str, bytes] | None = None) -> bytes:
 
 
 def part_of(package: bytes, name: str) -> bytes:
-    """What a part of a package holds."""
     with zipfile.ZipFile(io.BytesIO(package)) as archive:
         return archive.read(name)
 

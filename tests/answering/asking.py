@@ -34,7 +34,6 @@ class Library:
         return str(uploaded(self.service, external_id, text, **parts)["documentId"])
 
     def person(self, email: str) -> str:
-        """Create a person; the admin asks as ADMIN."""
         self.keys[email] = self.service.new_user(email)
         return email
 

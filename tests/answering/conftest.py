@@ -17,7 +17,6 @@ def library(service: RunningService) -> Library:
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[ModelServer]:
-    """The stand-in endpoint of a module."""
     with serving_model() as server:
         yield server
 

@@ -76,7 +76,6 @@ def check(corpus: str, figures: Figures, record: Callable[[str, object], None], 
 
 
 def ask_all(library: Library, corpus: str) -> tuple[list[dict[str, str]], list[Reply]]:
-    """Ask the questions about a corpus as the admin."""
     rows = [row for row in QUESTIONS if row["corpus"] == corpus]
     return rows, [library.ask(row["question"]) for row in rows]
 

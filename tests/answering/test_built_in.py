@@ -191,7 +191,6 @@ def test_a_planted_instruction_is_only_ever_quoted(library: Library) -> None:
 
 
 def test_a_documents_name_plants_nothing_either(library: Library) -> None:
-    """It is shown as words."""
     library.put(
         "Wifi",
         "# Wifi\n\nThe visitors' wifi password is on the board.",

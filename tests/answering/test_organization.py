@@ -50,13 +50,11 @@ def loaded(harness: ServiceHarness, *, whole: bool) -> Generator[Library]:
 
 @pytest.fixture(scope="module")
 def whole(service_harness: ServiceHarness) -> Iterator[Library]:
-    """The whole organization."""
     with loaded(service_harness, whole=True) as library:
         yield library
 
 
 def cited(reply: Reply) -> list[str]:
-    """The documents that a reply cites."""
     return [NAMES[reply.passages[citation.passage_no].document_name] for citation in reply.citations]
 
 

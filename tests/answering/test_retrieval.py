@@ -23,7 +23,6 @@ def found(
     limit: int = 10,
     collection_ids: Sequence[str] | None = None,
 ) -> list[Passage]:
-    """What a person finds."""
     ids = [UUID(each) for each in ([library.collection_id] if collection_ids is None else collection_ids)]
     caller = library.caller(person)
     asked = retrieve(library.service.runtime, caller, collection_ids=ids, lookup=Lookup(query, limit))
@@ -31,7 +30,6 @@ def found(
 
 
 def names(passages: Sequence[Passage]) -> list[str]:
-    """The documents of passages."""
     return [passage.document_name for passage in passages]
 
 
@@ -93,7 +91,6 @@ def test_collections_are_merged_by_score_each_passage_once(library: Library) -> 
 
 @pytest.mark.parametrize(("query", "limit"), [("", 5), ("  \n", 5), (QUERY, 0)])
 def test_nothing_is_found_for_nothing(library: Library, query: str, limit: int) -> None:
-    """An empty query asks nothing."""
     library.put("Page", "The ferry to Harwell.")
     assert found(library, query, limit=limit) == []
 

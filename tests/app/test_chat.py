@@ -109,7 +109,6 @@ def until(page: Page, fits: Callable[[str], bool]) -> str:
 
 
 def until_replied(page: Page, words: str = "carrel-reply") -> str:
-    """Draw the page until a reply with these words is whole."""
     return until(page, lambda shown: words in shown and "aria-busy" not in shown)
 
 

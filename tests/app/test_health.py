@@ -58,7 +58,6 @@ def index(**state: Any) -> dict[str, Any]:
 
 
 def jobs(**state: Any) -> dict[str, Any]:
-    """What runs beside the requests is so."""
     return {"jobs": JobsState(**({"waiting": 0, "running": 0, "failed": 0} | state))}
 
 

@@ -60,7 +60,6 @@ def keyed_house(make_house: MakeHouse, service: RunningService) -> House:
 
 
 def page_of(script: str, cookie: str) -> Page:
-    """A page that is this script, for the person whose session has this cookie."""
     st.cache_data.clear()
     page = Page.from_string(script)
     page.session_state["signed_in.owner"] = digest_of(cookie)

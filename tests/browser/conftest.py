@@ -58,7 +58,6 @@ def visitors(browser: Browser) -> Iterator[BrowserContext]:
 
 @pytest.fixture
 def visitor(visitors: BrowserContext) -> Iterator[Page]:
-    """A page of a browser in which nobody is signed in."""
     visitors.clear_cookies()
     with page_in(visitors) as page:
         yield page
@@ -103,7 +102,6 @@ def stack() -> Iterator[Stack]:
 
 @pytest.fixture(scope="package")
 def admins(stack: Stack, browser: Browser) -> Iterator[BrowserContext]:
-    """The context in which the admin of the stack has signed in."""
     with window(browser) as page:
         sign_in(page, stack.workbench, email=ADMIN, password=PASSWORD)
         page.close()

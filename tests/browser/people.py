@@ -74,7 +74,6 @@ def sign_in(page: Page, url: str, *, email: str, password: str) -> None:
 
 
 def search(page: Page, url: str, words: str) -> None:
-    """Open the search page of the workbench, and ask."""
     page.goto(url)
     page.get_by_placeholder("What are you looking for?").fill(words)
     page.get_by_role("button", name="Search", exact=True).click()

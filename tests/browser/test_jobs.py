@@ -66,11 +66,9 @@ class Hand:
         return self.page.locator("[role=dialog], body:not(:has([role=dialog])) [data-testid=stMain]")
 
     def part(self, name: str) -> None:
-        """Click a part of the page."""
         self.click(self.page.get_by_test_id("stMain").get_by_role("radio", name=name))
 
     def write(self, field: str, text: str) -> None:
-        """Type into a field, and press Enter."""
         self.place.get_by_label(field, exact=True).first.fill(text)
         self.page.keyboard.press("Enter")
         self._settle()
@@ -87,7 +85,6 @@ class Hand:
         expect(self.page.get_by_role("heading", name=title, exact=True)).to_be_visible()
 
     def sees(self, text: str) -> None:
-        """See a text on the page."""
         expect(self.page.get_by_text(text).filter(visible=True).first).to_be_visible()
 
 
@@ -95,7 +92,6 @@ class Jobs(Hand):
     """The jobs of an operator: a method is a job, or several, each of which begins with `go`."""
 
     def _open_person(self, who: str) -> None:
-        """Find somebody by their name, and open them."""
         self.go("People")
         self.write("Find", f"{who} {self.name}")
         self.button(f"{who} {self.name}")

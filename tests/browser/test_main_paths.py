@@ -37,7 +37,6 @@ def admins(workbench: Workbench, browser: Browser) -> Iterator[BrowserContext]:
 
 @pytest.fixture
 def page(admins: BrowserContext) -> Iterator[Page]:
-    """A page on which the admin is signed in."""
     with page_in(admins) as page:
         yield page
 
@@ -112,7 +111,6 @@ def test_the_keyboard_alone_leads_from_a_question_to_who_can_read_the_answer(wor
 
 
 def press_tab_until(page: Page, name: str) -> None:
-    """Press Tab until the focus is on something with this text."""
     focused = page.locator("*:focus")
     for _stop in range(60):
         page.keyboard.press("Tab")

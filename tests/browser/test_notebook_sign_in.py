@@ -56,12 +56,10 @@ def environment(service: RunningService, tmp_path: Path) -> Mapping[str, str]:
 
 
 def text_of(notebook: NotebookNode, cell: int) -> str:
-    """What a cell shows, as text."""
     return "".join(output.get("text") or output.data["text/plain"] for output in notebook.cells[cell].outputs)
 
 
 def address_in(path: Path) -> str:
-    """Wait for the address that the notebook opens."""
     deadline = time.monotonic() + 120
     while not path.exists():
         assert time.monotonic() < deadline, "the notebook opened no browser"

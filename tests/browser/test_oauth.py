@@ -33,11 +33,9 @@ class Application:
 
     @property
     def callback(self) -> str:
-        """Its redirect URI."""
         return f"{self.url}/callback"
 
     def start(self, pkce: Pkce | None = None, **changes: str | None) -> str:
-        """The address that it sends people to."""
         assert self.app is not None
         parameters = self.app.parameters(pkce or Pkce(), **changes)
         return f"{self.app.service.base_url}/api/oauth/authorize?{urlencode(parameters)}"
@@ -48,7 +46,6 @@ class Application:
         return str(done(self.app.exchange(self.answers[0]["code"], pkce))["access_token"])
 
     def sign_in(self, page: Page, password: str = PASSWORD) -> None:
-        """Fill in the sign-in page, and send it."""
         give_password(page, self.email, password)
 
 
@@ -93,12 +90,10 @@ def complaints(page: Page) -> Iterator[list[str]]:
 
 
 def expect_home(page: Page) -> None:
-    """Expect to be back in the application."""
     expect(page.get_by_role("heading", name="Back in the app")).to_be_visible()
 
 
 def press(page: Page, name: str) -> None:
-    """Press a button."""
     page.get_by_role("button", name=name).click()
 
 

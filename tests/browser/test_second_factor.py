@@ -52,19 +52,15 @@ class Walk:
         self.page, self.service, self.base = page, service, service.settings.issuer
 
     def open(self, path: str) -> None:
-        """Open a page of the service."""
         self.page.goto(self.base + path)
 
     def press(self, name: str) -> None:
-        """Press a button."""
         self.page.get_by_role("button", name=name, exact=True).click()
 
     def sees(self, heading: str) -> None:
-        """See the page of this heading."""
         expect(self.page.get_by_role("heading", name=heading, level=1)).to_be_visible()
 
     def fill(self, **fields: str) -> None:
-        """Fill in fields by their ids."""
         for field, text in fields.items():
             self.page.locator(f"#{field}").fill(text)
 
@@ -75,7 +71,6 @@ class Walk:
         self.press("Sign in")
 
     def sign_out(self) -> None:
-        """Sign out on the account's page."""
         self.open("/account/consents")
         self.press("Sign out")
 
@@ -88,7 +83,6 @@ class Walk:
         return phone, self.keep_codes()
 
     def keep_codes(self) -> list[str]:
-        """Read the recovery codes, and go on."""
         self.sees("Your recovery codes")
         codes = self.page.locator("ul.codes code").all_inner_texts()
         assert len(codes) == 10

@@ -20,24 +20,20 @@ EMAIL = "ada@example.test"
 
 @pytest.fixture(scope="module", autouse=True)
 def _ada(workbench: Workbench) -> None:
-    """A person who may sign in."""
     a_person(workbench.service, EMAIL)
 
 
 @pytest.fixture
 def ada(page: Page, workbench: Workbench) -> Page:
-    """A window in which the person is signed in."""
     sign_in(page, workbench)
     return page
 
 
 def cookies_of(page: Page, workbench: Workbench) -> dict[str, str]:
-    """What a window has of the workbench's cookies."""
     return {cookie["name"]: cookie["value"] for cookie in page.context.cookies(workbench.url)}
 
 
 def sign_in(page: Page, workbench: Workbench, path: str = "/", email: str = EMAIL) -> None:
-    """Go to a page, and sign in."""
     people.sign_in(page, workbench.url + path, email=email, password=PASSWORD)
 
 
@@ -239,7 +235,6 @@ def test_an_address_of_no_page_is_said(page: Page, workbench: Workbench) -> None
 
 
 def is_of_a_file(request: Request) -> bool:
-    """Tell whether a request moves a file."""
     return "/upload_file/" in request.url or "/media/" in request.url
 
 

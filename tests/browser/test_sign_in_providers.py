@@ -61,7 +61,6 @@ class Providers:
     accounts: dict[str, dict[str, Any]] = field(default_factory=lambda: json.loads(json.dumps(ACCOUNTS)))
 
     def issuer(self, name: str) -> str:
-        """The issuer of a shape."""
         return f"http://{'localhost' if name == 'entra' else '127.0.0.1'}:{self.port}{PATHS[name]}"
 
     def say(self, **what: Any) -> None:
@@ -89,14 +88,12 @@ class Providers:
         self.say(shapes=shapes, accounts=self.accounts)
 
     def change(self, login: str, **claims: Any) -> None:
-        """Change somebody's claims there."""
         self.accounts[login] = self.accounts.get(login, {}) | claims
         self.say(accounts=self.accounts)
 
 
 @pytest.fixture
 def providers(tmp_path: Path) -> Iterator[Providers]:
-    """The process of the providers."""
     folder = install_programs(tmp_path / "node")
     with (
         (tmp_path / "errors").open("w") as errors,
@@ -233,6 +230,5 @@ def keep(service: RunningService, providers: Providers, name: str) -> str:
 
 
 def groups_of(service: RunningService, email: str) -> set[str]:
-    """The names of the groups that somebody is in."""
     member = {"member": {"type": "user", "email": email}}
     return {one["name"] for one in done(service.call("admin/groups/listMemberships", member))["memberships"]}

@@ -25,7 +25,6 @@ HOSTILE = '<img src=x onerror="document.title=1"> [a](https://evil.example) http
 
 @pytest.fixture
 def client(stack: Stack) -> Iterator[carrel.Carrel]:
-    """The admin's client of the stack's service."""
     with carrel.Carrel(api_key=stack.api_key, base_url=stack.service) as client:
         yield client
 
@@ -40,7 +39,6 @@ def pictures(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def page(admins: BrowserContext) -> Iterator[Page]:
-    """A page on which the admin is signed in."""
     with page_in(admins) as page:
         yield page
 
@@ -156,7 +154,6 @@ def set_password(page: Page, link: str) -> None:
 
 
 def status_of(stack: Stack, token: str) -> int:
-    """The status of an answer to a request with a token."""
     url = f"{stack.service}/api/v0/documentCollections/listDocumentCollections"
     return httpx.post(url, json={}, headers={"Authorization": f"Bearer {token}"}).status_code
 
@@ -195,7 +192,6 @@ def test_a_member_reaches_no_page_of_admins_by_its_address(stack: Stack, visitor
 
 
 def new_account(client: carrel.Carrel) -> ServiceAccount:
-    """Switch service accounts on, and make one."""
     client.admin.organization.update(service_accounts_enabled=True)
     return client.admin.service_accounts.create("Intranet")
 

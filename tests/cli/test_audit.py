@@ -12,7 +12,6 @@ ADA = "ada@example.test"
 
 @pytest.fixture
 def service(own_service: RunningService) -> RunningService:
-    """A service to which people sign in with passwords."""
     return own_service
 
 

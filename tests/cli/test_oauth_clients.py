@@ -9,7 +9,6 @@ from tests.oauth.flow import Person, an_mcp_client
 
 @pytest.fixture
 def service(own_service: RunningService) -> RunningService:
-    """A service to which people sign in with passwords."""
     return own_service
 
 

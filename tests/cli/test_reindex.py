@@ -13,7 +13,6 @@ from tests.service.rebuilds import TEXTS, Shelf, a_shelf, let_time_pass
 
 @pytest.fixture
 def service(make_service: Callable[..., RunningService]) -> RunningService:
-    """A service that looks often for what is to be done."""
     return make_service(sweep_seconds=0.2)
 
 

@@ -18,7 +18,6 @@ MAPPED = ("--body", "content.text", "--title", "title", "--updated", "updatedAt"
 
 @pytest.fixture
 def service(make_service: Callable[..., RunningService]) -> RunningService:
-    """A service that may connect to loopback."""
     return make_service(docstore_allowed_hosts=("127.0.0.1",))
 
 

@@ -36,7 +36,6 @@ class Described:
 
     @property
     def path(self) -> str:
-        """The path that requests go to."""
         return f"/api/{self.version}/{self.name}"
 
     @property

@@ -46,7 +46,6 @@ class Standing:
 
 @pytest.fixture(scope="module")
 def standing(service_harness: ServiceHarness) -> Iterator[Standing]:
-    """The service, and a network that breaks before it."""
     with service_harness.running(rate_limit_requests=0) as service, cutting(service.base_url) as network:
         yield Standing(service, a_visitor(a_desk(service, "Lobby")).token, network)
 

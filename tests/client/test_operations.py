@@ -115,7 +115,6 @@ def arguments_of(method: Any, request: Members) -> Members:
 
 
 def call(client: Any, place: str, request: Members, *, via: str = "") -> Any:
-    """Call the method at a place with the members of a request."""
     *path, name = place.split(".")
     method = getattr(functools.reduce(getattr, [*path, *via.split()], client), name)
     return method(**arguments_of(method, request))
@@ -147,7 +146,6 @@ def check(sent: Received, operation: Described, request: Members) -> None:
 
 @pytest.fixture
 def client_for(make_caller: MakeCaller) -> Callable[[Described], Caller]:
-    """Make a client with the credential that an operation is for."""
     person = {"api_key": None, "access_token": ACCESS_TOKEN}
     return lambda operation: make_caller(**person if operation.version == "v1" else {})
 

@@ -43,13 +43,11 @@ class Load:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def count(self, name: str) -> None:
-        """Count something that was asked, or that came of it."""
         with self._lock:
             self.asked[name] += 1
 
     @property
     def requests(self) -> int:
-        """How many requests were answered."""
         with self._lock:
             return sum(number for name, number in self.asked.items() if "/" in name)
 
@@ -109,7 +107,6 @@ class Actor(ABC):
         return answer.json()
 
     def words(self, number: int) -> str:
-        """Some words, the same in the same run."""
         return " ".join(self.dice.choice(WORDS) for _ in range(number))
 
 
@@ -180,7 +177,6 @@ class Granter(Actor):
         self._document_id = ""
 
     def act(self) -> None:
-        """Grant and look, revoke and look."""
         if not self._document_id:
             self._upload()
         for grants in ([{"principal": {"type": "user", "email": self._reader}, "role": "VIEWER"}], []):

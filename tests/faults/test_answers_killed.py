@@ -34,7 +34,6 @@ def model() -> Iterator[ModelServer]:
 
 @pytest.fixture
 def process(model: ModelServer) -> Iterator[ServiceProcess]:
-    """A service whose agents ask that model."""
     with closing(
         ServiceProcess(CARREL_MODEL_URL=model.url, CARREL_MODEL_API_KEY=KEY, CARREL_MODEL_NAMES=MODEL)
     ) as process:
@@ -44,7 +43,6 @@ def process(model: ModelServer) -> Iterator[ServiceProcess]:
 
 @pytest.fixture
 def never() -> Iterator[threading.Event]:
-    """What a model that goes on and on waits for."""
     event = threading.Event()
     yield event
     event.set()

@@ -149,7 +149,6 @@ def test_a_missing_segment_is_named(archived: Archived, tmp_path: Path, capsys: 
 
 
 def log_end(process: ServiceProcess) -> int:
-    """How far the database's log is."""
     with process.database_server().connect("carrel") as connection:
         row = connection.execute("SELECT (pg_current_wal_flush_lsn() - '0/0')::bigint").fetchone()
     assert row is not None
@@ -157,7 +156,6 @@ def log_end(process: ServiceProcess) -> int:
 
 
 def wait_for(process: ServiceProcess, has_come: Callable[[], bool]) -> None:
-    """Wait until something of a service has come."""
     deadline = time.monotonic() + CAUGHT_UP_SECONDS
     while not has_come():
         assert time.monotonic() < deadline, process.log.read_text()[-3000:]

@@ -42,7 +42,6 @@ class Uploads:
             self.acknowledged[name] = datetime.now(UTC)
 
     def wait_for(self, more: int) -> None:
-        """Wait until so many more are acknowledged."""
         wanted = len(self.acknowledged) + more
         wait_for(self._process, lambda: len(self.acknowledged) >= wanted)
 

@@ -360,7 +360,6 @@ def record_work(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
 
 async def cancel(tasks: "list[asyncio.Task[Any] | None] | list[asyncio.Task[Any]]") -> None:
-    """Cancel tasks, as something inside them might."""
     for task in tasks:
         assert task is not None
         task.cancel()

@@ -296,7 +296,6 @@ def flipped(content: bytes) -> bytes:
 
 
 def edited(content: bytes, **members: object) -> bytes:
-    """A manifest with other members."""
     return json.dumps(json.loads(content) | members).encode()
 
 

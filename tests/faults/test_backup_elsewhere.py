@@ -72,7 +72,6 @@ def outside(databases: TestDatabases) -> Iterator[OutsideServer]:
 
 
 def settings_of(folder: Path, url: URL, **others: object) -> Settings:
-    """The settings of a deployment on an outside database."""
     folder.mkdir(exist_ok=True)
     return settings_for_test(folder, SecretStr(url.render_as_string(hide_password=False)), **others)
 

@@ -177,7 +177,6 @@ def test_half_sent_requests_leave_descriptors_for_the_service(limited: Callable[
 
 
 def connections_of(service: LimitedService) -> dict[str, Any]:
-    """The connections, as the status tells an admin."""
     status: dict[str, Any] = service.call("admin/status/get").raise_for_status().json()
     return dict(status["connections"])
 

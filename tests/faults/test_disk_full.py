@@ -76,7 +76,6 @@ class SmallDisk:
 
 
 def content_of(name: str) -> bytes:
-    """Return the text of the file of this name."""
     return f"{name}. {TEXT}".encode() * 20 + b" island" * (40_000 if name.startswith("edge") else 0)
 
 

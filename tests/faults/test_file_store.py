@@ -37,7 +37,6 @@ def objects(folder: Path) -> list[Path]:
 
 
 async def read(store: FileStore, sha256: bytes) -> bytes:
-    """Return a whole file."""
     return b"".join([piece async for piece in await store.stream(sha256)])
 
 

@@ -56,7 +56,6 @@ def service(own_service: RunningService) -> RunningService:
 
 @pytest.fixture
 def eager(make_service: Callable[..., RunningService]) -> RunningService:
-    """A service that gives files no grace."""
     return make_service(**AT_ONCE)
 
 
@@ -76,7 +75,6 @@ def stored(service: RunningService) -> set[str]:
 
 
 def let_hours_pass(service: RunningService, hours: int) -> None:
-    """Make what is marked older."""
     with service.owner_connection() as connection:
         connection.execute("UPDATE unused_files SET since = since - make_interval(hours => %s)", [hours])
 

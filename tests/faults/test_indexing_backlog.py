@@ -75,7 +75,6 @@ def wait_for(service: RunningService, document_id: str, *, seconds: float = 60) 
 
 
 def count_claims(service: RunningService) -> int:
-    """Return how many documents are claimed."""
     statement = (
         "SELECT count(*) FROM space_documents WHERE indexed_version IS DISTINCT FROM version AND claimed_until > now()"
     )

@@ -76,11 +76,9 @@ class Deployment:
         return process
 
     def open(self) -> None:
-        """Let every job end."""
         (self.folder / "open").touch()
 
     def lines(self, name: str) -> list[tuple[str, int]]:
-        """What was begun or ended, and by which process."""
         path = self.folder / name
         rows = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
         return [(thing, int(pid)) for thing, pid in rows]
@@ -117,7 +115,6 @@ async def _enqueue(url: URL, organization_id: UUID, things: list[UUID]) -> None:
 
 @pytest.fixture
 def site(tmp_path: Path, harness_loop: LoopThread) -> Iterator[Deployment]:
-    """Services are started on it, and all ended."""
     site = Deployment(tmp_path, harness_loop)
     yield site
     site.close()
@@ -135,7 +132,6 @@ until = partial(jobs.until, seconds=SECONDS)
 
 
 def queued(url: URL) -> int:
-    """How many jobs there are."""
     with connect(url.set(username="postgres")) as connection:
         row = connection.execute("SELECT count(*) FROM procrastinate_jobs").fetchone()
     assert row is not None
@@ -143,13 +139,11 @@ def queued(url: URL) -> int:
 
 
 def replica(site: Deployment, url: URL, **environment: str) -> ServiceProcess:
-    """Start a service on a database outside it."""
     address = url.set(drivername="postgresql").render_as_string(hide_password=False)
     return site.start(stalled=10.0, CARREL_DATABASE_URL=address, CARREL_SECRET_KEY="k" * 32, **environment)
 
 
 def pid(process: ServiceProcess) -> int:
-    """Return the id of the process that works."""
     return process.parts("worker")[0].pid
 
 

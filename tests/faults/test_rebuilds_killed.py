@@ -64,7 +64,6 @@ class Site:
 
     @property
     def named(self) -> dict[str, str]:
-        """How requests name the index."""
         return {"documentCollectionId": self.collection_id}
 
     def start(self) -> None:

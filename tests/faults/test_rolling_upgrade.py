@@ -126,14 +126,12 @@ def add_to_every_table(databases: TestDatabases, name: str) -> None:
 
 
 def schema_of(databases: TestDatabases, name: str) -> str:
-    """Return the newest migration that a database has."""
     with databases.connect(name) as connection:
         [(revision,)] = connection.execute("SELECT version_num FROM alembic_version").fetchall()
         return str(revision)
 
 
 def searches_of(service: ServiceProcess) -> int:
-    """Count the searches that a replica has answered."""
     return sum(str(event["route"]).endswith(SEARCH) for event in service.events("request"))
 
 

@@ -28,7 +28,6 @@ class Site(RunSite):
     loader: Loader
 
     def write(self) -> None:
-        """Write another edition of the folder."""
         self.edition += 1
         self.loader.write(self.documents, edition=self.edition)
 

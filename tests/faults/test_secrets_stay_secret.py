@@ -50,7 +50,6 @@ class SecretRecorder:
     texts: dict[str, bytes] = field(default_factory=dict)
 
     def send(self, method: str, path: str, *, credential: str = API_KEY, **options: Any) -> httpx.Response:
-        """Ask, and keep the answer."""
         headers = {"Authorization": f"Bearer {credential}", **options.pop("headers", {})}
         response = self.process.http.request(method, path, headers=headers, **options)
         self.answers.append(f"{response.status_code} {response.headers.multi_items()} {response.text}")
@@ -156,7 +155,6 @@ def as_names(life: SecretRecorder, secret: str) -> Iterator[httpx.Response]:
 
 
 def in_bodies(life: SecretRecorder, secret: str) -> Iterator[httpx.Response]:
-    """In JSON, in every kind of member, and as what is no JSON."""
     resource = {"resourceId": secret, "resourceType": "UPLOADED_DOCUMENT"}
     as_address = f"{secret}@example.test".replace(" ", "-")
     reference = {"type": "user", "email": ADA}
@@ -201,7 +199,6 @@ def in_uploads(life: SecretRecorder, secret: str) -> Iterator[httpx.Response]:
 
 
 def in_addresses(life: SecretRecorder, secret: str) -> Iterator[httpx.Response]:
-    """In the path and in the query string."""
     part = quote(secret)
     for path in (f"/{part}", f"/api/v0/{part}", f"/api/v0/catalog/{part}?key={part}", f"//{part}@example.test/"):
         yield life.send("POST", path, json={})

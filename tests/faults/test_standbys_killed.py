@@ -92,7 +92,6 @@ class Load:
                 time.sleep(0.2)
 
     def insist(self, http: httpx.Client, operation: str, body: object) -> dict[str, list[dict[str, str]]]:
-        """Ask until it is answered."""
         return self.ask(lambda: http.post(f"/api/v0/{operation}", json=body))
 
     def ask(self, send: Callable[[], httpx.Response]) -> dict[str, list[dict[str, str]]]:
@@ -124,7 +123,6 @@ def client(service: ServiceProcess) -> httpx.Client:
 
 
 def upload(load: Load, http: httpx.Client, name: str) -> str:
-    """Upload a document; return its id."""
     text = f"{name}: the harbour saw a quinquereme come in."
     parts = {"documentExternalId": name, "documentName": name}
     files = {"file": ("log.txt", text.encode())}
@@ -134,7 +132,6 @@ def upload(load: Load, http: httpx.Client, name: str) -> str:
 
 @pytest.fixture
 def servers() -> Iterator[tuple[Server, list[Server]]]:
-    """A primary and two standbys."""
     with replicated(2) as servers:
         yield servers
 
@@ -169,7 +166,6 @@ def all_serve(service: ServiceProcess) -> bool:
 
 
 def kill(process: psutil.Process | None) -> None:
-    """Kill a server and the processes of its connections."""
     assert process is not None
     for each in [process, *process.children(recursive=True)]:
         each.kill()

@@ -96,7 +96,6 @@ class Site:
 
     @property
     def named(self) -> dict[str, Any]:
-        """How requests name the sync."""
         return {"docstoreCredentialId": self.sync_id}
 
     def _wait_for_a_moment(self, before: int) -> None:
@@ -121,7 +120,6 @@ class Site:
             time.sleep(0.1)
 
     def versions(self) -> int:
-        """How many versions of documents there are."""
         return self._rows("SELECT count(*) FROM document_versions")[0][0]
 
     def _rows(self, statement: str, *values: str) -> list[tuple[Any, ...]]:

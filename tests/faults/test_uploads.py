@@ -29,7 +29,6 @@ FIELDS = frozenset({"documentExternalId", "customMetadata"})
 
 
 def hash_of(path: Path) -> str:
-    """Return the SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -101,7 +100,6 @@ def post(endpoint: Endpoint, body: bytes, content_type: str = "multipart/form-da
 
 
 def part(disposition: bytes, content: bytes = b"words", *headers: bytes) -> bytes:
-    """One part of a body with the boundary B."""
     lines = [b"--B", b"Content-Disposition: form-data; " + disposition, *headers, b"", content]
     return b"\r\n".join(lines) + b"\r\n"
 

@@ -75,7 +75,6 @@ class Load:
         until(lambda: all(turns >= past + 2 for turns, past in zip(self.turns, before, strict=True)))
 
     def ask(self, client: httpx.Client, number: int) -> None:
-        """Upload and search once."""
         try:
             self._ask(client, number)
         except httpx.TransportError as error:

@@ -59,7 +59,6 @@ class Source:
         return self.write(name, "\n".join(lines))
 
     def remove(self, *numbers: int) -> None:
-        """Remove some of the twelve notes."""
         for number in numbers:
             (self.folder / note(number)).unlink()
 
@@ -115,12 +114,10 @@ class Source:
             return await ignore_items(client, str(of or self), names, undo=undo, settings=self.settings)
 
     def remarks(self, of: object = None) -> list[str]:
-        """Return what the last run remarked."""
         with open_ledger(str(of or self), settings=self.settings) as ledger:
             return notes_of(ledger.address.name).remarks
 
     def create_collection(self, *fields: str) -> str:
-        """Create a collection with fields of text; return its id."""
         schema = {"fields": [{"name": name, "type": "STRING"} for name in fields]}
         with self.client() as client:
             created = client.document_collections.create_document_collection(
@@ -130,7 +127,6 @@ class Source:
 
 
 def note(number: int) -> str:
-    """Return the name of a note of the library."""
     return f"shelf-{number % 3}/note-{number}.md"
 
 

@@ -22,13 +22,11 @@ DISK_BYTES = 1 << 20
 
 @pytest.fixture
 def overrides() -> dict[str, Any]:
-    """Further settings of the service."""
     return {}
 
 
 @pytest.fixture
 def service(make_service: Callable[..., RunningService], overrides: dict[str, Any]) -> RunningService:
-    """A service that may connect to loopback."""
     return make_service(docstore_allowed_hosts=("127.0.0.1",), **overrides)
 
 
@@ -47,7 +45,6 @@ def small_disk(tmp_path: Path, overrides: dict[str, Any]) -> Iterator[Path]:
 
 @pytest.fixture
 def syncing(service: RunningService, mongo: MongoServer) -> Syncing:
-    """A collection that is synced with twenty things."""
     syncing = Syncing(service, mongo)
     syncing.filled(20)
     syncing.first_run()
@@ -55,7 +52,6 @@ def syncing(service: RunningService, mongo: MongoServer) -> Syncing:
 
 
 async def state_of(*arguments: Any) -> State[Any]:
-    """How the flow ended."""
     return await docstore_sync(*arguments, return_state=True)
 
 

@@ -33,18 +33,15 @@ def admin(service: RunningService) -> Any:
 
 
 def a_group(admin: Carrel, name: str, *members: dict[str, Any]) -> dict[str, Any]:
-    """Make a group of these; how grants name it."""
     return {"type": "group", "id": admin.admin.groups.upsert([{"name": name, "members": members}]).groups[0].id}
 
 
 def a_document(admin: Carrel, name: str, **access: Any) -> dict[str, str]:
-    """Upload a document; how grants name it."""
     done = admin.catalog.upload_file(name.encode(), file_name=f"{name}.txt", document_external_id=name, **access)
     return {"resource_id": str(done.document_id), "resource_type": "UPLOADED_DOCUMENT"}
 
 
 def person(email: str) -> dict[str, str]:
-    """How grants name a person."""
     return {"type": "user", "email": email}
 
 

@@ -28,7 +28,6 @@ def _cut(package: bytes) -> bytes:
 
 @cache
 def words() -> bytes:
-    """Return a whole document."""
     return made_files.word(paragraphs=[("Normal", "some words")])
 
 

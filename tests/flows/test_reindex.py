@@ -20,13 +20,11 @@ from tests.service.rebuilds import LOCAL, TEXTS, Shelf, a_shelf, let_time_pass
 
 @pytest.fixture
 def service(make_service: Callable[..., RunningService]) -> RunningService:
-    """A service that looks often for what is to be done."""
     return make_service(sweep_seconds=0.2)
 
 
 @pytest.fixture
 def shelf(service: RunningService, embeddings: EmbeddingsEndpoint) -> Shelf:
-    """A collection of three documents."""
     del embeddings
     return a_shelf(service, *TEXTS)
 
@@ -38,7 +36,6 @@ def change(shelf: Shelf, name: str, text: str) -> str:
 
 
 async def state_of(*arguments: Any) -> State[Any]:
-    """How the flow ended."""
     return await reindex(*arguments, return_state=True)
 
 

@@ -32,7 +32,6 @@ POISONED = {"broken.pdf": "file_corrupt", "empty.md": "file_empty"}
 
 @pytest.fixture
 def proxy(service: RunningService) -> Iterator[Proxy]:
-    """What stands between runs and the service."""
     with faulty(service.base_url) as proxy:
         yield proxy
 

@@ -128,7 +128,6 @@ def file_name(index: int) -> str:
 
 
 def text_of(index: int) -> str:
-    """Return what a document says."""
     return f"Ferry {name_of(index)} leaves pier {index % 97}.\n"
 
 
@@ -142,5 +141,4 @@ def post(prefect: str, path: str, body: object = None) -> Any:
 
 
 def task_runs(prefect: str) -> int:
-    """Return how many task runs there are."""
     return int(post(prefect, "task_runs/count", {"task_runs": {"state": {"type": {"any_": ["COMPLETED"]}}}}))

@@ -26,7 +26,6 @@ def collection_id(service: RunningService) -> str:
 
 
 def held(service: RunningService, collection_id: str) -> dict[str, dict[str, Any]]:
-    """The documents of the collection by their external ids."""
     body = {"documentCollectionId": collection_id, "pageSize": 100}
     listed = ok(service.call("documentCollections/listDocumentsInCollection", body))["documents"]
     return {each["documentExternalId"]: each for each in listed}

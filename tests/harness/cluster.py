@@ -65,12 +65,10 @@ class ClusterDatabases(TestDatabases):
         return name
 
     def drop(self, name: str) -> None:
-        """Remove a database from each server."""
         for server in self._servers:
             _run(server, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
     def close(self) -> None:
-        """Remove the template."""
         self.drop(self._name(DATABASE))
         shutil.rmtree(self.folder)
 

@@ -45,7 +45,6 @@ MEAN = np.zeros(384, np.float32)
 
 
 def vector_of(passage: str) -> np.ndarray:
-    """A unit vector that depends on the passage alone."""
     vector = np.random.default_rng(list(sha256(passage.encode()).digest())).standard_normal(384).astype(np.float32)
     return vector / np.linalg.norm(vector)
 
@@ -74,7 +73,6 @@ class Corpus:
         return cls(database, organization_id, owner_id, space, FakeModel())
 
     async def close(self) -> None:
-        """Close its connections."""
         await self.database.close()
 
     @asynccontextmanager
@@ -84,7 +82,6 @@ class Corpus:
             yield connection
 
     def chunk(self, title: str, passage: str) -> FakeChunk:
-        """Return a passage as a chunk of a document with that title."""
         dense_text = f"{title}\n{passage}"
         return FakeChunk(passage, sha256(dense_text.encode()).digest(), dense_text)
 
@@ -126,7 +123,6 @@ class Corpus:
         return document_id
 
     async def want(self, document_id: UUID, space: Space, *, version: int = 1, metadata: str = "{}") -> None:
-        """Want a version of a document in a space."""
         async with self.transaction() as connection:
             await connection.execute(
                 text(
@@ -166,7 +162,6 @@ class Corpus:
     async def rewrite(
         self, document_id: UUID, title: str, chunks: Sequence[str], *, wanted: int = 2, version: int = 2
     ) -> bool:
-        """Want a version and index one."""
         await self.want(document_id, self.space, version=wanted)
         async with self.transaction() as connection:
             return await self.write(connection, document_id, title, chunks, version=version)
@@ -184,7 +179,6 @@ class Corpus:
         return counts[0], counts[1]
 
     async def fold(self) -> int:
-        """Fold the term statistics."""
         async with self.transaction() as connection:
             return await fold_statistics(connection, self.organization_id)
 
@@ -197,11 +191,9 @@ class Corpus:
             yield connection
 
     async def frequency(self, word: str, space: Space | None = None) -> int:
-        """How many chunks contain a word."""
         return await self._frequency(term_of(word, "english"), space)
 
     async def total(self, space: Space | None = None) -> int:
-        """How many chunks there are."""
         return await self._frequency(TOTAL_TERM, space)
 
     async def _frequency(self, term: int, space: Space | None) -> int:
@@ -225,7 +217,6 @@ class Corpus:
             return {row["chunk_no"]: row for row in found.mappings()}
 
     async def codes(self, document_id: UUID) -> list[int]:
-        """How many codes each page of a document holds."""
         statement = text(
             "SELECT num_nonnulls(c1, c2, c3, c4, c5, c6, c7, c8) FROM code_pages_384"
             " WHERE document_id = :document_id ORDER BY page_no"

@@ -22,7 +22,6 @@ class Network:
     _open: list["Connection"] = field(default_factory=list["Connection"])
 
     def cut(self) -> None:
-        """Reset all connections there are."""
         while self._open:
             self._open.pop().reset()
 
@@ -56,7 +55,6 @@ class Connection:
     allowed: int | None
 
     def ask(self) -> None:
-        """Pass requests on."""
         with suppress(OSError):
             while piece := self.client.recv(65536):
                 self.service.sendall(piece)
@@ -76,7 +74,6 @@ class Connection:
         self._hang_up()
 
     def reset(self) -> None:
-        """Reset it; what is on its way is lost."""
         with suppress(OSError):  # it has ended by itself
             self.client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
             self.network.cuts += 1

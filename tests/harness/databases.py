@@ -45,7 +45,6 @@ class TestDatabases:
         return self._server.url(user=SUPERUSER, database=database)
 
     def service_url(self, database: str) -> URL:
-        """Return the address by which the service connects."""
         return self._server.url(database=database)
 
     def clone(self) -> str:
@@ -65,7 +64,6 @@ class TestDatabases:
         self._administer(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
     def connect(self, database: str) -> psycopg.Connection[Any]:
-        """Connect as the owner, in autocommit mode."""
         return connect(self.owner_url(database))
 
     def close(self) -> None:

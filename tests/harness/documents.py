@@ -9,7 +9,6 @@ from tests.harness.services import RunningService
 
 
 def add_users(service: RunningService, *emails: str) -> None:
-    """Create users."""
     answer = service.call("admin/users/upsert", {"users": [{"email": email, "name": email} for email in emails]})
     assert answer.status_code == 200, answer.text
 
@@ -53,7 +52,6 @@ def ok(response: httpx.Response) -> dict[str, Any]:
 
 
 def refused(response: httpx.Response, status: int, code: str) -> dict[str, Any]:
-    """Return the error, which is this one."""
     assert response.status_code == status, response.text
     error = response.json()["error"]
     assert error["code"] == code, error
@@ -61,7 +59,6 @@ def refused(response: httpx.Response, status: int, code: str) -> dict[str, Any]:
 
 
 def get_document(service: RunningService, document_id: str, *, as_user: str | None = None) -> dict[str, Any]:
-    """Return what getDocument shows."""
     return ok(service.call("catalog/getDocument", _acting({"documentId": document_id}, as_user)))
 
 

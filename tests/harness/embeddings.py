@@ -42,7 +42,6 @@ class EmbeddingsEndpoint:
     open: threading.Event = field(default_factory=threading.Event)
 
     def behave(self) -> None:
-        """Answer everything at once."""
         self.texts.clear()
         self.refused.clear()
         self.open.set()
@@ -56,7 +55,6 @@ class EmbeddingsEndpoint:
         self.open.clear()
 
     def answer(self, texts: list[str]) -> Answer:
-        """Return the status and the body of an answer."""
         self.texts += texts
         self.open.wait(60)
         if any(word in text for text in texts for word in {*self.refused, UNKNOWABLE}):

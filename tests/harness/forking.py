@@ -48,17 +48,14 @@ class ForkedProgram:
         return code
 
     def send_signal(self, number: int) -> None:
-        """Send the program a signal, unless it has ended."""
         if self.poll() is None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
     def terminate(self) -> None:
-        """Ask the program to end."""
         self.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Kill the program."""
         self.send_signal(signal.SIGKILL)
 
     def _look(self, timeout: float | None) -> int | None:
@@ -86,7 +83,6 @@ class ForkServer:
 
     @property
     def pid(self) -> int:
-        """The process that forks."""
         return self._process.pid
 
     def start(

@@ -18,15 +18,12 @@ class Handler(BaseHTTPRequestHandler):
         self.answer(b"")
 
     def do_POST(self) -> None:
-        """Answer a request with a body."""
         self.answer(self.rfile.read(int(self.headers["Content-Length"])))
 
     def answer(self, body: bytes) -> None:
-        """Answer a request with this body."""
         raise NotImplementedError
 
     def respond(self, status: int, content: bytes = b"", **headers: str) -> None:
-        """Answer, with headers in whose names _ stands for -."""
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name.replace("_", "-"), value)
@@ -40,7 +37,6 @@ class Handler(BaseHTTPRequestHandler):
             super().handle()
 
     def finish(self) -> None:
-        """Close the connection."""
         with suppress(OSError, ValueError):
             super().finish()
 

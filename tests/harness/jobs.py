@@ -29,7 +29,6 @@ class Workshop:
 
     @property
     def task(self) -> Task:
-        """The task, to be enqueued with a `thing_id`."""
         return Task("tests.work", self._work, queue=QUEUE)
 
     async def _work(self, _runtime: Runtime, *, organization_id: UUID, thing_id: UUID) -> None:
@@ -96,7 +95,6 @@ def enqueue(service: RunningService, task: Task, *, count: int = 1, lock: str | 
 
 
 def until(claim: Callable[[], object], seconds: float = SECONDS) -> None:
-    """Wait until something is so."""
     deadline = time.monotonic() + seconds
     while not claim():
         assert time.monotonic() < deadline, "it never came to be"

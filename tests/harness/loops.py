@@ -19,15 +19,12 @@ class LoopThread:
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Run to the end and return what came of it."""
         return self.submit(work).result(SECONDS)
 
     def submit(self, work: Coroutine[Any, Any, Result]) -> "Future[Result]":
-        """Start without waiting."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def close(self) -> None:
-        """Stop the thread."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(SECONDS)
         self._loop.close()

@@ -28,40 +28,33 @@ class Exchange:
         self._handler = handler
 
     def refuse(self, status: int, body: object, **headers: str) -> None:
-        """Answer with an error."""
         content = body.encode() if isinstance(body, str) else json.dumps(body).encode()
         self._handler.respond(status, content, Content_Type="application/json", **headers)
 
     def begin(self) -> None:
-        """Begin a stream."""
         self._handler.send_response(200)
         self._handler.send_header("Content-Type", "text/event-stream")
         self._handler.send_header("Transfer-Encoding", "chunked")
         self._handler.end_headers()
 
     def event(self, data: str) -> None:
-        """Send one event."""
         content = f"data: {data}\n\n".encode()
         self._handler.wfile.write(f"{len(content):x}\r\n".encode() + content + b"\r\n")
         self._handler.wfile.flush()
 
     def delta(self, delta: dict[str, Any], *, finish: str | None = None) -> None:
-        """Send a part of the reply."""
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
         self.event(json.dumps({"id": "c1", "object": "chat.completion.chunk", "created": 1, "choices": [choice]}))
 
     def text(self, text: str) -> None:
-        """Send text, a little at a time."""
         for start in range(0, len(text), PIECE):
             self.delta({"content": text[start : start + PIECE]})
 
     def end(self) -> None:
-        """End the stream as it should end."""
         self.event("[DONE]")
         self._handler.wfile.write(b"0\r\n\r\n")
 
     def cut(self) -> None:
-        """Reset the connection."""
         self._handler.wfile.flush()
         self._handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._handler.connection.close()
@@ -69,8 +62,6 @@ class Exchange:
 
 
 def says(text: str, *, finish: str = "stop") -> Answer:
-    """Reply with text."""
-
     def answer(exchange: Exchange) -> None:
         exchange.begin()
         exchange.text(text)
@@ -81,7 +72,6 @@ def says(text: str, *, finish: str = "stop") -> Answer:
 
 
 def calls(tool: str, *, saying: str = "", **arguments: str) -> Answer:
-    """Call a tool, having said something."""
     written = json.dumps(arguments)
 
     def answer(exchange: Exchange) -> None:
@@ -171,8 +161,6 @@ def repeats_fast(text: str) -> Answer:
 
 
 def streams(*events: str) -> Answer:
-    """Send these events, whatever they are."""
-
     def answer(exchange: Exchange) -> None:
         exchange.begin()
         for event in events:
@@ -198,20 +186,16 @@ class ModelServer:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What a service is started with to ask it."""
         return {"model_url": self.url, "model_names": (MODEL,), "model_api_key": KEY}
 
     def shown(self, request: int = -1) -> str:
-        """Everything that the model was shown in a request."""
         return json.dumps(self.requests[request]["messages"], ensure_ascii=False)
 
     def tools(self, request: int = -1) -> list[str]:
-        """The names of the tools that it was offered."""
         return [tool["function"]["name"] for tool in self.requests[request].get("tools", [])]
 
 
 def passages_in(request: Request) -> list[dict[str, Any]]:
-    """The passages that the model was given in a request, as it is given them."""
     return [
         passage
         for message in request["messages"]

@@ -29,7 +29,6 @@ class Bucket:
     name: str = field(default_factory=lambda: f"bucket-{uuid4().hex[:12]}")
 
     def make(self) -> "Bucket":
-        """Create it."""
         httpx.put(f"{self.endpoint}/{self.name}").raise_for_status()
         return self
 
@@ -42,7 +41,6 @@ class Bucket:
         httpx.put(f"{self.endpoint}/{self.name}/{key}", content=content).raise_for_status()
 
     def delete(self, key: str) -> None:
-        """Delete an object."""
         obstore.delete(from_url(f"s3://{self.name}"), key)
 
     def downloads(self) -> int:

@@ -58,11 +58,9 @@ class ByTurns(httpx.BaseTransport):
         self._turns = itertools.cycle(self._transports)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Send a request."""
         return next(self._turns).handle_request(request)
 
     def close(self) -> None:
-        """Close the connections."""
         for transport in self._transports:
             transport.close()
 
@@ -163,7 +161,6 @@ class ServiceProcess:
         raise AssertionError(f"not ready after {READY_SECONDS} s:\n{read_log(self.log)}")
 
     def signal(self, number: int = signal.SIGTERM) -> None:
-        """Send the process a signal."""
         assert self.process is not None
         self.process.send_signal(number)
 
@@ -252,7 +249,6 @@ def fork_server() -> ForkServer:
 
 
 def environment_without_settings() -> dict[str, str]:
-    """Return the environment without any setting of ours."""
     return {name: value for name, value in os.environ.items() if not name.startswith("CARREL_")}
 
 
@@ -277,6 +273,5 @@ def _connections_to(worker: psutil.Process) -> int:
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return int(listener.getsockname()[1])

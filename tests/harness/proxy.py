@@ -91,13 +91,11 @@ class Proxy:
             return self._changed.wait_for(lambda: self._count(operation) >= number, seconds)
 
     def note(self, operation: str, status: int) -> None:
-        """Count an answer of the service."""
         with self._changed:
             self.passed.append(Passed(operation, status))
             self._changed.notify_all()
 
     def choose(self, operation: str, body: bytes) -> Fault | None:
-        """Say what happens to a request."""
         with self._changed:
             fault = self._chosen(operation, body)
             if fault is not None:
@@ -197,7 +195,6 @@ class _Handler(Handler):
 
 @contextmanager
 def faulty(upstream: str, *, seed: int = 0, rates: Mapping[Fault, float] | None = None) -> Iterator[Proxy]:
-    """Put a proxy before a service."""
     between = Proxy("", upstream, seed=seed, rates=rates or {})
 
     class Passing(_Handler):

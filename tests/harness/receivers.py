@@ -55,7 +55,6 @@ class Mailbox:
     mails: list[tuple[list[str], EmailMessage]] = field(default_factory=list)
 
     async def handle_DATA(self, _server: object, _session: object, envelope: Any) -> str:  # noqa: N802 - the library's
-        """Take a mail."""
         mail = message_from_bytes(envelope.content, policy=policy.default)
         assert isinstance(mail, EmailMessage)
         self.mails.append((list(envelope.rcpt_tos), mail))

@@ -47,7 +47,6 @@ def head_of_before(tree: Path) -> str:
 
 
 def run_before(tree: Path, *arguments: str, **environment: str) -> None:
-    """Run Python with the code of the release before."""
     variables = environment_without_settings() | {"PYTHONPATH": f"{tree}:{tree / 'client'}"} | environment
     command = [sys.executable, "-P", *arguments]
     ended = subprocess.run(command, env=variables, cwd=tree, capture_output=True, text=True, check=False)

@@ -56,7 +56,6 @@ class Server(EmbeddedPostgres):
 
 @contextmanager
 def replicated(standbys: int) -> Generator[tuple[Server, list[Server]]]:
-    """Run a migrated primary and standbys of it."""
     folder = Path(tempfile.mkdtemp(prefix="replication-"))
     folder.chmod(0o711)
     servers = [Server(folder / str(number)) for number in range(standbys + 1)]

@@ -16,7 +16,6 @@ BETTER, WORSE = "splendid", "dreadful"
 
 
 def score_of(text: str) -> float:
-    """Score a text by the rule."""
     return text.count(BETTER) - text.count(WORSE) + 0.0
 
 
@@ -52,7 +51,6 @@ class RerankingEndpoint:
 
     @property
     def texts(self) -> list[str]:
-        """All texts that were sent."""
         return [text for body in self.asked for text in (body.get("documents") or body.get("texts") or ())]
 
 

@@ -150,7 +150,6 @@ class Alternating(httpx.HTTPTransport):
         self._ports = itertools.cycle(ports)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Send a request."""
         request.url = request.url.copy_with(port=next(self._ports))
         return super().handle_request(request)
 
@@ -181,7 +180,6 @@ class Remembering:
         self._rows: dict[bytes, Any] = {}
 
     async def embed(self, texts: Sequence[Tokens], *, in_background: bool) -> Rows:
-        """Return a row for each text, in their order."""
         if not texts:
             return await self._arithmetic.embed(texts, in_background=in_background)
         keys = [text.tobytes() for text in texts]
@@ -192,7 +190,6 @@ class Remembering:
         return np.stack([self._rows[key] for key in keys])
 
     async def close(self) -> None:
-        """Stop."""
         await self._arithmetic.close()
 
 
@@ -225,7 +222,6 @@ class SharedParts:
         return Embedders(local, further)
 
     def close(self) -> None:
-        """Stop the processes."""
         self._loop.run(self._stack.aclose())
 
 

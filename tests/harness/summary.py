@@ -27,7 +27,6 @@ class ShortTraceback(TerminalRepr):
         self.reprcrash: ReprFileLocation | None = getattr(whole, "reprcrash", None)
 
     def toterminal(self, tw: TerminalWriter) -> None:
-        """Write the lines."""
         for line in self._lines:
             tw.line(line, red=line.startswith("E "))
 

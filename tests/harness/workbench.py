@@ -29,7 +29,6 @@ class Workbench:
 
     @property
     def output(self) -> str:
-        """What it printed."""
         return (self.folder / "output").read_text(errors="replace")
 
     def start(self, **environment: str) -> "Workbench":
@@ -56,7 +55,6 @@ class Workbench:
         return self
 
     def stop(self) -> None:
-        """End it."""
         logs_of_processes.pop(f"workbench at {self.url}", None)
         if self._process is not None:
             self._process.terminate()

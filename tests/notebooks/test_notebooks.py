@@ -97,12 +97,10 @@ def organization() -> Iterator[dict[str, str]]:
 
 
 def kept(path: Path) -> NotebookNode:
-    """A notebook as it is in the repository."""
     return nbformat.read(path, as_version=4)
 
 
 def code_of(notebook: NotebookNode) -> list[NotebookNode]:
-    """Its cells that are run."""
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 

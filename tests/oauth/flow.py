@@ -45,7 +45,6 @@ class App:
         return {name: value for name, value in (values | changes).items() if value is not None}
 
     def exchange(self, code: str, pkce: "Pkce", /, **changes: str | None) -> httpx.Response:
-        """Exchange a code at the token endpoint, as the seed has it."""
         values: dict[str, str | None] = {
             "grant_type": "authorization_code",
             "code": code,
@@ -189,7 +188,6 @@ def an_app(service: RunningService, *redirect_uris: str, scopes: list[str] | Non
 
 
 def an_mcp_client(service: RunningService, *redirect_uris: str, scopes: list[str] | None = None, **options: Any) -> App:
-    """A public client for /mcp that an admin registered."""
     scopes = scopes or AGENT_SCOPES
     return an_app(service, *redirect_uris, scopes=scopes, audience="mcp", isPublic=True, **options)
 

@@ -15,7 +15,6 @@ IMAGE = types.ImageContent(data=PIXEL, mime_type="image/png")
 
 
 def embedded(uri: str) -> types.EmbeddedResource:
-    """A text within a result."""
     text = "This is an embedded resource content."
     return types.EmbeddedResource(resource=types.TextResourceContents(uri=uri, mime_type="text/plain", text=text))
 
@@ -97,7 +96,6 @@ async def complete(_context: Any, _params: types.CompleteRequestParams) -> types
 
 
 async def do_nothing(_context: Any, _params: Any) -> types.EmptyResult:
-    """Take a message that nothing comes of."""
     return types.EmptyResult()
 
 

@@ -103,7 +103,6 @@ def token_requests(service: RunningService) -> list[int]:
 
 
 def newly(service: RunningService, before: list[int]) -> list[int]:
-    """The statuses that it has answered with since."""
     after = token_requests(service)
     for status in before:
         after.remove(status)
@@ -111,7 +110,6 @@ def newly(service: RunningService, before: list[int]) -> list[int]:
 
 
 def newly_by(service: RunningService, do: Callable[[], Any]) -> list[int]:
-    """The statuses that it answers with meanwhile."""
     before = token_requests(service)
     do()
     return newly(service, before)

@@ -39,7 +39,6 @@ def result(response: httpx.Response) -> dict[str, Any]:
 
 
 def use(service: RunningService, token: str, tool: str, /, **arguments: Any) -> dict[str, Any]:
-    """Call a tool, and return what it says."""
     answer = result(send(service, token, "tools/call", name=tool, arguments=arguments))
     assert not answer.get("isError"), answer
     return answer["structuredContent"]

@@ -130,7 +130,6 @@ def test_two_clients_or_redirect_uris_prove_neither(standing: Standing, name: st
 
 
 def test_empty_parameters_count_as_left_out_and_unknown_ones_are_ignored(app: App, ada: Person) -> None:
-    """RFC 6749, section 3.1."""
     assert sent_back(ada.open(app, code_challenge=""))["error"] == "invalid_request"
     back = sent_back(ada.allow(app, state="", unknown="x", audience="https://api.example.test"))
     assert "code" in back

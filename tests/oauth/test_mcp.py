@@ -178,7 +178,6 @@ def test_bad_arguments_are_told_to_the_model(standing, token, tool, arguments, s
 
 
 def raw(service: RunningService, token: str, content: bytes, **headers: str) -> httpx.Response:
-    """Send bytes, as a client of 2025-11-25 would."""
     own = {"Authorization": f"Bearer {token}", "Accept": "application/json", "Content-Type": "application/json"}
     return httpx.post(f"{service.base_url}/mcp", content=content, headers=own | headers, timeout=60)
 

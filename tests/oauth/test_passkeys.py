@@ -41,7 +41,6 @@ PATTERN = cbor2.CBORTag(35, "[a-z]")
 
 @pytest.fixture(scope="module")
 def house(service_harness: ServiceHarness) -> Iterator[RunningService]:
-    """A service whose address has a name."""
     with service_harness.running(host="localhost") as service:
         yield service
 

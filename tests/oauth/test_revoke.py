@@ -84,7 +84,6 @@ def test_the_metadata_is_valid_and_true(standing: Standing) -> None:
 
 
 def test_an_issuer_with_a_path_has_its_metadata_after_the_well_known_part(make_service) -> None:
-    """RFC 8414, section 3.1."""
     service = make_service(public_url="https://carrel.example.test/base")
     found = service.http.get("/.well-known/oauth-authorization-server/base")
     assert found.json()["issuer"] == "https://carrel.example.test/base"

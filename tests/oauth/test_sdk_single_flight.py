@@ -125,7 +125,6 @@ def store(tmp_path: Path, tokens: Tokens) -> FileTokenStore:
 
 @pytest.fixture
 def start(tmp_path: Path, app: App) -> Iterator[Start]:
-    """Start processes that use the store."""
     started: list[subprocess.Popen[str]] = []
 
     def start(mode: str = "live") -> "subprocess.Popen[str]":

@@ -53,7 +53,6 @@ class Phone:
 
 
 def recovery_codes(page: httpx.Response) -> list[str]:
-    """The codes of the page that shows them, which nobody keeps."""
     assert page.headers["Cache-Control"] == "no-store"
     found = re.findall(r"<li><code>([0-9a-z-]+)</code></li>", page.text)
     assert len(set(found)) == 10

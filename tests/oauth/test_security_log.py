@@ -14,7 +14,6 @@ SAFARI = "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605 (KHTML
 
 
 def wait_for(found: Callable[[], bool]) -> None:
-    """Wait for what is written after the answer."""
     ends = time.monotonic() + 20
     while not found():
         assert time.monotonic() < ends

@@ -32,7 +32,6 @@ def ask(service: RunningService, operation: str, token: str, body: dict[str, Any
 
 @pytest.fixture(scope="module")
 def admin(standing: Standing) -> Person:
-    """An admin of an organization that has service accounts."""
     done(standing.service.call("admin/organization/update", {"serviceAccountsEnabled": True}))
     return Person(standing.service)
 

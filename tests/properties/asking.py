@@ -27,7 +27,6 @@ class AskedQuestion:
 
     @property
     def text(self) -> str:
-        """What is said."""
         return f"What does the harbour log tell of {self.marker}?"
 
 
@@ -51,7 +50,6 @@ class Asking(Comparisons):
     said: list[AnsweredQuestion]
 
     def send(self, question: AskedQuestion) -> httpx.Response:
-        """Ask."""
         asked = {"conversation_id": question.conversation_id, "key": question.key}
         return self.world.message(question.by, question.agent, question.text, **asked)
 
@@ -67,7 +65,6 @@ class Asking(Comparisons):
         return expected[1] or "done"
 
     def note(self, said: AnsweredQuestion) -> None:
-        """Check a reply, and keep it."""
         self.check_silence(said.result, [text for _, text in said.retrieved])
         retrieved = {name for name, _ in said.retrieved}
         assert said.documents("sourcesInDataContext", self.world.document_names) <= retrieved

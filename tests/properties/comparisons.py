@@ -136,7 +136,6 @@ class Comparisons:
         self.check_found_alone(by, document)
 
     def check_found_alone(self, by: str, document: str) -> None:
-        """The word that a document alone has finds it, or nothing."""
         text = self.model.documents[document].text
         alone = self.world.search_catalog(by, text.marker, "LEXICAL")
         readable = document in self.model.readable(self.model.enter(by, READING))
@@ -284,7 +283,6 @@ class Comparisons:
 
     @property
     def tokens(self) -> list[str]:
-        """The credentials that are service accounts'."""
         return [name for name, credential in self.model.credentials.items() if credential.scopes is not None]
 
     def _collection(self, by: str, mode: str, _: int) -> None:

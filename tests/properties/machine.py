@@ -130,7 +130,6 @@ class Permissions(Operations, RuleBasedStateMachine):
         return made
 
     def a_title(self) -> str:
-        """The same for titles."""
         self.titles.add(made := f"title{next(self.numbers):04d}x")
         return made
 
@@ -153,7 +152,6 @@ class Permissions(Operations, RuleBasedStateMachine):
     @precondition(lambda self: len(self.model.users) < MOST_USERS)
     @act(target=users)
     def create_user(self) -> str:
-        """Another user."""
         name = f"u{len(self.model.users)}@example.test"
         self.world.put_user(name).raise_for_status()
         self.model.users[name] = User()
@@ -184,7 +182,6 @@ class Permissions(Operations, RuleBasedStateMachine):
     @precondition(lambda self: len(self.model.accounts) < MOST_ACCOUNTS)
     @act(target=accounts)
     def create_account(self) -> Any:
-        """Another service account."""
         name = f"robot {next(self.numbers)}"
         return name if self.do(an_operation("create_account", name)) else multiple()
 
@@ -197,7 +194,6 @@ class Permissions(Operations, RuleBasedStateMachine):
     @precondition(lambda self: self.room_for_credentials)
     @act(target=credentials, account=accounts, scopes=scopes, strict=strict)
     def mint(self, account: str, scopes: set[str], strict: bool) -> Any:
-        """A token of some scopes, or of none."""
         account = account if strict else _one_of(self.model.accounts, account)
         name = f"token {next(self.numbers)}"
         return name if self.do(an_operation("mint", name, account, frozenset(scopes))) else multiple()
@@ -205,7 +201,6 @@ class Permissions(Operations, RuleBasedStateMachine):
     @precondition(lambda self: self.room_for_credentials)
     @act(target=credentials, user=users, acts_for_users=st.booleans())
     def create_key(self, user: str, acts_for_users: bool) -> Any:
-        """A key of an active user's."""
         name = f"key {next(self.numbers)}"
         return name if self.do(an_operation("create_key", name, user, acts_for_users=acts_for_users)) else multiple()
 
@@ -255,7 +250,6 @@ class Permissions(Operations, RuleBasedStateMachine):
     @precondition(lambda self: len(self.model.groups) < MOST_GROUPS)
     @act(target=groups, members=members, strict=strict)
     def create_group(self, members: list[str], strict: bool) -> Any:
-        """Another group, of users, groups and accounts."""
         name = f"group {next(self.numbers)}"
         return name if self.do(an_operation("put_members", name, self.mended(members, strict=strict))) else multiple()
 
@@ -266,13 +260,11 @@ class Permissions(Operations, RuleBasedStateMachine):
 
     @act(group=groups, members=some_members, strict=strict)
     def add_members(self, group: str, members: list[str], strict: bool) -> None:
-        """Add members to a group; cycles are welcome."""
         if members := self.mended(members, strict=strict):
             self.do(an_operation("add_members", group, members))
 
     @act(group=groups, members=some_members, strict=strict)
     def remove_members(self, group: str, members: list[str], strict: bool) -> None:
-        """Remove members from a group, some of which may not be in it."""
         if members := self.mended(members, strict=strict):
             self.do(an_operation("remove_members", group, members))
 
@@ -381,23 +373,19 @@ class Permissions(Operations, RuleBasedStateMachine):
     @precondition(lambda self: len(self.model.documents) > 2)
     @act(actor=actors, document=documents)
     def delete_document(self, actor: Actor, document: str) -> None:
-        """Delete a document."""
         self.do_as(actor, "delete_document", self.there(actor, document, self.model.documents))
 
     # Grants.
 
     @act(resource=resources, given=grants, strict=strict)
     def grant(self, resource: str, given: list[tuple[str, str]], strict: bool) -> None:
-        """Replace the grants on one resource."""
         self.do(an_operation("grant", {resource: self.mended_grants(given, strict=strict)}))
 
     @act(several=st.lists(st.tuples(resources, grants), min_size=2, max_size=4), strict=strict)
     def grant_many(self, several: list[tuple[str, list[tuple[str, str]]]], strict: bool) -> None:
-        """Replace the grants on several resources, all or none."""
         self.do(an_operation("grant", {name: self.mended_grants(given, strict=strict) for name, given in several}))
 
     def mended_grants(self, given: list[tuple[str, str]], *, strict: bool) -> list[tuple[str, str]]:
-        """These grants, likewise."""
         kept = [(who, role) for who, role in given if self.mended([who], strict=False)]
         return [*kept, *((who, EDITOR) for who in self.gone[:1])] if strict else kept
 
@@ -423,20 +411,17 @@ class Permissions(Operations, RuleBasedStateMachine):
     @precondition(lambda self: len(self.model.collections) < MOST_COLLECTIONS)
     @act(target=collections, actor=actors)
     def create_collection(self, actor: Actor) -> Any:
-        """Another collection."""
         name = f"collection {next(self.numbers)}"
         return name if self.do_as(actor, "create_collection", name) else multiple()
 
     @act(actor=actors, document=documents, collection=collections, again=st.booleans())
     def index_in_collection(self, actor: Actor, document: str, collection: str, again: bool) -> None:
-        """Add a document to a collection, or index it there again."""
         document = self.there(actor, document, self.model.documents)
         collection = self.there(actor, collection, self.model.collections)
         self.do_as(actor, "index_in_collection", document, collection, again=again)
 
     @act(actor=actors, document=documents, collection=collections)
     def remove_from_collection(self, actor: Actor, document: str, collection: str) -> None:
-        """Remove a document from a collection."""
         document = self.there(actor, document, self.model.documents)
         collection = self.there(actor, collection, self.model.collections)
         self.do_as(actor, "remove_from_collection", document, collection)
@@ -444,7 +429,6 @@ class Permissions(Operations, RuleBasedStateMachine):
     @precondition(lambda self: len(self.model.collections) == MOST_COLLECTIONS)
     @act(actor=actors, collection=collections)
     def delete_collection(self, actor: Actor, collection: str) -> None:
-        """Delete a collection."""
         self.do_as(actor, "delete_collection", self.there(actor, collection, self.model.collections))
 
     # Agents.
@@ -473,7 +457,6 @@ class Permissions(Operations, RuleBasedStateMachine):
     @precondition(lambda self: len(self.model.agents) == MOST_AGENTS)
     @act(agent=agents, strict=strict)
     def delete_agent(self, agent: str, strict: bool) -> None:
-        """Delete an agent; a second time it is unknown."""
         self.do(an_operation("delete_agent", agent if strict else _one_of(self.model.agents, agent)))
 
     @act(actor=actors, agent=agents, document=documents, go_on=st.booleans())
@@ -579,7 +562,6 @@ class Permissions(Operations, RuleBasedStateMachine):
 
     @act(rest=LONG_REST, mode=st.sampled_from(MODES))
     def everybody_sees_what_the_model_says(self, mode: str) -> None:
-        """Now and then everybody looks at everything."""
         self.taken["everybody_sees done"] += 1
         self.check_everything(mode, 4)
 

@@ -32,7 +32,6 @@ class Text:
 
     @property
     def words(self) -> frozenset[str]:
-        """The words by which it would be recognised."""
         return frozenset({self.title, self.marker})
 
 
@@ -70,17 +69,14 @@ class Resource:
 
     @property
     def holders(self) -> set[str]:
-        """Whoever has a role directly."""
         return self.owners | self.viewers | self.editors
 
     @property
     def owners(self) -> set[str]:
-        """Its owner, if it has one."""
         return set() if self.owner is None else {self.owner}
 
     @property
     def roles(self) -> set[tuple[str, str]]:
-        """Every holder with the role they hold."""
         granted = ((OWNER, self.owners), (EDITOR, self.editors), (VIEWER, self.viewers))
         return {(holder, role) for role, holders in granted for holder in holders}
 
@@ -196,7 +192,6 @@ class Model:
     # What is seen.
 
     def role(self, actor: str, resource: Resource) -> str | None:
-        """The best role a principal has, if it is active."""
         held = self.held(actor)
         if resource.owners & held:
             return OWNER
@@ -246,7 +241,6 @@ class Model:
         return {name for name, each in self.collections.items() if self.role(actor, each)}
 
     def usable(self, actor: str) -> set[str]:
-        """The agents that are deployed to somebody."""
         return {name for name, each in self.agents.items() if self.role(actor, each)}
 
     def retrievable(self, actor: str, agent: str) -> list[tuple[str, Text]]:
@@ -267,7 +261,6 @@ class Model:
     # What is done with principals, by an admin.
 
     def create_account(self, name: str) -> None:
-        """Make a service account."""
         self._accounts_enabled()
         self.accounts.add(name)
 
@@ -284,22 +277,18 @@ class Model:
             credential.revoked |= credential.owner == name
 
     def mint(self, name: str, account: str, scopes: frozenset[str]) -> None:
-        """Make a token."""
         self._accounts_enabled()
         self._account(account)
         self.credentials[name] = Credential(account, scopes)
 
     def create_key(self, name: str, user: str, *, acts_for_users: bool) -> None:
-        """Make an API key."""
         self.enter(user, READING)
         self.credentials[name] = Credential(user, acts_for_users=acts_for_users)
 
     def revoke(self, credential: str) -> None:
-        """Stop a credential."""
         self.credentials[credential].revoked = True
 
     def change_user(self, name: str, *, active: bool, is_admin: bool) -> None:
-        """Change a person."""
         self.users[name] = User(active, is_admin)
         if active:
             self.released.discard(name)
@@ -332,7 +321,6 @@ class Model:
         self.groups[group] = set(members) | (self.groups[group] & self.accounts)
 
     def provision_change(self, group: str, *, add: Iterable[str], remove: Iterable[str]) -> None:
-        """Add people and groups to a group, and then remove some."""
         self._provisioned_members(set(add) - set(remove))
         self.groups[group] = (self.groups[group] | set(add)) - {one for one in remove if not self._is_released(one)}
 
@@ -349,7 +337,6 @@ class Model:
         return name in self.released and not self.users[name].active
 
     def enable_accounts(self, *, enabled: bool) -> None:
-        """Let service accounts be used, or not."""
         self.accounts_enabled = enabled
 
     def put_members(self, group: str, members: Iterable[str]) -> None:
@@ -358,12 +345,10 @@ class Model:
         self.groups[group] = set(members)
 
     def add_members(self, group: str, members: Iterable[str]) -> None:
-        """Add members to a group."""
         self._name(members)
         self.groups[group] |= set(members)
 
     def remove_members(self, group: str, members: Iterable[str]) -> None:
-        """Remove members from a group."""
         self._name(members)
         self.groups[group] -= set(members)
 
@@ -421,13 +406,11 @@ class Model:
         agent.collections, agent.api_access = set(collections), api_access
 
     def deploy_agent(self, name: str, principals: Iterable[str]) -> None:
-        """Replace who may use an agent."""
         self._agent(name)
         self._name(principals)
         self.agents[name].viewers, self.agents[name].editors = set(principals), set()
 
     def delete_agent(self, name: str) -> None:
-        """Delete an agent."""
         self._agent(name)
         del self.agents[name]
 
@@ -487,7 +470,6 @@ class Model:
         return after
 
     def delete_document(self, by: str, name: str) -> None:
-        """Delete a document everywhere."""
         actor = self.enter(by, WRITING)
         if name not in self.known(actor):
             raise RefusedError(404, "document_not_found")
@@ -498,11 +480,9 @@ class Model:
             each.places.pop(name, None)
 
     def create_collection(self, by: str, name: str) -> None:
-        """Make a collection that is its creator's."""
         self.collections[name] = Collection(self.enter(by, WRITING))
 
     def index_in_collection(self, by: str, document: str, collection: str, *, again: bool) -> None:
-        """Put a document into a collection, or index it there again."""
         self._may_place(by, document, collection)
         places = self.collections[collection].places
         if again and document not in places:
@@ -510,13 +490,11 @@ class Model:
         places[document] = self.documents[document].text
 
     def remove_from_collection(self, by: str, document: str, collection: str) -> None:
-        """Take a document out of a collection."""
         self._may_place(by, document, collection)
         if self.collections[collection].places.pop(document, None) is None:
             raise RefusedError(404, "document_not_in_collection")
 
     def delete_collection(self, by: str, name: str) -> None:
-        """Delete a collection; its documents stay."""
         actor = self.enter(by, WRITING)
         role = self.role(actor, self.collections[name]) if name in self.collections else None
         if name not in self.collections or (role is None and not self.is_admin(actor)):

@@ -30,12 +30,10 @@ class Operation:
     options: tuple[tuple[str, Any], ...] = ()
 
     def to(self, one: Model | World) -> Any:
-        """Carry the operation out on the model or the service."""
         return getattr(one, self.name)(*self.args, **dict(self.options))
 
 
 def an_operation(name: str, *args: Any, **options: Any) -> Operation:
-    """Build an operation."""
     return Operation(name, args, tuple(options.items()))
 
 
@@ -57,7 +55,6 @@ class Operations(Elsewhere):
         return expected[0] == 200
 
     def working(self) -> list[str]:
-        """The credentials that may be used at all."""
         return [name for name in self.model.credentials if outcome(self.model.enter, name, READING)[0] in {200, 403}]
 
     def check_stopped(self, worked: list[str]) -> None:
@@ -116,7 +113,6 @@ class Operations(Elsewhere):
         self.check_after_race(document, collection)
 
     def is_granted(self, model: Model, resource: str) -> bool:
-        """Whether the grants are those of a model."""
         roles = model.resources[resource].roles if resource in model.resources else set()
         return self.world.granted(resource) == {(who, role) for who, role in roles if role != "OWNER"}
 
@@ -137,5 +133,4 @@ class Operations(Elsewhere):
         self.rests[name] = self.steps + steps
 
     def rested(self, name: str) -> bool:
-        """Whether that is over."""
         return self.steps >= self.rests.get(name, 0)

@@ -42,7 +42,6 @@ class Graphs(Operations):
         self.do(an_operation("change_user", GONE, active=False, is_admin=False))
 
     def become(self, inside: Mapping[str, Iterable[str]]) -> None:
-        """Replace the members of all groups."""
         ids, named = self.world.group_ids, self.world.principal
         groups = [{"id": ids[name], "name": name, "members": [*map(named, inside[name])]} for name in inside]
         self.world.ask("admin/groups/upsert", groups=groups)
@@ -87,5 +86,4 @@ def test_explanations_checks_and_lists_agree_with_sets(service: RunningService) 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 def test_explanations_checks_and_lists_agree_with_sets_for_a_thousand_graphs(service: RunningService) -> None:
-    """New graphs every time."""
     agree(service, max_examples=1000)

@@ -115,7 +115,6 @@ class World:
         return {"type": "user", "email": name}
 
     def address(self, name: str) -> str:
-        """The address of a user or a service account."""
         return self.addresses.get(name, name)
 
     def names(self, principals: Iterable[Mapping[str, str]]) -> list[str]:
@@ -134,18 +133,15 @@ class World:
 
     @property
     def service(self) -> ServiceProcess | RunningService:
-        """The service that is asked."""
         return self._service
 
     @property
     def organization_id(self) -> UUID:
-        """The organization's id."""
         return self._organization_id
 
     # Requests.
 
     def call(self, operation: str, by: str | None = None, **members: Any) -> httpx.Response:
-        """POST an operation."""
         named = {"userEmail": by} if by is not None and by not in self._secrets else {}
         return self._service.call(operation, {**members, **named}, api_key=self._secret(by))
 
@@ -171,11 +167,9 @@ class World:
     # Principals and their credentials.
 
     def put_user(self, name: str, **body: Any) -> httpx.Response:
-        """Create or change a user."""
         return self.call("admin/users/upsert", users=[{"email": name, **body}])
 
     def change_user(self, name: str, *, active: bool, is_admin: bool) -> httpx.Response:
-        """Change a user."""
         return self.put_user(name, active=active, isAdmin=is_admin)
 
     def put_members(self, group: str, members: Iterable[str]) -> httpx.Response:
@@ -187,11 +181,9 @@ class World:
         return response
 
     def add_members(self, group: str, members: Iterable[str]) -> httpx.Response:
-        """Add members to a group."""
         return self._change_members("addMembers", group, members)
 
     def remove_members(self, group: str, members: Iterable[str]) -> httpx.Response:
-        """Remove members from a group."""
         return self._change_members("removeMembers", group, members)
 
     def _change_members(self, operation: str, group: str, members: Iterable[str]) -> httpx.Response:
@@ -199,11 +191,9 @@ class World:
         return self.call(f"admin/groups/{operation}", groupId=self.group_ids[group], members=named)
 
     def enable_accounts(self, *, enabled: bool) -> httpx.Response:
-        """Let service accounts be used, or not."""
         return self.call("admin/organization/update", serviceAccountsEnabled=enabled)
 
     def create_account(self, name: str) -> httpx.Response:
-        """Create a service account."""
         response = self.call("admin/serviceAccounts/create", displayName=name)
         if response.status_code == 200:
             made = response.json()
@@ -212,11 +202,9 @@ class World:
         return response
 
     def delete_account(self, name: str) -> httpx.Response:
-        """Delete one."""
         return self.call("admin/serviceAccounts/delete", serviceAccountId=self.account_ids[name])
 
     def mint(self, name: str, account: str, scopes: Iterable[str]) -> httpx.Response:
-        """Mint a token."""
         named = {"serviceAccountId": self.account_ids[account], "scopes": sorted(scopes), "name": name}
         response = self.call("admin/serviceAccountTokens/mint", **named)
         if response.status_code == 200:
@@ -225,7 +213,6 @@ class World:
         return response
 
     def create_key(self, name: str, user: str, *, acts_for_users: bool) -> httpx.Response:
-        """Create an API key."""
         response = self.call("admin/apiKeys/create", name=name, ownerEmail=user, mayActForUsers=acts_for_users)
         if response.status_code == 200:
             made = response.json()
@@ -233,7 +220,6 @@ class World:
         return response
 
     def revoke(self, credential: str) -> httpx.Response:
-        """Stop a token or a key."""
         named = self.credential_ids[credential]
         if self.is_token(credential):
             return self.call("admin/serviceAccountTokens/revoke", tokenId=named)
@@ -306,7 +292,6 @@ class World:
         )
 
     def delete_document(self, by: str, name: str) -> httpx.Response:
-        """Delete a document."""
         return self.call("catalog/deleteDocument", by, documentId=self.document_id(name))
 
     def grant(self, grants: Mapping[str, list[tuple[str, str]]]) -> httpx.Response:
@@ -324,7 +309,6 @@ class World:
         return self.call("admin/grants/setMany", resources=requests)
 
     def granted(self, name: str) -> set[tuple[str, str]]:
-        """The grants on a resource, as they are listed."""
         answer = self.ask("admin/grants/list", pageSize=1000, resource=self.resource(name))
         listed = answer["grants"]
         held = zip(self.names([one["principal"] for one in listed]), (one["role"] for one in listed), strict=True)
@@ -353,7 +337,6 @@ class World:
         return self._provider("POST", "Users", userName=user, active=True)
 
     def provision_end(self, user: str) -> httpx.Response:
-        """Delete a person."""
         found = self._provider("GET", f'Users?filter=userName eq "{user}"').json()["Resources"]
         return self._provider("DELETE", f"Users/{found[0]['id'] if found else uuid7()}")
 
@@ -364,7 +347,6 @@ class World:
         )
 
     def provision_change(self, group: str, *, add: Iterable[str], remove: Iterable[str]) -> httpx.Response:
-        """Add people and groups to a group, and then remove some."""
         changes = [
             *({"op": "add", "path": "members", "value": values} for values in [self._values(add)] if values),
             *({"op": "remove", "path": f'members[value eq "{one["value"]}"]'} for one in self._values(remove)),
@@ -398,25 +380,21 @@ class World:
         return httpx.Response(response.status_code, json={"error": {"code": response.json().get("scimType")}})
 
     def create_collection(self, by: str, name: str) -> httpx.Response:
-        """Create a collection."""
         response = self.call("documentCollections/createDocumentCollection", by, collectionName=name)
         if response.status_code == 200:
             self.collection_ids[name] = response.json()["documentCollectionId"]
         return response
 
     def delete_collection(self, by: str, name: str) -> httpx.Response:
-        """Delete one."""
         members = {"documentCollectionId": self.collection_ids[name]}
         return self.call("documentCollections/deleteDocumentCollection", by, **members)
 
     def index_in_collection(self, by: str, document: str, collection: str, *, again: bool) -> httpx.Response:
-        """Add a document to a collection, or index it there again."""
         if again:
             return self._in_collection("reindexDocumentInCollection", by, document, collection)
         return self._in_collection("addDocumentToCollection", by, document, collection, customMetadata={})
 
     def remove_from_collection(self, by: str, document: str, collection: str) -> httpx.Response:
-        """Remove a document from a collection."""
         return self._in_collection("removeDocumentFromCollection", by, document, collection)
 
     def _in_collection(self, operation: str, by: str, document: str, collection: str, **body: Any) -> httpx.Response:
@@ -426,7 +404,6 @@ class World:
     # Agents.
 
     def put_agent(self, name: str, collections: Iterable[str], *, api_access: bool) -> httpx.Response:
-        """Define an agent, or change one."""
         body = {"collectionIds": [self.collection_ids[each] for each in collections], "apiAccessEnabled": api_access}
         if name in self.agent_ids:
             return self.call("admin/agents/update", agentId=self.agent_ids[name], **body)
@@ -436,13 +413,11 @@ class World:
         return response
 
     def deploy_agent(self, name: str, principals: Iterable[str]) -> httpx.Response:
-        """Replace who may use an agent."""
         named = [self.principal(one) for one in principals if one != EVERYONE]
         body = {"principals": named, "organizationWide": EVERYONE in principals}
         return self.call("admin/agents/deploy", agentId=self.agent_ids[name], **body)
 
     def delete_agent(self, name: str) -> httpx.Response:
-        """Delete one."""
         return self.call("admin/agents/delete", agentId=self.agent_ids[name])
 
     def message(self, by: str, agent: str, text: str, *, conversation_id: str | None, key: str) -> httpx.Response:

@@ -38,7 +38,6 @@ def desk(service: RunningService) -> Desk:
 
 @pytest.fixture
 def visitor(desk: Desk) -> Visitor:
-    """A person with a token for messages."""
     return a_visitor(desk)
 
 
@@ -81,7 +80,6 @@ def quiet(waiting_service: RunningService, mongo: MongoServer) -> Iterator[Synci
 
 @pytest.fixture(scope="module")
 def rebuilding_service(service_harness: ServiceHarness) -> Iterator[RunningService]:
-    """A service whose housekeeping waits for an hour."""
     with service_harness.running(sweep_seconds=SWEEP_SECONDS, database_pool_size=10) as service:
         yield service
 
@@ -142,6 +140,5 @@ def service_logs() -> Iterator[io.StringIO]:
 
 @pytest.fixture
 def elsewhere(shared_service: RunningService) -> Iterator[RunningService]:
-    """Another organization in the shared service."""
     with shared_service.new_organization() as organization:
         yield organization

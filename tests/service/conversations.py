@@ -99,7 +99,6 @@ class Script:
     _arrived: "asyncio.Condition | None" = None
 
     async def __call__(self, _runtime: Runtime, assignment: Assignment, *, progress: Progress) -> Reply:
-        """Take the place of `answering.answer`."""
         scene = Scene(assignment, progress, asyncio.get_running_loop().create_future())
         self.scenes.append(scene)
         async with self._condition:
@@ -195,7 +194,6 @@ class Visitor:
         return job
 
     def ask(self, message: str = "When does the ferry leave?", conversation_id: str | None = None) -> dict[str, Any]:
-        """Send a message and wait for what comes of it."""
         return self.finished(done(self.send(message, conversation_id))["jobId"])
 
 

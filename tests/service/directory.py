@@ -17,7 +17,6 @@ def code(response: httpx.Response) -> tuple[int, str]:
 
 
 def done(response: httpx.Response) -> dict[str, Any]:
-    """The body of an answer that must be a 200."""
     assert response.status_code == 200, response.text
     return response.json()
 
@@ -38,22 +37,18 @@ def a_group(service: RunningService, name: str, *members: dict[str, Any], **body
 
 
 def user(email: str) -> dict[str, Any]:
-    """How a request names a user."""
     return {"type": "user", "email": email}
 
 
 def group(one: dict[str, Any]) -> dict[str, Any]:
-    """How a request names a group."""
     return {"type": "group", "id": one["id"]}
 
 
 def document(document_id: str) -> dict[str, str]:
-    """How a request names a document as a resource."""
     return {"resourceId": document_id, "resourceType": "UPLOADED_DOCUMENT"}
 
 
 def collection(collection_id: str) -> dict[str, str]:
-    """How a request names a collection as a resource."""
     return {"resourceId": collection_id, "resourceType": "DOCUMENT_COLLECTION"}
 
 

@@ -102,7 +102,6 @@ class Syncing:
         return f"{self.sync_id}:{SourceId(source_id).key}"
 
     def documents(self) -> dict[str, dict[str, Any]]:
-        """The documents in the collection by external id."""
         body = {"documentCollectionId": self.collection_id}
         listed = walk(self.service, "documentCollections/listDocumentsInCollection", body, api_key=self.api_key)
         return {one["documentExternalId"]: one for one in listed}

@@ -44,7 +44,6 @@ class Provider:
 
 
 def created(response: httpx.Response) -> dict[str, Any]:
-    """The body of an answer that must be a 201."""
     assert response.status_code == 201, response.text
     return response.json()
 

@@ -26,7 +26,6 @@ class Race:
     open: threading.Event = field(default_factory=threading.Event)
 
     async def stop(self) -> None:
-        """Wait here, once."""
         if not self.reached.is_set():
             self.reached.set()
             assert await asyncio.to_thread(self.open.wait, SECONDS)

@@ -30,7 +30,6 @@ class Shelf:
 
     @property
     def about(self) -> dict[str, str]:
-        """The member by which requests name it."""
         return {} if self.collection_id is None else {"documentCollectionId": self.collection_id}
 
     def call(self, operation: str, **members: Any) -> httpx.Response:

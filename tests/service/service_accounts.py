@@ -16,12 +16,10 @@ def an_account(service: RunningService, name: str = "Nightly load", **options: A
 
 
 def account(one: dict[str, Any]) -> dict[str, str]:
-    """How a request names a service account."""
     return {"type": "serviceAccount", "id": one["serviceAccountId"]}
 
 
 def a_token(service: RunningService, of: dict[str, Any], *scopes: str, **body: Any) -> dict[str, Any]:
-    """A new token of an account; `token` is its value."""
     request = {"serviceAccountId": of["serviceAccountId"], "name": "a token", "scopes": list(scopes), **body}
     return done(service.call("admin/serviceAccountTokens/mint", request))
 

@@ -48,7 +48,6 @@ class Reporter:
         return self.call("endSourceReport", report)
 
     def report(self, items: Sequence[dict[str, Any]] = (), **members: Any) -> dict[str, Any]:
-        """Report the source as a whole, and return it."""
         report = self.begin(**members)
         for start in range(0, len(items), 1000):
             done(self.add(report, *items[start : start + 1000]))

@@ -78,7 +78,6 @@ def state(service: RunningService, since: str | None = None, **options: Any) -> 
 
 
 def test_every_change_of_access_is_noticed(ship: RunningService) -> None:
-    """So is a change that is taken back."""
     inner = next(one for one in walk(ship, "admin/groups/list", {}, page_size=10) if one["name"] == "inner")
     member = {"groupId": inner["id"], "members": [user(BEN)]}
     memo, delete = a_resource(ship, "memo"), "documentCollections/deleteDocumentCollection"

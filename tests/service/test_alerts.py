@@ -81,7 +81,6 @@ def deliveries(service: RunningService, status: str | None = None) -> list[dict[
 
 
 def alerts(service: RunningService, *, only_open: bool = True) -> list[tuple[str, str, str]]:
-    """The kind, name and code of each alert."""
     found = done(service.call("admin/alerts/list", {"onlyOpen": only_open}))["alerts"]
     return [(one["kind"], one["name"], one["code"]) for one in found]
 

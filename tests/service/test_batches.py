@@ -70,7 +70,6 @@ def organization_id(owner: psycopg.Connection[Any]) -> UUID:
 
 
 def divide(batch: Batch, by: int) -> Answer[Quotient]:
-    """Ask for a twelfth or so; by 0 it fails."""
     return batch.ask(DIVISION, Quotient, {"by": by})
 
 

@@ -44,7 +44,6 @@ def service(own_service: RunningService) -> RunningService:
 
 @pytest.fixture
 def full(make_service: Callable[..., RunningService]) -> RunningService:
-    """A service whose disk is always full by its settings."""
     return make_service(storage_low_bytes=ALWAYS)
 
 

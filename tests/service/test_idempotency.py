@@ -92,7 +92,6 @@ def test_a_key_is_kept_for_a_day(service: RunningService) -> None:
 
 
 def test_a_malformed_key_is_refused(service: RunningService) -> None:
-    """A key is 1 to 255 visible characters."""
     for key in ("", "with space", "x" * 256):
         assert code(send(service, "Sales", key)) == (400, "invalid_idempotency_key")
     assert count(service) == 0

@@ -27,7 +27,6 @@ async def start(databases: TestDatabases, name: str, settings: Settings) -> None
 
 
 def an_empty_database(databases: TestDatabases) -> str:
-    """A migrated database without an organization."""
     name = databases.empty()
     migrations.upgrade(databases.owner_url(name))
     return name

@@ -26,7 +26,6 @@ LONG = "\n\n".join(f"Harbour number {number}. " + "The tide is written down ever
 
 
 def place(service: RunningService, document_id: str) -> dict[str, Any]:
-    """Return how the document is indexed in the catalog."""
     return get_document(service, document_id)["indexedIn"][0]
 
 

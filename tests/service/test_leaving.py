@@ -80,7 +80,6 @@ class Leaver:
 
 @pytest.fixture
 def service(own_service: RunningService) -> RunningService:
-    """A service in which people sign in with passwords."""
     return own_service
 
 

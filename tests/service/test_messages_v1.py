@@ -92,7 +92,6 @@ def test_a_job_its_conversation_and_its_reply_are_the_senders_alone(desk: Desk, 
 
 
 def test_a_job_is_kept_for_a_day(desk: Desk, visitor: Visitor) -> None:
-    """The conversation stays."""
     sent = done(visitor.send())
     visitor.finished(sent["jobId"])
     age(desk, "23 hours 59 minutes")
@@ -178,7 +177,6 @@ def test_a_token_for_one_agent_is_for_that_one(desk: Desk) -> None:
 
 
 def body_of(desk: Desk) -> dict[str, Any]:
-    """A message that begins a conversation with a desk."""
     return {"agentId": desk.agent_id, "conversation": {"type": "new"}, "message": "Hello"}
 
 

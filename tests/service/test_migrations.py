@@ -283,7 +283,6 @@ def unindexed(connection: psycopg.Connection[Any]) -> set[str]:
 
 
 def test_a_deletion_finds_what_refers_to_it_by_an_index(used: psycopg.Connection[Any]) -> None:
-    """Each foreign key has an index."""
     assert unindexed(used) == set()
     with used.transaction(force_rollback=True):
         used.execute("DROP INDEX ix_documents_owner")

@@ -47,7 +47,6 @@ def people(service: RunningService) -> dict[str, str]:
 
 
 def transfer(service: RunningService, **body: Any) -> dict[str, int]:
-    """Transfer; how many of each type that moved."""
     return counted(done(service.call(TRANSFER, body))["transferred"])
 
 
@@ -76,7 +75,6 @@ def sees(service: RunningService, key: str, document_id: str) -> tuple[bool, boo
 
 
 def counted(rows: list[dict[str, Any]]) -> dict[str, int]:
-    """How many of each type there are."""
     return {row["resourceType"]: row["count"] for row in rows}
 
 

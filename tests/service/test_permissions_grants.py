@@ -42,7 +42,6 @@ def summary(answer: dict[str, Any]) -> tuple[set[tuple[str, str, str]], bool]:
 
 
 async def register(connection: AsyncConnection, organization: UUID, access: Access) -> UUID:
-    """A new resource with this access; its id."""
     object_id = uuid7()
     await register_resource(
         connection, organization, object_id=object_id, resource_type="AGENT", resource_id=str(object_id), access=access

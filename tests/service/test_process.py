@@ -50,7 +50,6 @@ def rename(service: ServiceProcess, name: str) -> None:
 
 
 def name(service: ServiceProcess) -> str:
-    """Read it back."""
     return str(service.http.post(ORGANIZATION, json={}).raise_for_status().json()["name"])
 
 

@@ -38,7 +38,6 @@ Question = dict[str, Any]
 
 
 def asked(service: RunningService, page_size: int = 1000, api_key: str | None = None, **body: Any) -> list[Question]:
-    """The log, newest first."""
     return walk(service, QUERY, body, page_size=page_size, api_key=api_key)
 
 
@@ -68,7 +67,6 @@ def people(desk: Desk) -> Desk:
 
 @pytest.fixture(scope="module")
 def house(module_service: RunningService) -> Desk:
-    """A desk with three questions, which stay as they are."""
     return ask_thrice(a_desk(module_service))
 
 
@@ -336,7 +334,6 @@ def totals(service: RunningService, **body: Any) -> tuple[int, ...]:
 
 
 def ranked(service: RunningService, by: str, **body: Any) -> list[tuple[Any, ...]]:
-    """The ranking of all time: each name with its numbers."""
     key = body.pop("api_key", None)
     request = {"from": "2020-01-01T00:00:00Z", "to": "2030-01-01T00:00:00Z", "by": by, **body}
     return [(one["name"], *numbers(one)) for one in done(service.call(RANK, request, api_key=key))["ranking"]]

@@ -32,7 +32,6 @@ Made = TypeVar("Made")
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
-    """The rows of a CSV with a header."""
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
 
@@ -64,7 +63,6 @@ def serving(harness: ServiceHarness) -> Iterator[Loaded]:
 
 @pytest.fixture(scope="module")
 def sample(service_harness: ServiceHarness) -> Iterator[Loaded]:
-    """The sample organization, loaded as its manifest says."""
     with serving(service_harness) as loaded:
         set_up(loaded.client)
         groups = {group.name: group.id for group in loaded.client.admin.groups.list()}
@@ -86,13 +84,11 @@ def sample(service_harness: ServiceHarness) -> Iterator[Loaded]:
 
 
 def in_parallel(load: Callable[[T], Made], items: Iterable[T]) -> list[Made]:
-    """Load items, a few at a time."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return list(pool.map(load, items))
 
 
 def listed(cell: str) -> list[str]:
-    """The entries of a manifest's list."""
     return [entry for entry in re.split("[,;]", cell) if entry]
 
 

@@ -52,7 +52,6 @@ FAILURES = {"rate_limit_failures": 3}
 
 @pytest.fixture(scope="module")
 def behind_proxy(service_harness: ServiceHarness) -> Iterator[RunningService]:
-    """A service that limits and is told addresses by a proxy."""
     with service_harness.running(rate_limit_requests=8, trusted_proxies=("127.0.0.1",), **FAILURES) as service:
         yield service
 

@@ -13,7 +13,6 @@ Start = Callable[..., ServiceProcess]
 
 
 def post(service: ServiceProcess, operation: str, body: object, **headers: str) -> tuple[int, str, dict[str, Any]]:
-    """The status, id and body of an answer."""
     answer = service.http.post(f"/api/v0/{operation}", json=body, headers=headers)
     return answer.status_code, answer.headers["X-Request-Id"], answer.json()
 

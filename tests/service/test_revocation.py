@@ -53,7 +53,6 @@ class Scene:
         ok(self.service.call(f"admin/groups/{operation}", {"groupId": self.inner, "members": [user(READER)]}))
 
     def active(self, active: bool) -> None:
-        """Let the reader in, or not."""
         ok(self.service.call("admin/users/upsert", {"users": [{"email": READER, "active": active}]}))
 
     def share(self, emails: str) -> None:
@@ -226,11 +225,9 @@ class Held:
     holder: dict[str, str]
 
     def call(self, operation: str, body: dict[str, Any]) -> None:
-        """Change something, as the admin."""
         ok(self.scene.service.call(operation, body))
 
     def expire(self, table: str, key: str) -> None:
-        """Let it expire in a moment, and wait for that."""
         with self.scene.service.owner_connection() as connection:
             statement = "UPDATE {} SET expires_at = now() + interval '0.3 seconds' WHERE {} = %s"
             named = sql.SQL(statement).format(sql.Identifier(table), sql.Identifier(key))
@@ -238,12 +235,10 @@ class Held:
             connection.execute("SELECT pg_sleep(0.4)")
 
     def leave(self) -> None:
-        """Take its holder out of the group."""
         self.call("admin/groups/removeMembers", {"groupId": self.scene.inner, "members": [self.holder]})
 
 
 def hold_token(scene: Scene) -> Held:
-    """A service account's token."""
     service = scene.service
     enable_service_accounts(service)
     account = an_account(service)
@@ -252,13 +247,11 @@ def hold_token(scene: Scene) -> Held:
 
 
 def hold_key(scene: Scene) -> Held:
-    """The reader's API key."""
     key = a_key(scene.service, ownerEmail=READER)
     return Held(scene, key["apiKey"], key["apiKeyId"], user(READER))
 
 
 def disable_service_accounts(held: Held) -> None:
-    """Let the organization have no service accounts."""
     held.call("admin/organization/update", {"serviceAccountsEnabled": False})
 
 

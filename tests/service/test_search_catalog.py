@@ -22,7 +22,6 @@ REPORTS = range(30)
 
 
 def found(service: RunningService, query: str, *, as_user: str | None = None, **options: Any) -> list[dict[str, Any]]:
-    """What a search of the catalog finds."""
     body: dict[str, Any] = {"searchQuery": query, "searchOptions": options}
     if as_user:
         body["userEmail"] = as_user

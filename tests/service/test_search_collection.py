@@ -37,7 +37,6 @@ def a_document(service: RunningService, external_id: str, contents: str, collect
 
 
 def chapters(*passages: str) -> str:
-    """A Markdown document with a chunk for each passage."""
     return "\n\n".join(f"# Chapter {number}\n\n{passage}" for number, passage in enumerate(passages, 1))
 
 

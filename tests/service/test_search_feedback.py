@@ -33,7 +33,6 @@ def a_library(service: RunningService) -> RunningService:
 
 
 def key_of(service: RunningService, email: str, **body: Any) -> str:
-    """A new key that this person owns."""
     return a_key(service, ownerEmail=email, **body)["apiKey"]
 
 

@@ -31,7 +31,6 @@ def feedback(service: RunningService, search_id: str, what: str, **body: Any) ->
 
 
 def logged(service: RunningService, page_size: int = 1000, **body: Any) -> list[dict[str, Any]]:
-    """The log, newest first."""
     return walk(service, "admin/searchLog/query", body, page_size=page_size)
 
 
@@ -52,7 +51,6 @@ def a_log(service: RunningService) -> RunningService:
 
 @pytest.fixture(scope="module")
 def kept(module_service: RunningService) -> RunningService:
-    """An organization with a log that stays as it is."""
     return a_log(module_service)
 
 

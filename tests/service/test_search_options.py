@@ -37,7 +37,6 @@ class Shelves:
     law: str
 
     def fuelled(self, query: str, **options: Any) -> dict[str, Any]:
-        """The answer to a search of the first."""
         return asked(self.service, self.fuel, query, **options)
 
 
@@ -155,7 +154,6 @@ def reader(shelves: Shelves, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelS
 
 
 def stated(field: str, operator: str, value: str, words: str) -> dict[str, str]:
-    """A condition as a model says it."""
     return {"field": field, "operator": operator, "value": value, "words": words}
 
 

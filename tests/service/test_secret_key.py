@@ -58,7 +58,6 @@ class StoppedDeployment:
         return rotate(self.settings.model_copy(update=settings), *arguments)
 
     def rotate_killed(self, moment: str) -> None:
-        """Rotate the key in a process that kills itself then."""
         environment = {"CARREL_DATABASE_URL": self.url, "CARREL_DATA_DIR": str(self.data_dir)}
         run_command(environment_without_settings() | environment, "rotate-key", killed_at=KILLS[moment])
 

@@ -64,7 +64,6 @@ def the_standby(service: RunningService) -> Standby:
 
 
 def be(service: RunningService, state: str) -> None:
-    """Wait until the standby is in a state."""
     until(lambda: the_standby(service).state == state)
 
 

@@ -174,7 +174,6 @@ def a_job(connection: psycopg.Connection[Any], organization: UUID, state: str, *
 
 
 def a_sync(connection: psycopg.Connection[Any], collection: UUID, state: str, *, finished: datetime) -> UUID:
-    """A sync of a collection whose last run went so."""
     sync = uuid7()
     connection.execute(
         "INSERT INTO docstore_syncs (sync_id, organization_id, collection_id, principal_id, credential_id, config,"

@@ -105,13 +105,11 @@ def pair(service_harness: ServiceHarness) -> Iterator[Pair]:
 
 @pytest.fixture(scope="module")
 def protected(pair: Pair) -> list[str]:
-    """Every table that has organizations' rows."""
     with pair[0].service.owner_connection() as connection:
         return tables(connection)
 
 
 def tables(connection: psycopg.Connection[Any]) -> list[str]:
-    """The names of the tables that are protected."""
     names = connection.execute("SELECT tablename FROM pg_policies WHERE policyname = 'organization' ORDER BY 1")
     return [name for (name,) in names if name != QUEUE]
 
@@ -147,12 +145,10 @@ def fill(connection: psycopg.Connection[Any], table: str, organization: UUID, nu
 
 
 def owners_of(connection: psycopg.Connection[Any], table: str) -> dict[UUID, int]:
-    """Count the rows of a table that each organization has."""
     return dict(connection.execute(on("SELECT organization_id, count(*) FROM {} GROUP BY 1", table)).fetchall())
 
 
 def on(statement: LiteralString, table: str) -> sql.Composed:
-    """A statement on a table."""
     return sql.SQL(statement).format(sql.Identifier(table))
 
 
@@ -287,7 +283,6 @@ def arguments_of(tenant: Tenant) -> dict[str, Any]:
 
 
 def caller_of(tenant: Tenant) -> Caller:
-    """Return the caller that the admin of an organization is."""
     runtime = tenant.service.runtime
 
     async def find() -> Caller:
@@ -372,7 +367,6 @@ def test_requests_served_in_the_wrong_organization_show_and_change_nothing(
 
 
 def rows_of(tenant: Tenant, tables: list[str]) -> dict[str, int]:
-    """How many rows an organization has in each table."""
     with tenant.service.owner_connection() as connection:
         return {table: owners_of(connection, table)[tenant.organization_id] for table in tables}
 

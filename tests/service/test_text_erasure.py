@@ -27,7 +27,6 @@ def erase(service: RunningService, email: str) -> int:
 
 
 def where(service: RunningService, word: str) -> set[str]:
-    """The tables that hold a word in any column."""
     with service.owner_connection() as connection:
         tables = [name for (name,) in connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")]
         return {

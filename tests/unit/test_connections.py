@@ -32,7 +32,6 @@ class Caller:
 
 
 def connected(connections: Connections, origin: str = HERE, *, is_slow: bool = False) -> Caller:
-    """Let in a caller who must be let in, and waits."""
     assert connections.admit(origin)
     caller = Caller(origin, is_slow=is_slow)
     connections.note_waiting(caller)
@@ -40,7 +39,6 @@ def connected(connections: Connections, origin: str = HERE, *, is_slow: bool = F
 
 
 def sending(connections: Connections, origin: str = HERE, *, is_slow: bool = False) -> Caller:
-    """Let in a caller who must be let in, and sends a body."""
     caller = connected(connections, origin, is_slow=is_slow)
     connections.note_receiving(caller)
     return caller

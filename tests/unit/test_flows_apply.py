@@ -25,7 +25,6 @@ Script = Callable[[str], Awaitable[None]]
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    """A ledger with twenty documents planned."""
     keys = [f"doc-{number:02}" for number in range(20)]
     with Ledger.at(tmp_path, target="t", source="s") as opened:
         opened.begin()
@@ -36,7 +35,6 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Waiting takes no time."""
     monkeypatch.setattr("flows.operations.outages._FIRST_PAUSE", 0.0001)
     monkeypatch.setattr("flows.operations.outages._LONGEST_PAUSE", 0.001)
 

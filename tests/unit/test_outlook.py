@@ -77,7 +77,6 @@ def test_messages_within_each_other_end(tmp_path):
 
 @pytest.fixture(scope="module")
 def whole():
-    """A message that carries another."""
     return made_files.outlook(bytes(mail(forwarded=mail())))
 
 

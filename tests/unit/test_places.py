@@ -121,7 +121,6 @@ def test_boxes_are_of_pages_as_people_see_them(places_in, tmp_path, turned, cut)
 
 
 def block(number: int, page: int | None, edge: float, is_row: bool, times: int) -> Block:
-    """A block whose words tell its number."""
     box = None if page is None else (edge, edge, edge + 0.5, edge + 0.5)
     text = f"number{number} " * times
     if is_row:

@@ -80,8 +80,6 @@ async def serving(application: Application) -> AsyncGenerator[tuple[Connections,
 
 
 def on_its_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Run a test on the event loop that the service runs on."""
-
     @wraps(test)
     def run(*args: object, **fixtures: object) -> None:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -68,5 +68,4 @@ def staged() -> list[Path]:
 
 
 def dropped(house: LoadingHouse, *files: tuple[str, bytes, str]) -> Page:
-    """Open the page and drop files on it."""
     return drop(house.open("ingestion"), *(files or (NOTE,)))

@@ -32,7 +32,6 @@ class MongoServer:
 
     @property
     def collection(self) -> Collection:
-        """The test's collection, for writing to."""
         return self.client.get_default_database()[self.collection_name]
 
     def with_collection(self) -> "MongoServer":

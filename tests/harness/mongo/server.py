@@ -54,7 +54,6 @@ class Server:
     faults: Faults = field(default_factory=Faults)
 
     def answer(self, command: Document) -> Document:
-        """Answer a command; an error as a server would."""
         name = next(iter(command))
         handler: Callable[[Document], Document] | None = getattr(self, f"do_{name.lower()}", None)
         try:
@@ -92,7 +91,6 @@ class Server:
     do_ismaster = do_hello
 
     def do_ping(self, _: Document) -> Document:
-        """Do nothing."""
         return {}
 
     do_endsessions = do_ping
@@ -103,13 +101,11 @@ class Server:
         return {}
 
     def do_insert(self, command: Document) -> Document:
-        """Insert documents."""
         for document in command["documents"]:
             self._collection(command).insert_one(document)
         return {"n": len(command["documents"])}
 
     def do_update(self, command: Document) -> Document:
-        """Update or replace documents."""
         changed = 0
         for one in command["updates"]:
             operators = any(name.startswith("$") for name in one["u"])
@@ -121,7 +117,6 @@ class Server:
         return {"n": changed, "nModified": changed}
 
     def do_delete(self, command: Document) -> Document:
-        """Delete documents."""
         target, deleted = self._collection(command), 0
         for one in command["deletes"]:
             method = target.delete_one if one.get("limit") == 1 else target.delete_many
@@ -129,7 +124,6 @@ class Server:
         return {"n": deleted}
 
     def do_drop(self, command: Document) -> Document:
-        """Drop a collection."""
         self._collection(command).drop()
         return {}
 
@@ -152,7 +146,6 @@ class Server:
         return self._batch(command, documents)
 
     def do_getmore(self, command: Document) -> Document:
-        """Give the next documents of a cursor."""
         waiting = self.cursors.pop(command["getMore"], None)
         if waiting is None:
             raise CommandError(43, "cursor not found")
@@ -161,11 +154,9 @@ class Server:
         return reply
 
     def do_killcursors(self, command: Document) -> Document:
-        """Forget cursors."""
         return {"cursorsKilled": [one for one in command["cursors"] if self.cursors.pop(one, None) is not None]}
 
     def do_aggregate(self, command: Document) -> Document:
-        """Run a pipeline."""
         return self._batch(
             {"find": command["aggregate"], **command}, list(self._collection(command).aggregate(command["pipeline"]))
         )
@@ -216,7 +207,6 @@ def comparable(query: Any) -> Any:
 
 
 def read_query(body: bytes) -> Document:
-    """Read the command of an OP_QUERY."""
     end_of_name = body.index(b"\0", 4) + 1
     return {**bson.decode(body[end_of_name + 8 :]), "$db": "admin"}
 
