@@ -92,7 +92,7 @@ def main() -> None:
             for kind, page, words in known:
                 scan(page, dots, how).convert("L").save(path)
                 began = time.process_time()
-                read = task.read_page(str(path), "image/png", 1, is_numbered=False, pixels=10**8)
+                read = task.read_page(str(path), "image/png", 1, is_numbered=False, pixels=10**8, seconds=60)
                 seconds += time.process_time() - began
                 text = " ".join(block.text for block in unpack_blocks(read.packed))
                 found[kind] += (words & words_of(text)).total()

@@ -234,7 +234,9 @@ class Settings(BaseSettings):
     extraction_workers: int = Field(
         default=2, ge=1, le=64, description="Processes that read files, at least one of each worker."
     )
-    extraction_seconds: float = Field(default=60.0, gt=0, description="Longest one file may take to read.")
+    extraction_seconds: float = Field(
+        default=60.0, gt=0, description="Most processor time that reading one file may take."
+    )
     extraction_memory_bytes: int = Field(
         default=1024 * MEBIBYTE, ge=64 * MEBIBYTE, description="Most memory of one reader."
     )
@@ -252,7 +254,9 @@ class Settings(BaseSettings):
         "when nothing waits. 0: pages are left to other replicas.",
     )
     ocr_pages: int = Field(default=1000, ge=1, description="Most pages of one document that are read by machine.")
-    ocr_seconds: float = Field(default=120.0, gt=0, description="Longest one page may take to read by machine.")
+    ocr_seconds: float = Field(
+        default=120.0, gt=0, description="Most processor time that reading one page by machine may take."
+    )
     ocr_memory_bytes: int = Field(
         default=2048 * MEBIBYTE, ge=1024 * MEBIBYTE, description="Most address space of a process that reads pages."
     )

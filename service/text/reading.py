@@ -5,7 +5,8 @@ UnreadableFile for a file that can't be read. The text is a sequence of `Block`s
 `pack_blocks` turns into bytes to keep, and `unpack_blocks` into blocks again. Beside the text it gives the pictures
 (`FoundPicture`) and the files (`ContainedFile`) in a file, and the parts that it left out (`NotRead`).
 
-A `PageReader` reads the text in the pixels of a scanned page or picture, and raises UnreadablePage.
+A `PageReader` reads the text in the pixels of a scanned page or picture, and raises UnreadablePage, or
+ReadingInterrupted when the page is to be read again later.
 """
 
 from service.text.extraction.blocks import (
@@ -21,7 +22,7 @@ from service.text.extraction.blocks import (
 )
 from service.text.extraction.building import MOST_PLACES, Limits
 from service.text.extraction.workers import Extractor, UnreadableFile
-from service.text.recognition.workers import PageReader, UnreadablePage
+from service.text.recognition.workers import PageReader, ReadingInterrupted, UnreadablePage
 
 __all__ = [
     "MOST_PLACES",
@@ -33,6 +34,7 @@ __all__ = [
     "Limits",
     "NotRead",
     "PageReader",
+    "ReadingInterrupted",
     "UnreadableFile",
     "UnreadablePage",
     "are_short",

@@ -234,14 +234,16 @@ async def test_a_file_that_takes_too_long_ends_its_worker(tmp_path):
         await reads_pears(extractor, tmp_path)
 
 
-async def test_a_file_that_waits_forever_ends_its_worker(tmp_path):
-    """Time passes without the processor, too: a worker that waits is ended as one that computes."""
+async def test_a_file_that_gets_no_processor_is_to_be_sent_again(tmp_path, monkeypatch):
+    """The limit counts the worker's own processor time; a worker that only waits is ended much later."""
+    monkeypatch.setattr(workers, "WAIT_FACTOR", 3)
     os.mkfifo(tmp_path / "waits")
-    with (
-        closing(Extractor(workers=1, seconds=0.5, memory_bytes=1 << 30)) as extractor,
-        pytest.raises(UnreadableFile, match=r"longer than 0\.5 seconds"),
-    ):
-        await asyncio.wait_for(extractor.extract(tmp_path / "waits", file_name="a.txt"), 20)
+    with closing(Extractor(workers=1, seconds=0.5, memory_bytes=1 << 30)) as extractor:
+        await extractor.warm()
+        began = time.monotonic()
+        with pytest.raises(Unavailable, match="too busy"):
+            await asyncio.wait_for(extractor.extract(tmp_path / "waits", file_name="a.txt"), 20)
+        assert time.monotonic() - began > 1
 
 
 async def test_a_page_that_takes_too_long_to_render_ends_its_worker(tmp_path):
@@ -262,9 +264,9 @@ async def test_a_page_that_takes_too_long_to_render_ends_its_worker(tmp_path):
     page[name_of("/Contents")] = writer._add_object(content)
     writer.write(tmp_path / "bomb.pdf")
     media_type = "application/pdf"
-    with closing(Extractor(workers=1, seconds=1, memory_bytes=1 << 30)) as extractor:
+    with closing(Extractor(workers=1, seconds=0.5, memory_bytes=2 << 30)) as extractor:
         await extractor.warm()
-        with pytest.raises(UnreadableFile, match="longer than 1 second"):
+        with pytest.raises(UnreadableFile, match=r"longer than 0\.5 seconds"):
             await extractor.render_page(
                 nullcontext(tmp_path / "bomb.pdf"), media_type=media_type, page=1, wanted_by=uuid4()
             )
@@ -325,19 +327,28 @@ async def test_a_file_that_takes_too_much_memory(tmp_path):
         assert caught.value.code == "file_too_complex"
 
 
-async def test_a_worker_killed_while_reading_costs_one_refusal(tmp_path):
-    """Whoever's file it was gets a 400; the next file is read by a new worker."""
+async def kill_readers(extractor, times, *, signal=9, pause=0.3):
+    for _ in range(times):
+        await asyncio.sleep(pause)
+        for pid in list(extractor._pool._pool_manager.worker_manager.workers):
+            os.kill(pid, signal)
+
+
+@pytest.mark.parametrize(("signal", "kills", "is_read"), [(9, 2, True), (9, 40, False), (15, 1, True), (11, 4, False)])
+async def test_a_worker_killed_while_reading_costs_no_file(tmp_path, monkeypatch, signal, kills, is_read):
+    """The file is read again; if that kills each worker, it is refused alone, after a crash sooner."""
+    monkeypatch.setattr(workers, "_PAUSES", (0, 0, 0, 0))
     slow = made_files.saved(tmp_path, "slow", SLOW)
     with closing(Extractor(workers=1, seconds=30, memory_bytes=1 << 30)) as extractor:
         await extractor.warm()
-        pids = set(extractor._pool._pool_manager.worker_manager.workers)
         reading = asyncio.create_task(extractor.extract(slow, file_name="a.csv"))
-        await asyncio.sleep(0.3)
-        for pid in pids:
-            os.kill(pid, 9)
-        with pytest.raises(UnreadableFile) as caught:
-            await reading
-        assert caught.value.code == "file_too_complex"
+        killing = asyncio.create_task(kill_readers(extractor, kills, signal=signal))
+        if is_read:
+            assert (await reading).blocks
+        else:
+            with pytest.raises(UnreadableFile, match="crashed the reader"):
+                await reading
+        killing.cancel()
         await reads_pears(extractor, tmp_path)
 
 

@@ -1,5 +1,8 @@
 """Archives and mails: the files in them are documents of their own, read by those who may read the container."""
 
+import asyncio
+import os
+import signal
 from collections.abc import Mapping
 from email import policy
 from email.message import EmailMessage
@@ -336,3 +339,19 @@ def collected(service: RunningService, collection_id: str) -> dict[str, dict[str
     body = {"documentCollectionId": collection_id}
     listed = walk(service, "documentCollections/listDocumentsInCollection", body)
     return {one["documentExternalId"]: one["customMetadata"] for one in listed}
+
+
+def test_an_archive_arrives_whole_though_its_readers_are_killed(own_service: RunningService) -> None:
+    """Each of them, four times within four seconds."""
+    files = {f"{number}.csv": "a,b\n" + f"{number},2\n" * 50_000 for number in range(6)}
+
+    async def kill_readers() -> None:
+        for _ in range(4):
+            for pid in list(own_service.runtime.extractor._pool._pool_manager.worker_manager.workers):
+                os.kill(pid, signal.SIGKILL)
+            await asyncio.sleep(1)
+
+    killing = own_service.loop.submit(kill_readers())
+    document = brought(own_service, "files.zip", archive(files))
+    killing.result(10)
+    assert len(files_in(own_service, document)) == 6

@@ -320,6 +320,27 @@ def test_a_worker_that_comes_back_ends_nothing_of_its_successor(make_service: Ma
     assert successor.ended == things
 
 
+def test_a_job_whose_worker_dies_each_time_is_ended(service: RunningService) -> None:
+    begun: list[UUID] = []
+
+    async def run(_runtime: Runtime, **ids: UUID) -> None:
+        running.refuse_deadly()
+        begun.append(ids["thing_id"])
+        await asyncio.sleep(3600)
+
+    task = Task("tests.work", run, queue=QUEUE)
+    things = enqueue(service, task)
+    work(service, task, concurrency=20)
+    with capture_logs() as logged:
+        for times in range(1, running.MOST_ATTEMPTS + 1):
+            until(lambda times=times: len(begun) == times)
+            take_for_dead(service)
+        until(lambda: not queued(service))
+    assert begun == things * running.MOST_ATTEMPTS
+    [entry] = [entry for entry in logged if entry["event"] == "job_failed"]
+    assert entry["ids"]["thing_id"] == str(things[0])
+
+
 @pytest.mark.slow
 def test_a_worker_can_be_stopped_while_the_database_is_away(
     service: RunningService, databases: TestDatabases, monkeypatch: pytest.MonkeyPatch

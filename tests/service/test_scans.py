@@ -14,8 +14,9 @@ import pytest
 from carrel.wire.catalog import Document, GetDocumentResponse
 from carrel.wire.places import PassagePlace, describe_place
 from service.domains.documents.recognition.jobs import read_pages, sweep
+from service.runtime.jobs import running
 from service.text.extraction.blocks import Block
-from service.text.reading import PageReader
+from service.text.reading import PageReader, ReadingInterrupted
 from tests import made_files
 from tests.harness.documents import chunks, create_collection, get_document, ok, refused, search, upload, uploaded
 from tests.harness.jobs import organization_of, until
@@ -122,6 +123,50 @@ def test_pages_wait_while_none_can_be_read(
     with service.owner_connection() as connection:
         jobs = connection.execute(f"SELECT scheduled_at FROM {JOBS}", [document_id]).fetchall()  # noqa: S608
     assert sorted(when is None for (when,) in jobs) == [False, True]
+
+
+def test_a_page_that_is_always_interrupted_is_given_up_alone(
+    service: RunningService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its reader is killed each time: the other pages come first, and it is tried a few times."""
+    read: list[int] = []
+
+    async def read_one(*_: Any, page: int, **__: Any) -> list[Block]:
+        read.append(page)
+        if page == 1:
+            raise ReadingInterrupted("The reader was killed.")
+        return [Block("paragraph", KEEPER, page=page)]
+
+    monkeypatch.setattr(PageReader, "read", staticmethod(read_one))
+    content = made_files.scanned(made_files.scan(), made_files.scan(), kind="TIFF")
+    document = uploaded(service, "a", content, file_name="a.tif")["documentId"]
+    until(lambda: get_document(service, document)["indexing"] == "DONE")
+    for _ in range(4):
+        service.run(read_pages(service.runtime, organization_id=organization_of(service), document_id=document))
+    assert read == [1, 2, 1, 1, 1]
+    told = get_document(service, document)
+    assert told["textRecognition"]["error"] == "The reader was killed. It was tried 4 times."
+    assert (told["textRecognition"]["pagesRead"], told["notRead"][0]["where"]) == (1, ["page 1"])
+
+
+def test_a_page_whose_job_ends_the_service_each_time_is_given_up_alone(
+    service: RunningService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PageReader, "read", AsyncMock(return_value=[Block("paragraph", KEEPER, page=2)]))
+    content = made_files.scanned(made_files.scan(), made_files.scan(), kind="TIFF")
+    document = uploaded(service, "a", content, file_name="a.tif")["documentId"]
+    until(lambda: get_document(service, document)["indexing"] == "DONE")
+
+    organization_id = organization_of(service)
+
+    async def run(attempts: int) -> None:
+        running._attempts.set(attempts)
+        await read_pages(service.runtime, organization_id=organization_id, document_id=document)
+
+    service.run(run(running.MOST_ATTEMPTS))
+    service.run(run(0))
+    told = get_document(service, document)["textRecognition"]
+    assert ("ended 10 times" in told["error"], told["pagesRead"], told["pagesFailed"]) == (True, 1, 1)
 
 
 def test_pages_without_a_job_are_taken_up_again(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:

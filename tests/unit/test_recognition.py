@@ -7,7 +7,8 @@ from math import cos, radians, sin
 
 import pytest
 
-from service.text.reading import PageReader, UnreadablePage
+from service.text.reading import PageReader, ReadingInterrupted, UnreadablePage
+from service.text.recognition import workers
 from service.text.recognition.layout import PageView, RecognizedLine, make_blocks
 from tests import made_files
 
@@ -71,6 +72,10 @@ async def test_a_page_that_is_damaged_or_takes_too_long_is_told(tmp_path, monkey
     file = {"media_type": "image/png", "page": 1, "is_numbered": False}
     with pytest.raises(UnreadablePage, match="damaged"):
         await reader.read(broken, **file)
+    monkeypatch.setattr(workers, "WAIT_FACTOR", 0.001)
+    with pytest.raises(ReadingInterrupted, match=r"longer than 0\.06 s on a busy machine"):
+        await reader.read(page, **file)
+    monkeypatch.setattr(workers, "WAIT_FACTOR", 6_000)
     monkeypatch.setattr(reader, "_seconds", 0.01)
     with pytest.raises(UnreadablePage, match=r"longer than 0\.01 seconds"):
         await reader.read(page, **file)

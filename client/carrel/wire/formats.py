@@ -134,6 +134,7 @@ REASONS: Mapping[str, str] = {
     "file_type_mismatch": "whose name and content disagree",
     "file_too_complex": "too complex to read",
     "file_too_large": "too large",
+    "reading_late": "for which the machine was too busy",
     "archive_too_deep": "in archives within too many archives",
     "archive_too_large": "beyond what one archive or mail may hold",
     "archive_unreadable": "in an archive that can't be unpacked",

@@ -19,6 +19,7 @@ from service.platform.networks import AllowedHosts
 from service.platform.sealing import SealError, unseal
 from service.runtime import Runtime
 from service.runtime.jobs.models import Task
+from service.runtime.jobs.running import refuse_deadly
 
 # Deliveries wait in a queue of their own: a receiver that doesn't answer holds nobody's reply and no sync.
 ALERTS = "alerts"
@@ -39,6 +40,7 @@ async def deliver(runtime: Runtime, *, organization_id: UUID, delivery_id: UUID)
     if delivery is None:
         return
     try:
+        refuse_deadly()
         attempt = await _attempt(runtime, organization_id, delivery)
     except Exception:  # noqa: BLE001 - whatever it is, the delivery must not stay pending without a job
         logger.exception("alert_delivery_defect", delivery_id=str(delivery_id))

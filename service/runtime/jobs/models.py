@@ -21,7 +21,8 @@ class Task:
 
     A job is run at least once: again when its process was killed or stopped meanwhile, or the database went away. So
     `run` must find out from the database what is left to do, and let nobody write who has been replaced. What it
-    raises is logged and ends the job, so it is `run` that tells whoever waits. It must let CancelledError pass, by
+    raises is logged and ends the job, so it is `run` that tells whoever waits, also when the job is deadly
+    (`refuse_deadly`). It must let CancelledError pass, by
     which a stopping service puts the job back.
     """
 

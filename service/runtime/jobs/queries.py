@@ -36,9 +36,11 @@ FINISH: Final[LiteralString] = """
     SELECT pg_notify('procrastinate_queue_v1#' || queue_name, '{"type": "job_inserted", "job_id": ' || id || '}')
     FROM ended WHERE lock IS NOT NULL
 """
+# A stop of the service, which names no time, is no attempt: jobs are begun ten times at most.
 PUT_BACK: Final[LiteralString] = """
     UPDATE procrastinate_jobs
-    SET status = 'todo', attempts = attempts + 1, scheduled_at = %(retry_at)s, abort_requested = false
+    SET status = 'todo', attempts = attempts + (%(retry_at)s::timestamptz IS NOT NULL)::int,
+        scheduled_at = %(retry_at)s, abort_requested = false
     WHERE id = %(job_id)s AND attempts = %(attempts)s AND status = 'doing'
 """
 _RELEASE = "UPDATE procrastinate_jobs SET status = 'todo', attempts = attempts + 1, abort_requested = false"

@@ -21,7 +21,18 @@ from service.runtime.jobs.queue import REQUEST_ID, Counts, is_job, split_request
 # A job that the database keeps from being done is begun so often at most, so many seconds apart.
 MOST_ATTEMPTS = 10
 RETRY_SECONDS = 2
-_is_last: ContextVar[bool] = ContextVar("is_last", default=False)
+LATE = "reading_late"
+_attempts: ContextVar[int] = ContextVar("attempts", default=0)
+
+
+class DeadlyJobError(Exception):
+    """A job that was begun ten times and never ended: its worker died, or seemed dead, each time."""
+
+
+def refuse_deadly() -> None:
+    """Raise DeadlyJobError in place of beginning a deadly job again; a task calls it where its failures are told."""
+    if _attempts.get() >= MOST_ATTEMPTS:
+        raise DeadlyJobError(f"The service ended {MOST_ATTEMPTS} times while it was at this, and tries no more.")
 
 
 class PutBack(BaseRetryStrategy):
@@ -35,20 +46,21 @@ class PutBack(BaseRetryStrategy):
 
 
 def may_retry(error: BaseException, job: Job) -> bool:
-    """Return whether a job failed because the database was away, and fewer than ten times."""
+    """Return whether a job failed because something that it needs was away, and fewer than ten times."""
     return is_away(error) and job.attempts + 1 < MOST_ATTEMPTS
 
 
 def is_last_attempt() -> bool:
     """Return whether the job that runs isn't put back any more: its task must tell whoever waits, whatever happens."""
-    return _is_last.get()
+    return _attempts.get() + 1 >= MOST_ATTEMPTS
 
 
 def is_away(error: BaseException) -> bool:
-    """Return whether an error means that the database can't be reached, or a disk is full."""
+    """Return whether an error means that the database can't be reached, a disk is full, or no reader has time."""
     if isinstance(error, DBAPIError):
         return isinstance(from_database(error), Unavailable | InsufficientStorage)
-    return isinstance(error, (*TRANSIENT_DRIVER_ERRORS, PoolTimeoutError, InsufficientStorage))
+    is_late = isinstance(error, Unavailable) and error.code == LATE
+    return is_late or isinstance(error, (*TRANSIENT_DRIVER_ERRORS, PoolTimeoutError, InsufficientStorage))
 
 
 async def run_job(runtime: Runtime, task: Task, context: JobContext, **arguments: str) -> None:
@@ -62,7 +74,7 @@ async def run_job(runtime: Runtime, task: Task, context: JobContext, **arguments
 
 
 async def _run_job(runtime: Runtime, task: Task, context: JobContext, arguments: dict[str, str]) -> None:
-    _is_last.set(context.job.attempts + 1 >= MOST_ATTEMPTS)
+    _attempts.set(context.job.attempts)
     counts: Counts = runtime.jobs.counts
     counts.running += 1
     try:

@@ -104,8 +104,7 @@ def render_page(
 
 def _within(seconds: float, read: Callable[[], Result]) -> Result | Refused:
     """Return what `read` does or its refusal of a file; the process is killed after `seconds` of processor time."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    _limit(resource.RLIMIT_CPU, ceil(used.ru_utime + used.ru_stime + seconds) + 1, hard=False)
+    limit_processor(seconds)
     try:
         return read()
     except Unreadable as refusal:
@@ -118,6 +117,12 @@ def _within(seconds: float, read: Callable[[], Result]) -> Result | Refused:
         raise
     except BaseException:  # noqa: BLE001 - libraries raise anything on a broken file, those in Rust no Exception
         return _to_refused(corrupt_file("what its name says", traceback.format_exc(limit=-8)))
+
+
+def limit_processor(seconds: float) -> None:
+    """Have this process killed (SIGXCPU) after so many more seconds of processor time."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    _limit(resource.RLIMIT_CPU, ceil(used.ru_utime + used.ru_stime + seconds), hard=False)
 
 
 def _to_refused(refusal: Unreadable) -> Refused:

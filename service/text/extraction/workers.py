@@ -1,7 +1,8 @@
 """Extraction in worker processes with limits: a hostile file costs one refusal, never the service.
 
 ServiceError
-└── UnreadableFile    400, or 415 for its type: the file is refused, and the message says what to do
+├── UnreadableFile    400, or 415 for its type: the file is refused, and the message says what to do
+└── Unavailable       503 `reading_late`: the machine left too little time for the file, which is to be sent again
 """
 
 import asyncio
@@ -37,7 +38,15 @@ _PAGE_SECONDS = 10.0
 _PAGE_PATIENCE = 30.0
 _MOST_PAGES_WANTED = 20
 _MOST_PAGES_OF_ONE = 4
+# A limit counts the worker's own processor time. A worker that gets no processor is ended after so many times as long.
+WAIT_FACTOR = 10
+_LATE_SECONDS = 60
+# A file whose worker was ended is read again after these pauses: the system or a person may have ended the worker. A
+# worker that crashed would crash again, so that file is read again once.
+_PAUSES = (0.3, 1.0, 2.0, 4.0)
+_ENDED = frozenset({-signal.SIGKILL, -signal.SIGTERM})
 Result = TypeVar("Result")
+_DEADLY = "Reading the file took too much memory or crashed the reader."
 _UNSUPPORTED: frozenset[FailureCode] = frozenset({"file_type_unsupported", "file_type_mismatch"})
 
 
@@ -72,8 +81,7 @@ class Extractor:
     async def extract(self, path: Path, *, file_name: str, finds_pictures: bool = False) -> Extraction:
         """Return the text of the file at `path`, whose sender calls it `file_name`, and if asked the pictures in it.
 
-        Raises UnreadableFile. Cancelling ends the worker. Files wait in order for a free worker, and the limit of time
-        counts from when one begins.
+        Raises UnreadableFile or Unavailable. Cancelling ends the worker. Files wait in order for a free worker.
         """
         limits = replace(self._limits, finds_pictures=finds_pictures)
         with traces.span("extract") as span:
@@ -138,30 +146,40 @@ class Extractor:
         *,
         seconds: float | None = None,
     ) -> Result:
-        """Return what a worker makes of a file within so many seconds, or those of any file; raises UnreadableFile."""
+        """Return what a worker makes of a file within so many seconds of processor time; raises UnreadableFile."""
         seconds = seconds or self._seconds
-        try:
-            outcome = await self._schedule(work, (str(path), file_name, limits, seconds), seconds=seconds)
-        except TimeoutError as error:
-            raise UnreadableFile(_too_slow(seconds)) from error
-        except ProcessExpired as error:
-            raise UnreadableFile(_explain_death(error, seconds=seconds)) from error
+        pauses, crashes = iter(_PAUSES), 0
+        while True:
+            try:
+                outcome = await self._schedule(work, (str(path), file_name, limits, seconds), WAIT_FACTOR * seconds)
+                break
+            except TimeoutError as error:
+                raise _too_late() from error
+            except (ProcessExpired, BrokenProcessPool, RuntimeError) as error:
+                code = getattr(error, "exitcode", None)
+                logger.warning("extraction_worker_died", exit_code=code)
+                if code == -signal.SIGXCPU:
+                    raise UnreadableFile(too_complex(_too_slow(seconds))) from error
+                crashes += code not in {None, *_ENDED}
+                if crashes > 1 or (pause := next(pauses, None)) is None:
+                    raise UnreadableFile(too_complex(_DEADLY)) from error
+                await asyncio.sleep(pause)
         if isinstance(outcome, task.Refused):
             if outcome.cause:
                 logger.warning("extraction_failed", code=outcome.code, cause=outcome.cause)
             raise UnreadableFile(Unreadable(outcome.code, outcome.message))
         return outcome
 
-    async def _schedule(self, work: Callable[..., Result], arguments: tuple[object, ...], *, seconds: float) -> Result:
+    async def _schedule(self, work: Callable[..., Result], arguments: tuple[object, ...], seconds: float) -> Result:
         pool = self._pool
         try:
             return await asyncio.wrap_future(pool.schedule(work, args=arguments, timeout=seconds))
         except (BrokenProcessPool, RuntimeError):
-            # Somebody killed a worker while it had nothing to do, which the pool takes for its own end.
+            # A worker was ended while it had nothing to do, which the pool takes for its own end.
             if self._pool is pool:
                 self._pool = self._new_pool()
             pool.stop()
-        return await asyncio.wrap_future(self._pool.schedule(work, args=arguments, timeout=seconds))
+            raise
 
     def _new_pool(self) -> ProcessPool:
         return ProcessPool(
@@ -181,15 +199,16 @@ def _too_many_pages() -> Unavailable:
     )
 
 
-def _explain_death(error: ProcessExpired, *, seconds: float) -> Unreadable:
-    logger.warning("extraction_worker_died", exit_code=error.exitcode)
-    if error.exitcode == -signal.SIGXCPU:
-        return _too_slow(seconds)
-    return too_complex("Reading the file took too much memory or crashed the reader.")
+def _too_late() -> Unavailable:
+    return Unavailable(
+        f"The machine is too busy to read the file now. Send it again in {_LATE_SECONDS} s.",
+        code="reading_late",
+        retry_after=_LATE_SECONDS,
+    )
 
 
-def _too_slow(seconds: float) -> Unreadable:
-    return too_complex(f"Reading the file takes longer than {seconds:g} seconds.")
+def _too_slow(seconds: float) -> str:
+    return f"Reading the file takes longer than {seconds:g} seconds."
 
 
 async def _unpack(extracted: task.Extracted) -> Extraction:

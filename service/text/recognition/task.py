@@ -8,6 +8,7 @@ from typing import NamedTuple
 from service.text.extraction.blocks import pack_blocks
 from service.text.extraction.failures import Unreadable
 from service.text.extraction.pages import is_known, open_page
+from service.text.extraction.task import limit_processor
 from service.text.extraction.task import prepare as limit_process
 from service.text.recognition.engine import Recognizer
 from service.text.recognition.layout import make_blocks
@@ -31,7 +32,7 @@ def prepare(memory_bytes: int, niceness: int) -> None:
 
 
 def read_page(
-    path: str, media_type: str, page: int, *, is_numbered: bool, pixels: int, address: str | None = None
+    path: str, media_type: str, page: int, *, is_numbered: bool, pixels: int, seconds: float, address: str | None = None
 ) -> ReadPage:
     """Return the blocks of a page, which get its number if the file's pages are numbered; or why it can't be read.
 
@@ -39,6 +40,7 @@ def read_page(
 
     What the page's text layer has already is left out.
     """
+    limit_processor(seconds)
     try:
         picture, words = open_page(Path(path), media_type=media_type, page=page, pixels=pixels, address=address)
         lines, view = _recognizers[0].read(picture)

@@ -2,6 +2,7 @@
 
 import asyncio
 import multiprocessing
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from pebble import ProcessExpired, ProcessPool
 from service.platform import traces
 from service.platform.logs import logger
 from service.text.extraction.blocks import Block, unpack_blocks
+from service.text.extraction.workers import WAIT_FACTOR
 
 # A new process loads the models again, which takes as long as half a page.
 _PAGES_PER_WORKER = 500
@@ -22,8 +24,12 @@ class UnreadablePage(Exception):  # noqa: N818 - named for what the page is
     """A page that can't be read; the message is a sentence that says why."""
 
 
+class ReadingInterrupted(RuntimeError):  # noqa: N818 - named for what became of the reading
+    """A page whose worker was ended, or got no processor: it is to be read again later."""
+
+
 class PageReader:
-    """A pool of worker processes that read pages, each within limits of time and memory, behind all other work."""
+    """A pool of worker processes that read pages, each within limits of processor time and memory, after other work."""
 
     def __init__(self, *, workers: int, seconds: float, memory_bytes: int, pixels: int) -> None:
         self._workers = workers
@@ -41,8 +47,9 @@ class PageReader:
 
         With an `address`, the text of the picture there within the file, which stands on the page.
 
-        Raises UnreadablePage; RuntimeError or OSError when no worker can begin, whatever the page: it was killed while
-        it had nothing to read, can't load the models, or the machine has no room for it. Cancelling ends the worker.
+        Raises UnreadablePage; ReadingInterrupted; another RuntimeError, or OSError, when no worker can begin, whatever
+        the page: it was killed while it had nothing to read, can't load the models, or the machine has no room for it.
+        Cancelling ends the worker.
         """
         with traces.span("read page", {"carrel.page": page}):
             return await self._read(path, media_type, page, is_numbered=is_numbered, address=address)
@@ -54,16 +61,19 @@ class PageReader:
         from service.text.recognition import task  # noqa: PLC0415
 
         self._begin()
+        arguments = (str(path), media_type, page)
+        limits = {"is_numbered": is_numbered, "pixels": self._pixels, "seconds": self._seconds, "address": address}
+        late = WAIT_FACTOR * self._seconds
         try:
-            arguments = (str(path), media_type, page)
-            limits = {"is_numbered": is_numbered, "pixels": self._pixels, "address": address}
-            future = self._open().schedule(task.read_page, args=arguments, kwargs=limits, timeout=self._seconds)
+            future = self._open().schedule(task.read_page, args=arguments, kwargs=limits, timeout=late)
             read = await asyncio.wrap_future(future)
         except TimeoutError as error:
-            raise UnreadablePage(f"Reading the page takes longer than {self._seconds:g} seconds.") from error
+            raise ReadingInterrupted(f"Reading the page took longer than {late:g} s on a busy machine.") from error
         except ProcessExpired as error:
             logger.warning("recognition_worker_died", cause=repr(error))
-            raise UnreadablePage("Reading the page took too much memory or crashed the reader.") from error
+            if error.exitcode == -signal.SIGXCPU:
+                raise UnreadablePage(f"Reading the page takes longer than {self._seconds:g} seconds.") from error
+            raise ReadingInterrupted("Reading the page took too much memory or crashed the reader.") from error
         finally:
             self._finish()
         if read.cause:

@@ -36,6 +36,7 @@ from service.platform.errors import (
 from service.platform.logs import begin_request, logger
 from service.runtime import Runtime
 from service.runtime.jobs.models import Task
+from service.runtime.jobs.running import refuse_deadly
 
 # What the model is shown at most of the exchanges before; how much of their text is a setting.
 MOST_EXCHANGES = 50
@@ -140,6 +141,7 @@ async def _present_sender(runtime: Runtime, work: Work) -> Caller:
 async def _outcome(runtime: Runtime, started: _Started) -> Reply | ServiceError:
     """Return the reply, or the error that prevents one."""
     try:
+        refuse_deadly()
         async with asyncio.timeout(runtime.settings.model_seconds + SPARE_SECONDS):
             return await answering.answer(runtime, started.assignment, progress=started.draft)
     except Superseded:

@@ -29,7 +29,7 @@ from service.platform.identifiers import document_id_for
 from service.platform.logs import logger
 from service.runtime import Runtime
 from service.runtime.jobs.models import Task
-from service.runtime.jobs.running import is_away, is_last_attempt
+from service.runtime.jobs.running import LATE, is_away, is_last_attempt, refuse_deadly
 from service.text.reading import MOST_PLACES, ContainedFile, Limits, UnreadableFile
 from service.web.multipart import ReceivedFile, uploads_folder, write_bytes, write_stream
 
@@ -149,6 +149,7 @@ async def unpack(
                 break
     try:
         if run is not None:
+            refuse_deadly()
             await _bring_all(run)
             await _finish(run)
             return
@@ -294,7 +295,7 @@ async def _upload(run: Run, contained: ContainedFile, content: bytes) -> Reason 
             status = await _save_patiently(run, form, file)
             run.has_changed = run.has_changed or status is not UploadStatus.UNCHANGED
         except ServiceError as error:
-            if error.status >= 500:
+            if error.status >= 500 and not (error.code == LATE and is_last_attempt()):
                 raise
             return error.code, error.message
     return None

@@ -29,11 +29,14 @@ from service.platform.identifiers import NIL
 from service.platform.logs import logger
 from service.runtime import Runtime
 from service.runtime.jobs.models import Task
-from service.text.reading import MOST_PLACES, Block, UnreadablePage, pack_blocks, unpack_blocks
+from service.runtime.jobs.running import DeadlyJobError, refuse_deadly
+from service.text.reading import MOST_PLACES, Block, ReadingInterrupted, UnreadablePage, pack_blocks, unpack_blocks
 from service.web.multipart import uploads_folder, write_stream
 
 OCR = "ocr"
 PAGES_AT_ONCE = 20
+# A page is given up when it was interrupted so often; the other pages of its document come first.
+MOST_TRIES = 4
 SWEEP_SECONDS = 600
 SWEPT_AT_ONCE = 100
 # While the document is being indexed, its contents stay as they are; and for a while, a file store may be away, a disk
@@ -47,10 +50,15 @@ async def read_pages(runtime: Runtime, *, organization_id: UUID, document_id: UU
     Raises the database's errors while it can't be reached, by which the job is put back.
     """
     try:
+        refuse_deadly()
         await _read_some(runtime, organization_id, document_id)
-    except (ServiceError, OSError, RuntimeError):
+    except DeadlyJobError as error:
+        if (page := await _next_page(runtime, organization_id, document_id)) is not None:
+            await _save(runtime, organization_id, document_id, page=page, error=str(error))
+        pause = None
+    except (ServiceError, OSError, RuntimeError) as error:
         logger.warning("recognition_waits", document_id=str(document_id), exc_info=True)
-        pause = AWAY
+        pause = LATER if isinstance(error, ReadingInterrupted) else AWAY
     else:
         pause = None
     async with runtime.database.transaction(organization_id) as connection:
@@ -142,10 +150,19 @@ async def _read_page(
         blocks = pack_blocks(replace(block, sheet=page.sheet) for block in read)
     except UnreadablePage as refusal:
         error = str(refusal)
+    except ReadingInterrupted as interruption:
+        times = page.interruptions + 1
+        if times < MOST_TRIES:
+            await _save(runtime, organization_id, document_id, page=page, interruptions=times)
+            raise
+        error = f"{interruption} It was tried {times} times."
+    await _save(runtime, organization_id, document_id, page=page, blocks=blocks, error=error)
+
+
+async def _save(runtime: Runtime, organization_id: UUID, document_id: UUID, **outcome: Any) -> None:
+    """Save the outcome of a page, as `queries.save_page` takes it."""
     async with runtime.database.transaction(organization_id) as connection:
-        await queries.save_page(
-            connection, organization_id, document_id=document_id, page=page, blocks=blocks, error=error
-        )
+        await queries.save_page(connection, organization_id, document_id=document_id, **outcome)
 
 
 @dataclass(frozen=True, slots=True)

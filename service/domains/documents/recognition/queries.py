@@ -7,6 +7,7 @@ from uuid import UUID
 
 from sqlalchemy import (
     ColumnElement,
+    Integer,
     Label,
     Text,
     and_,
@@ -64,7 +65,7 @@ class WaitingPage:
     """A page to read: its number, the file that has it, and whether the file's pages have numbers.
 
     With an `address`, the picture there, which stands on the page and the sheet. `number` is what the database calls
-    it: the page's number, or the picture's below zero.
+    it: the page's number, or the picture's below zero. Its reading was interrupted `interruptions` times.
     """
 
     number: int
@@ -74,6 +75,7 @@ class WaitingPage:
     is_numbered: bool
     address: str | None
     sheet: str | None
+    interruptions: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +161,10 @@ def _to_recognition(*, unfinished: int, **found: Any) -> TextRecognition | None:
 async def find_waiting_page(
     connection: AsyncConnection, organization_id: UUID, *, document_id: UUID
 ) -> WaitingPage | None:
-    """Return the first page of a document that waits, else the first picture; None without, or once it was deleted."""
+    """Return the first page of a document that waits, else the first picture; None without, or once it was deleted.
+
+    Those whose reading was interrupted come last: their `error` is how often that was.
+    """
     own = _own(organization_id, document_id)
     last = select(func.max(scanned_pages.c.page)).where(own).scalar_subquery()
     number, on_page = scanned_pages.c.page, scanned_pages.c.picture_page
@@ -175,6 +180,7 @@ async def find_waiting_page(
             case((is_picture, on_page.is_not(None)), else_=is_pdf | (last > 1)).label("is_numbered"),
             scanned_pages.c.address,
             scanned_pages.c.sheet,
+            func.coalesce(cast(scanned_pages.c.error, Integer), 0).label("interruptions"),
         )
         .join(documents, documents.c.document_id == scanned_pages.c.document_id)
         .join(
@@ -182,7 +188,7 @@ async def find_waiting_page(
             and_(version.document_id == documents.c.document_id, version.version == documents.c.version),
         )
         .where(own, scanned_pages.c.state == WAITING)
-        .order_by(is_picture, func.abs(number))
+        .order_by(scanned_pages.c.error.nulls_first(), is_picture, func.abs(number))
         .limit(1)
     )
     return await find_row(connection, statement, WaitingPage)
@@ -194,10 +200,12 @@ async def save_page(
     *,
     document_id: UUID,
     page: WaitingPage,
-    blocks: bytes | None,
-    error: str | None,
+    blocks: bytes | None = None,
+    error: str | None = None,
+    interruptions: int = 0,
 ) -> None:
-    """Keep what a page came to, unless the document has another file by now."""
+    """Keep what a page came to, or how often it was interrupted, unless the document has another file by now."""
+    state = WAITING if interruptions else READ if error is None else FAILED
     statement = (
         update(scanned_pages)
         .where(
@@ -205,7 +213,7 @@ async def save_page(
             scanned_pages.c.page == page.number,
             scanned_pages.c.file_sha256 == page.sha256,
         )
-        .values(state=READ if error is None else FAILED, blocks=blocks, error=error)
+        .values(state=state, blocks=blocks, error=str(interruptions) if interruptions else error)
     )
     await connection.execute(statement)
 

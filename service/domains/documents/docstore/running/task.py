@@ -24,7 +24,7 @@ from service.platform.networks import AllowedHosts
 from service.platform.sealing import SealError, unseal
 from service.runtime import Runtime
 from service.runtime.jobs.models import Task
-from service.runtime.jobs.running import is_away, is_last_attempt
+from service.runtime.jobs.running import is_away, is_last_attempt, refuse_deadly
 
 # Syncs wait in a queue of their own: one may take hours, and nobody's reply waits behind it.
 DOCSTORE = "docstore"
@@ -44,6 +44,7 @@ async def run_sync(runtime: Runtime, *, organization_id: UUID, sync_id: UUID) ->
     if sync is None:
         return
     try:
+        refuse_deadly()
         warning = await _run(runtime, organization_id, sync)
     except OvertakenError:
         return
