@@ -4,10 +4,12 @@ import io
 import re
 import wave
 from email.message import EmailMessage
+from importlib.util import find_spec
 from unittest.mock import Mock
 
 import docx
 import pypdf
+import pypdfium2
 import pytest
 from docx.opc.constants import RELATIONSHIP_TYPE
 from docx.opc.packuri import PackURI
@@ -55,7 +57,7 @@ def pages(*kinds: str) -> bytes:
     document.set_font("Helvetica", size=12)
     for number, kind in enumerate(kinds):
         document.add_page()
-        if kind in {"scan", "stamped", "recognized"}:
+        if kind in {"scan", "stamped", "recognized", "filed"}:
             document.image(picture(number), 0, 0, 210, 297)
         if kind == "both":
             document.image(picture(number), 20, 200, 40, 40)
@@ -65,6 +67,9 @@ def pages(*kinds: str) -> bytes:
             document.text(20, 20, "Pears ripen late")
         if kind == "stamped":
             document.text(20, 20, f"Page {number}")
+        if kind == "filed":
+            document.text(20, 20, "Envelope 8C7A-BB filed: County Clerk 04/05/2021 04:12 PM")
+            document.text(20, 25, "Index no. 651234/2021, document no. 12, confirmation 88231190, page 12 of 348")
         for line in range(8 if kind == "recognized" else 0):
             document.text(20, 20 + 10 * line, "Pears ripen late")
     return bytes(document.output())
@@ -77,8 +82,42 @@ def test_scanned_pages_and_pictures_of_a_pdf(not_read):
         NotRead(PAGE, 7, ("page 2", "page 7", "page 8", "page 9", "page 10")),
         NotRead(PICTURE, 1, ("page 3",)),
     ]
-    stamped = pages("text", "stamped", "recognized", "stamped")
+    stamped = pages("text", "stamped", "recognized", "filed")
     assert not_read("a.pdf", stamped) == [NotRead(PAGE, 2, ("page 2", "page 4"))]
+
+
+SHIFTED = "7KHTXLFNEURZQIR[MXPSVRYHUWKHOD]\\GRJ " * 9
+CODES = "Part 4411-BX, 20 pcs, 3,99 EUR; " * 20
+
+
+@pytest.mark.parametrize(
+    ("written", "is_read"),
+    [(SHIFTED, False), ("\ue001\ue002\ue003 " * 90, False), (CODES, True), ("1,5 % | " * 90, True)],
+)
+def test_a_page_whose_text_is_no_words_is_a_scan(extract, monkeypatch, written, is_read):
+    """Its fonts don't say which letters their glyphs are, or say it wrongly; other pages are read."""
+    text = pypdfium2.PdfTextPage.get_text_range
+    monkeypatch.setattr(pypdfium2.PdfTextPage, "get_text_range", lambda *given: text(*given).replace("Pears", written))
+    found = extract("a.pdf", pages("text"), reads_scans=True)
+    assert (bool(found.blocks), found.scanned) == (is_read, () if is_read else (1,))
+
+
+def test_a_page_whose_fonts_name_no_letters_is_a_scan(extract):
+    document = FPDF()
+    [folder] = find_spec("matplotlib").submodule_search_locations
+    document.add_font("X", fname=f"{folder}/mpl-data/fonts/ttf/DejaVuSans.ttf")
+    for _ in range(2):
+        document.add_page()
+        document.set_font("X", size=12)
+        document.multi_cell(0, 6, "The quick brown fox jumps over the lazy dog. " * 5)
+        document.set_font("Helvetica")
+    writer = pypdf.PdfWriter(clone_from=io.BytesIO(bytes(document.output())))
+    for each in writer._objects:
+        if isinstance(each, dict):
+            each.pop("/ToUnicode", None)
+    found = extract("a.pdf", made_files.bytes_of(writer), reads_scans=True)
+    assert (found.scanned, found.blocks) == ((1, 2), ())
+    assert found.not_read == (NotRead(PAGE, 2, ("page 1", "page 2")),)
 
 
 @pytest.mark.parametrize(

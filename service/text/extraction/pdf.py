@@ -8,6 +8,7 @@ What was filled into forms and noted on pages follows the text.
 
 import ctypes
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -45,6 +46,13 @@ _MOST_PICTURES = 200
 _RECOGNIZED = 100
 # The part of a page from which a picture is the page.
 _PAGE_SIZED = 0.5
+# The part of a picture of a page that is its edge: what is printed there, such as a stamp, isn't the page's text.
+_EDGE = 0.1
+# A page is judged by so many characters, whose font may not say what they are, and by the words in so many. Of the
+# letters of Latin words, more than a third are vowels in every language.
+_SAMPLED, _READ_FOR_WORDS, _ENOUGH = 200, 5_000, 150
+_UNKNOWN, _FEWEST_VOWELS, _VOWELS = 0.3, 0.25, frozenset("aeiouyAEIOUY")
+_WORD, _REPEATED = re.compile(r"[^\W\d_]{4,}"), re.compile(r"(.)\1+")
 _PICTURE = re.compile(rb"/Image(?![A-Za-z])")
 _LEFT_OUT = {
     raw.FPDF_ANNOT_FILEATTACHMENT: NotReadKind.ATTACHMENT,
@@ -148,15 +156,38 @@ def _pages(document: Any, builder: BlockBuilder, *, with_pictures: bool) -> list
             closing(document[number]) as page,
             closing(page.get_textpage()) as text_page,
         ):
-            lines = _lines(page, text_page, number + 1, builder)
-            with builder.refinement(f"pictures of page {number + 1}"):
-                if with_pictures or not lines:
-                    _note_pictures(page, text_page, lines, number + 1, builder)
+            is_garbled = False
+            with builder.refinement(f"fonts of page {number + 1}"):
+                is_garbled = _is_garbled(text_page)
+            if is_garbled:
+                builder.scan(number + 1)
+            else:
+                lines = _lines(page, text_page, number + 1, builder)
+                with builder.refinement(f"pictures of page {number + 1}"):
+                    if with_pictures or not lines:
+                        _note_pictures(page, text_page, lines, number + 1, builder)
         total += sum(len(line.text) for line in lines)
         if total > characters:
             raise too_complex(f"The file holds more than {characters:,} characters of text.")
         pages.append(lines)
     return pages
+
+
+def _is_garbled(text_page: Any) -> bool:
+    """Return whether the text of a page is no words, as where its fonts don't say which letters their glyphs are."""
+    count: int = text_page.count_chars()
+    places = range(0, count, count // _SAMPLED + 1)
+    if sum(raw.FPDFText_HasUnicodeMapError(text_page, place) == 1 for place in places) > _UNKNOWN * len(places):
+        return True
+    text = text_page.get_text_range(0, min(count, _READ_FOR_WORDS)) if count else ""
+    words = "".join(_WORD.findall(unicodedata.normalize("NFD", text)))
+    latin = sum(letter.isascii() for letter in words)
+    vowels = sum(letter in _VOWELS for letter in words)
+    signs = _REPEATED.sub(r"\1", "".join(text.split()))
+    known = sum(map(str.isalnum, signs))
+    return (latin > _ENOUGH and vowels < _FEWEST_VOWELS * latin) or (
+        len(signs) > _ENOUGH and known < _UNKNOWN * len(signs)
+    )
 
 
 def _holds_pictures(path: Path) -> bool:
@@ -189,8 +220,10 @@ def _unread_pictures(page: Any, text_page: Any) -> list[tuple[float, Any]]:
         left, bottom, right, top = _bounds(picture)
         if right - left >= _SMALLEST and top - bottom >= _SMALLEST:
             part = min((right - left) * (top - bottom) / max(width * height, 1.0), 1.0)
-            text = "".join(text_page.get_text_bounded(left, bottom, right, top).split())
-            if len(text) < max(part * _RECOGNIZED, 1):
+            edge, inner = (_EDGE, (1 - 2 * _EDGE) ** 2) if part >= _PAGE_SIZED else (0.0, 1.0)
+            across, up = (right - left) * edge, (top - bottom) * edge
+            text = text_page.get_text_bounded(left + across, bottom + up, right - across, top - up)
+            if len("".join(text.split())) < max(part * inner * _RECOGNIZED, 1):
                 unread.append((part, picture))
     return unread
 
