@@ -64,7 +64,13 @@ FORMATS = (
     FileFormat("GIF", "image/gif", (".gif",), "picture"),
     FileFormat("BMP", "image/bmp", (".bmp",), "picture"),
     FileFormat("SVG", "image/svg+xml", (".svg",), "picture"),
-    FileFormat("mail", "message/rfc822", (".eml",), "mail"),
+    FileFormat("Outlook attachments", "application/vnd.ms-tnef", (".tnef",), "mail"),
+    FileFormat("web archive", "application/x-mimearchive", (".mht", ".mhtml"), "web"),
+    FileFormat("calendar", "text/calendar", (".ics", ".ical"), "text"),
+    FileFormat("contacts", "text/vcard", (".vcf", ".vcard"), "text"),
+    FileFormat("LDIF", "text/x-ldif", (".ldif",), "data"),
+    FileFormat("subtitles", "text/vtt", (".vtt", ".srt"), "text"),
+    FileFormat("mail", "message/rfc822", (".eml", ".emlx"), "mail"),
     FileFormat("ZIP", "application/zip", (".zip",), "archive"),
 )
 BY_SUFFIX: Mapping[str, FileFormat] = {suffix: each for each in FORMATS for suffix in each.suffixes}

@@ -17,6 +17,7 @@ from service.text.extraction.blocks import ContainedFile
 from service.text.extraction.building import BlockBuilder, Limits
 from service.text.extraction.failures import Unreadable, corrupt_file, encrypted_file, without_text
 from service.text.extraction.mail import attachments_of, bytes_of, name_of, read_mail
+from service.text.extraction.names import decode_names
 from service.text.extraction.outlook import open_attachments
 from service.text.extraction.sniffing import sniff
 
@@ -41,6 +42,8 @@ def parse_archive(path: Path, builder: BlockBuilder) -> None:
     with _open_archive(path, builder.limits) as entries:
         if not entries:
             raise without_text("The archive holds no files. Check that it is the one you meant to send.")
+        if all(entry.is_encrypted for entry in entries):
+            raise encrypted_file("ZIP")
         builder.file_count = len(entries)
         builder.lines("\n".join(entry.path for entry in entries))
 
@@ -94,7 +97,7 @@ def _open_archive(path: Path, limits: Limits) -> Generator[Sequence[_Entry]]:
     with archive:
         every = archive.infolist()
         check_declared(every, limits)
-        files = [(name, one) for one in every if not one.is_dir() and not is_leftover(name := _name_of(one))]
+        files = [(name, one) for name, one in _name_all(every) if not one.is_dir() and not is_leftover(name)]
         paths = _clean_paths([name for name, _ in files])
         yield [
             _Entry(cleaned, partial(_read_entry, archive, one), is_encrypted=bool(one.flag_bits & ENCRYPTED))
@@ -107,14 +110,16 @@ def _read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, most: int) -> 
         return unpacked.read(most)
 
 
-def _name_of(entry: zipfile.ZipInfo) -> str:
-    """Return an entry's name. Many programs write UTF-8 without saying so, which Python takes for the code page 437."""
-    if entry.flag_bits & _UTF_8:
-        return entry.filename
-    try:
-        return entry.filename.encode("cp437").decode("utf-8")
-    except UnicodeError:
-        return entry.filename
+def _name_all(entries: Sequence[zipfile.ZipInfo]) -> Sequence[tuple[str, zipfile.ZipInfo]]:
+    """Return entries with their names. Those not marked as UTF-8 are in the encoding of the program that packed them.
+
+    Python takes these for the code page 437; all of them together tell which encoding it is.
+    """
+    unmarked = [each for each in entries if not each.flag_bits & _UTF_8]
+    named = dict(
+        zip(map(id, unmarked), decode_names([each.filename.encode("cp437") for each in unmarked]), strict=True)
+    )
+    return [(named.get(id(each), each.filename), each) for each in entries]
 
 
 @contextmanager
@@ -170,5 +175,6 @@ def _unique(path: str, used: dict[str, int]) -> str:
 _CONTAINERS: Mapping[str, Callable[[Path, Limits], AbstractContextManager[Sequence[_Entry]]]] = {
     "ZIP": _open_archive,
     "mail": _open_mail,
+    "Outlook attachments": _open_mail,
     "Outlook message": _open_outlook,
 }

@@ -4,25 +4,24 @@ The attachments of a message alone are documents of their own (service.text.extr
 """
 
 import re
-from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from email import policy
 from email.message import EmailMessage
-from email.parser import BytesParser
 from functools import partial
 
 from carrel.wire.formats import NotReadKind
 from service.text.extraction.building import BlockBuilder, one_line
 from service.text.extraction.decoding import decode
 from service.text.extraction.failures import Unreadable, corrupt_file, without_text
-from service.text.extraction.html_pages import add_html, find_data_uris
+from service.text.extraction.html_pages import add_html, find_data_uris, parse_html
+from service.text.extraction.mime import ENVELOPES, TNEF_MARK, to_message, to_narrow
+from service.text.extraction.names import decode_as
 from service.text.extraction.plain import add_paragraphs
 from service.text.extraction.svg import find_drawings, is_svg
 
 _HEADERS = ("From", "To", "Cc", "Date")
-# Parts that hold the encrypted rest (or, opaque, the signed rest), and those that only prove what is said.
-_ENCRYPTED = frozenset({"multipart/encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime"})
+# Parts that hold the encrypted rest, and those that only prove the rest.
+_ENCRYPTED = ENVELOPES | {"multipart/encrypted"}
 _SIGNATURES = frozenset({"application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature"})
 _HALVES = ("plain", "html")
 MESSAGE = "message/rfc822"
@@ -49,8 +48,8 @@ def add_mail(message: EmailMessage, builder: BlockBuilder) -> str | None:
 
 def read_mail(data: bytes) -> EmailMessage:
     """Return a message; Unreadable when it has no header that mail has."""
-    message = _to_message(data)
-    if not _is_mail(message):
+    message = to_message(data)
+    if not data.startswith(TNEF_MARK) and not _is_mail(message):
         raise corrupt_file("an e-mail message")
     return message
 
@@ -73,9 +72,20 @@ def pictures_of(message: EmailMessage) -> Iterator[tuple[str, Callable[[], bytes
         yield f"html/drawing/{number}", lambda drawing=drawing: drawing
 
 
+def parse_web_archive(data: bytes, builder: BlockBuilder) -> str | None:
+    """Add the pages that a browser has saved as a mail (MHTML), and return the first one's title, or the subject."""
+    message, titles = to_message(data), list[str]()
+    pages = [part for part in _leaves(message) if part.get_content_maintype() == "text"]
+    for page in [part for part in pages if part.get_content_subtype() == "html"] or pages[:1]:
+        titles.append(parse_html(_content(page).encode(errors="replace"), builder) or "")
+    for address, read in pictures_of(message):
+        builder.picture(address, read())
+    return next(filter(None, titles), "") or one_line(_header(message, "Subject"))
+
+
 def parse_mailbox(data: bytes, builder: BlockBuilder) -> None:
     """Add the messages of a mailbox (mbox), one after another; it has no title."""
-    first, *messages = _SEPARATOR.split(data.removeprefix(BOM_UTF8).lstrip(b"\r\n"))
+    first, *messages = _SEPARATOR.split(to_narrow(data).lstrip(b"\r\n"))
     if first or not messages:
         raise corrupt_file("a mailbox")
     # Pictures have addresses in a message alone.
@@ -83,7 +93,7 @@ def parse_mailbox(data: bytes, builder: BlockBuilder) -> None:
     for number, content in enumerate(messages, start=1):
         builder.page = number
         unmarked = _MARKED.sub(rb"\1", content)
-        message = _to_message(unmarked)
+        message = to_message(unmarked)
         if not _is_mail(message):
             builder.heading(f"Message {number}", 1)
             add_paragraphs(unmarked.decode(errors="replace"), builder)
@@ -93,10 +103,6 @@ def parse_mailbox(data: bytes, builder: BlockBuilder) -> None:
         except Unreadable as refusal:
             if refusal.code != "file_without_text":
                 raise
-
-
-def _to_message(data: bytes) -> EmailMessage:
-    return BytesParser(policy=policy.default).parsebytes(data)
 
 
 def _is_mail(message: EmailMessage) -> bool:
@@ -197,11 +203,14 @@ def _leaves(part: EmailMessage) -> Iterator[EmailMessage]:
 
 def _content(part: EmailMessage) -> str:
     """Return a part's text; if its declared encoding is unknown or wrong, decoded like any text file."""
+    payload = part.get_payload(decode=True)
+    if not isinstance(payload, bytes):
+        return ""
     try:
-        return str(part.get_content(errors="strict"))
-    except (LookupError, UnicodeError, ValueError, AssertionError):
-        payload = part.get_payload(decode=True)
-        return decode(payload) if isinstance(payload, bytes) else ""
+        charset = part.get_content_charset()
+        return decode(payload) if charset is None or b"\0" in payload else decode_as(payload, charset)
+    except Unreadable:
+        return payload.decode(errors="replace")
 
 
 def _header(message: EmailMessage, name: str) -> str:

@@ -13,7 +13,7 @@ from service.text.extraction.delimited import parse_csv, parse_tsv
 from service.text.extraction.failures import Unreadable, corrupt_file, without_text
 from service.text.extraction.html_pages import parse_html
 from service.text.extraction.json_documents import parse_json, parse_json_lines
-from service.text.extraction.mail import parse_mail, parse_mailbox
+from service.text.extraction.mail import parse_mail, parse_mailbox, parse_web_archive
 from service.text.extraction.markdown import parse_markdown
 from service.text.extraction.office import parse_docx, parse_pptx
 from service.text.extraction.opendocument import parse_odp, parse_odt
@@ -22,6 +22,7 @@ from service.text.extraction.pdf import parse_pdf
 from service.text.extraction.pictures import PICTURES, parse_picture, parse_svg
 from service.text.extraction.plain import parse_plain
 from service.text.extraction.powerpoint97 import parse_ppt
+from service.text.extraction.records import parse_calendar, parse_contacts, parse_ldif, parse_subtitles
 from service.text.extraction.rtf import parse_rtf
 from service.text.extraction.sheets import parse_other_sheets, parse_xlsx
 from service.text.extraction.sniffing import EXCEL, POWERPOINT, TEXT, WORD, XML, sniff
@@ -37,8 +38,10 @@ def _read(parse: Callable[[bytes, BlockBuilder], str | None]) -> Callable[[Path,
     return lambda path, builder: parse(path.read_bytes(), builder)
 
 
-# The headings of these are names of sheets, and subjects of messages.
-_HEADED_BY_PARTS = frozenset({"Excel", "Excel 97", "binary Excel", "OpenDocument sheets", "mailbox"})
+# The headings of these are names of sheets, subjects of messages, and names of entries.
+_HEADED_BY_PARTS = frozenset(
+    [*("Excel", "Excel 97", "binary Excel", "OpenDocument sheets"), *("mailbox", "calendar", "contacts", "LDIF")]
+)
 # Their headings are chapters where they name a title.
 _BOOKS = frozenset({"EPUB", "Org"})
 _SHEETS = ("Excel 97", "binary Excel", "OpenDocument sheets")
@@ -66,6 +69,12 @@ READERS: Mapping[str, Callable[[Path, BlockBuilder], str | None]] = {
     "JSON Lines": _read(parse_json_lines),
     "mail": _read(parse_mail),
     "Outlook message": parse_outlook,
+    "Outlook attachments": _read(parse_mail),
+    "web archive": _read(parse_web_archive),
+    "calendar": _read(parse_calendar),
+    "contacts": _read(parse_contacts),
+    "LDIF": _read(parse_ldif),
+    "subtitles": _read(parse_subtitles),
     "mailbox": _read(parse_mailbox),
     "XML": _read(parse_xml),
     "TeX": _read(parse_tex),

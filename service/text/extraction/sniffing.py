@@ -37,6 +37,7 @@ _PICTURES = (
     (b"II*\x00", BY_NAME["TIFF"]),
     (b"MM\x00*", BY_NAME["TIFF"]),
     (b"BM", BY_NAME["BMP"]),
+    (b"\x78\x9f\x3e\x22", BY_NAME["Outlook attachments"]),
 )
 _WEBP = BY_NAME["WebP"]
 _BINARY = (

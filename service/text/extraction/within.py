@@ -89,7 +89,7 @@ def _read_data(path: Path, number: str) -> bytes:
 
 
 _READERS: Mapping[str, Callable[[Path, str], bytes]] = {
-    BY_NAME["mail"].media_type: _read_part,
+    **{BY_NAME[name].media_type: _read_part for name in ("mail", "Outlook attachments", "web archive")},
     BY_NAME["Outlook message"].media_type: _read_outlook,
     BY_NAME["HTML"].media_type: _read_data,
     BY_NAME["PowerPoint 97"].media_type: _read_record,

@@ -1,0 +1,123 @@
+"""Names and headers as bytes in an encoding that nothing declares, and encoded words of mails (RFC 2047)."""
+
+import re
+from base64 import b64decode
+from binascii import Error
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from quopri import decodestring
+from unicodedata import category, name
+
+# Frequent characters: a wrong encoding of East Asia gives rare ones.
+_COMMON = frozenset(Path(__file__).with_name("frequent_characters.txt").read_text(encoding="utf-8"))
+_MARKS = frozenset({"Pd", "Ps", "Pe", "Pi", "Pf"})
+_FREQUENT = frozenset("оеаинтсрвлкмдпуяыьгзбчйхжшюіäöüßéèàçñáíóúåæøêâîôëïűőğşıćčďěłńňřśšťůýžźżąęășțâãõ")
+_CANDIDATES = (
+    *("cp932", "gb18030", "cp950", "cp949", "euc_jp", "cp437", "cp850", "cp866", "cp1251", "cp1252", "cp852", "cp1250"),
+    *("koi8_r", "cp737", "cp1253", "cp862", "cp1255", "cp1256", "cp857", "cp1254", "cp775", "cp1257", "cp874"),
+)
+_WIDER = {
+    "shift_jis": "cp932",
+    "shift-jis": "cp932",
+    "sjis": "cp932",
+    "x-sjis": "cp932",
+    "windows-31j": "cp932",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "x-gbk": "gb18030",
+    "big5": "cp950",
+    "euc-kr": "cp949",
+    "ks_c_5601-1987": "cp949",
+    "iso-8859-1": "cp1252",
+    "iso-8859-9": "cp1254",
+    "iso-8859-8-i": "iso-8859-8",
+    "tis-620": "cp874",
+}
+_LEAST = 0.3
+# With the marks of vowels that some scripts have.
+_LETTERS = re.compile(r"(?:[^\W\d_]|[\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0e31-\u0e4e])+")
+_USUAL = {"GREEK": 0.9, "ARABIC": 0.9, "HEBREW": 0.85, "THAI": 0.7}
+_WORD = re.compile(r"=\?([^?\s*]+)(?:\*[\w-]*)?\?([bBqQ])\?([^?]*)\?=")
+_WORDS = re.compile(rf"{_WORD.pattern}(?:\s*{_WORD.pattern})*")
+
+
+def decode_names(names: Sequence[bytes]) -> list[str]:
+    """Return names that one program wrote as text: UTF-8, or the older encoding that makes the best words of them."""
+    whole = b"/".join(names)
+    try:
+        return [each.decode() for each in names]
+    except UnicodeDecodeError:
+        pass
+    scores = {encoding: _score(whole, encoding) for encoding in _CANDIDATES}
+    best = max(_CANDIDATES, key=scores.__getitem__)
+    best = best if scores[best] >= _LEAST else "cp437"
+    return [each.decode(best, "replace") for each in names]
+
+
+def _score(data: bytes, encoding: str) -> float:
+    """Return how much a text looks like words in an encoding: 0, or up to 1."""
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError:
+        return 0
+    others = [character for character in text if character > "\x7f"]
+    signs = 0.5 * sum(character in "№€°・、。" or category(character) in _MARKS for character in others)
+    return (signs + sum(map(_score_word, _LETTERS.findall(text)))) / max(len(others), 1)
+
+
+def _score_word(word: str) -> float:
+    """Return the sum over a word's characters beyond ASCII, each from 0 to 1."""
+    scripts = {name(character, "?").split()[0] for character in word}
+    others = [character for character in word if character > "\x7f"]
+    if scripts & {"CJK", "HIRAGANA", "KATAKANA", "HANGUL"}:
+        factor = 0.3 if "HANGUL" in scripts and len(scripts) > 1 else 1
+        return factor * sum(map(_score_wide, others))
+    # Words have one script, are in capitals at most at the beginning or all through, and Latin ones have plain letters.
+    is_odd = word.lower() != word.upper() and not (word[1:].islower() or word.isupper() or word.islower())
+    is_odd |= len(scripts) > 1 or (scripts == {"LATIN"} and len(others) > 2 and len(others) * 4 > len(word) * 3)
+    weight = 0.1 if is_odd else 0.8 if len(word) > 1 and word.isupper() else 1
+    usual = _USUAL.get(min(scripts), 0.6)
+    return weight * sum(1 if character.lower() in _FREQUENT else usual for character in others)
+
+
+def _score_wide(character: str) -> float:
+    if "\u3041" <= character <= "\u30ff":
+        return 1
+    is_han, is_hangul = "\u4e00" <= character <= "\u9fff", "\uac00" <= character <= "\ud7a3"
+    return 1 if character in _COMMON else 0.5 if is_hangul else 0.35 if is_han else 0
+
+
+def decode_as(data: bytes, charset: str) -> str:
+    """Return text in a declared encoding, or in a wider one that programs mean by its name; otherwise a likely one."""
+    try:
+        return data.decode(_WIDER.get(charset.lower(), charset))
+    except (LookupError, ValueError):
+        return decode_names([data])[0]
+
+
+def decode_header(text: str) -> str:
+    """Return a header's text: encoded words decoded, those beside each other as one, and bytes without encoding."""
+    text = _WORDS.sub(lambda run: _decode_words(run[0]), text)
+    if not any("\udc80" <= character <= "\udcff" for character in text):
+        return text
+    return decode_names([text.encode(errors="surrogateescape")])[0]
+
+
+def _decode_words(run: str) -> str:
+    words = [(charset.lower(), _decode_word(how, coded)) for charset, how, coded in _WORD.findall(run)]
+    return "".join(
+        decode_as(b"".join(data for _, data in joined), charset)
+        for charset, joined in groupby(words, key=lambda word: word[0])
+    )
+
+
+def _decode_word(how: str, coded: str) -> bytes:
+    data = coded.encode(errors="surrogateescape")
+    if how in "qQ":
+        return decodestring(data, header=True)
+    try:
+        data = data[: len(data) - (len(data) % 4 == 1)]
+        return b64decode(data + b"=" * (-len(data) % 4))
+    except Error:
+        return data

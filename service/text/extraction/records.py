@@ -1,0 +1,188 @@
+"""Calendars (RFC 5545), contacts (vCard), directories (LDIF) and subtitles (WebVTT, SubRip)."""
+
+import re
+from base64 import b64decode
+from binascii import Error
+from collections.abc import Iterator
+from html import unescape
+from quopri import decodestring
+from typing import NamedTuple
+
+from service.text.extraction.building import BlockBuilder, clean
+from service.text.extraction.decoding import decode
+from service.text.extraction.failures import Unreadable
+from service.text.extraction.names import decode_as
+from service.text.extraction.plain import add_paragraphs, read_text
+
+_FOLD = re.compile(r"\n[ \t]")
+_SOFT_BREAK = re.compile(r"^([^:\n]*QUOTED-PRINTABLE[^:\n]*:.*(?:=\n.*)+)", re.IGNORECASE | re.MULTILINE)
+_PROPERTY = re.compile(r'(?:[\w-]+\.)?([\w-]+)((?:;(?:"[^"]*"|[^":;])*)*):(.*)')
+_PARAMETER = re.compile(r';([\w-]+)(?:="?([^";]*))?')
+_ESCAPED = re.compile(r"\\([nN,;:\\])")
+_MOMENT = re.compile(r"(\d{4})-?(\d\d)-?(\d\d)(?:T(\d\d):?(\d\d)(?::?\d\d)?(Z?))?")
+_ENTRIES = frozenset({"VEVENT", "VTODO", "VJOURNAL"})
+_IN_CALENDARS = {
+    "DTSTART": "Begin",
+    "DTEND": "End",
+    "DUE": "Due",
+    "LOCATION": "Where",
+    "ORGANIZER": "Organizer",
+    "ATTENDEE": "Attendee",
+    "RRULE": "Repeats",
+    "STATUS": "Status",
+    "CATEGORIES": "Categories",
+    "URL": "Address",
+    "CONTACT": "Contact",
+    "COMMENT": "Comment",
+}
+_IN_CONTACTS = {"TEL": "Phone", "ADR": "Address", "ORG": "Organization", "BDAY": "Birthday", "URL": "Web address"}
+_UNSAID = frozenset(
+    [
+        "BEGIN",
+        "END",
+        "VERSION",
+        "PRODID",
+        "UID",
+        "REV",
+        "FN",
+        "N",
+        "PHOTO",
+        "LOGO",
+        "SOUND",
+        "KEY",
+        "SORT-STRING",
+        "CLASS",
+    ]
+)
+_CUE_MARKS = re.compile(r"</?(?!v[ .])[^<>]*>|\{\\[^{}]*\}|</v>")
+_SPEAKER = re.compile(r"<v[^ <>]* ([^<>]*)>")
+_ENDS_SENTENCE = re.compile(r"[.!?…。！？][\"'”»)]*$")  # noqa: RUF001 - full stops of East Asia
+_CUES_CHARACTERS = 600
+
+
+class _Property(NamedTuple):
+    name: str
+    parameters: dict[str, str]
+    value: str
+
+    @property
+    def text(self) -> str:
+        """The value without its parts' separators and escapes."""
+        parts = [part for part in re.split(r"(?<!\\);", self.value) if part]
+        return _ESCAPED.sub(lambda found: "\n" if found[1] in "nN" else found[1], ", ".join(parts))
+
+    @property
+    def shown(self) -> str:
+        """The value for people: a time with its zone, a person by name."""
+        if moment := _MOMENT.fullmatch(self.value):
+            zone = " UTC" if moment[6] else f" {self.parameters.get('TZID', '')}" if moment[4] else ""
+            return (
+                f"{moment[1]}-{moment[2]}-{moment[3]}{f' {moment[4]}:{moment[5]}' if moment[4] else ''}{zone}".strip()
+            )
+        if self.name == "RRULE":
+            return self.value
+        address = re.sub(r"(?i)^(?:mailto|tel):", "", self.text)
+        person = self.parameters.get("CN", "")
+        return f"{person} <{address}>" if person and person != address else address
+
+
+def parse_calendar(data: bytes, builder: BlockBuilder) -> str | None:
+    """Add the events, tasks and notes of a calendar; its title is its name, or that of its only entry."""
+    name, titles, opened = "", list[str](), list[str]()
+    entry: list[_Property] = []
+    for each in _properties(read_text(data, builder)):
+        if each.name == "BEGIN":
+            opened.append(each.value.upper())
+            entry = [] if opened[-1] in _ENTRIES else entry
+        elif each.name == "END":
+            if opened and opened.pop() in _ENTRIES:
+                titles.append(next((one.text for one in entry if one.name == "SUMMARY"), ""))
+                builder.heading(titles[-1], 2)
+                said = (f"{_IN_CALENDARS[one.name]}: {one.shown}" for one in entry if one.name in _IN_CALENDARS)
+                builder.lines("\n".join(said))
+                for one in entry:
+                    add_paragraphs(one.text if one.name == "DESCRIPTION" else "", builder)
+        elif each.name == "X-WR-CALNAME":
+            name = each.text
+        elif opened and opened[-1] in _ENTRIES:
+            entry.append(each)
+    return name or (titles[0] if len(titles) == 1 else None)
+
+
+def parse_contacts(data: bytes, builder: BlockBuilder) -> str | None:
+    """Add the people and organizations of a vCard file; its title is the name of its only contact."""
+    names: list[str] = []
+    lines: list[str] = []
+    for each in _properties(read_text(data, builder)):
+        if each.name in {"FN", "N", "ORG"} and each.text and not (names and names[-1]):
+            names[-1:] = [each.text]
+        if each.name == "BEGIN":
+            names.append("")
+            lines = []
+        elif each.name == "END":
+            builder.heading(names[-1] if names else "", 2)
+            builder.lines("\n".join(lines))
+        elif each.name not in _UNSAID and not each.name.startswith("X-") and not each.value.startswith("data:"):
+            kinds = each.parameters.get("TYPE", "").lower().replace(",", ", ")
+            label = _IN_CONTACTS.get(each.name, each.name.capitalize())
+            lines.append(f"{label}{f' ({kinds})' if kinds else ''}: {each.shown}")
+    return names[0] if len(names) == 1 else None
+
+
+def _properties(text: str) -> Iterator[_Property]:
+    """Yield the properties of a calendar or contact, without those of binary data."""
+    text = _SOFT_BREAK.sub(lambda found: found[1].replace("=\n", ""), clean(text))
+    for line in _FOLD.sub("", text).split("\n"):
+        if (found := _PROPERTY.fullmatch(line)) is None:
+            continue
+        parameters: dict[str, str] = {}
+        for name, value in _PARAMETER.findall(found[2]):
+            # In version 2.1 of vCards, a value may stand for its parameter.
+            key = name.upper() if value else "ENCODING" if name.upper() in {"QUOTED-PRINTABLE", "BASE64"} else "TYPE"
+            parameters[key] = ",".join(filter(None, (parameters.get(key), value or name)))
+        encoding, value = parameters.get("ENCODING", "").upper(), found[3]
+        if encoding == "QUOTED-PRINTABLE":
+            value = clean(decode_as(decodestring(value.encode()), parameters.get("CHARSET", "utf-8")))
+        if encoding not in {"B", "BASE64"}:
+            yield _Property(found[1].upper(), parameters, value)
+
+
+def parse_ldif(data: bytes, builder: BlockBuilder) -> str | None:
+    """Add the entries of a directory (RFC 2849), each under its name, without binary values; it has no title."""
+    for record in re.split(r"\n(?:[ \t]*\n)+", _FOLD.sub("", clean(read_text(data, builder)))):
+        lines = [_ldif_line(line) for line in record.split("\n") if line and not line.startswith(("#", "version:"))]
+        named = {name.lower(): value for name, value in reversed(lines)}
+        builder.heading(named.get("cn") or named.get("dn", ""), 2)
+        builder.lines("\n".join(f"{name}: {value}" for name, value in lines if value))
+    return None
+
+
+def _ldif_line(line: str) -> tuple[str, str]:
+    name, _, value = line.partition(":")
+    if not value.startswith(":"):
+        return name, value.removeprefix("<").strip()
+    try:
+        return name, decode(b64decode(value[1:]))
+    except (Error, ValueError, Unreadable):
+        return name, ""
+
+
+def parse_subtitles(data: bytes, builder: BlockBuilder) -> str | None:
+    """Add the text of subtitles, without numbers and times; cues are joined to sentences; there is no title."""
+    said, speaker = "", ""
+    for cue in re.split(r"\n[ \t]*\n+", clean(read_text(data, builder))):
+        lines = cue.strip().split("\n")
+        timed = next((number for number, line in enumerate(lines) if "-->" in line), None)
+        text = "" if timed is None else " ".join(lines[timed + 1 :])
+        spoken = _SPEAKER.search(text)
+        text = unescape(_CUE_MARKS.sub("", _SPEAKER.sub("", text))).strip()
+        if spoken and spoken[1] != speaker:
+            builder.paragraph(said)
+            said, speaker = "", spoken[1]
+            text = f"{speaker}: {text}"
+        said = f"{said} {text}".strip()
+        if _ENDS_SENTENCE.search(said) or len(said) > _CUES_CHARACTERS:
+            builder.paragraph(said)
+            said = ""
+    builder.paragraph(said)
+    return None

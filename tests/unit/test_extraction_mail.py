@@ -1,0 +1,68 @@
+"""Mails that are damaged, signed or packed, calendars, contacts and subtitles, names in archives, and titles."""
+
+import json
+from base64 import b64decode
+from pathlib import Path
+
+import pytest
+
+from service.text.extraction.building import Limits
+from service.text.extraction.containers import read_files
+from service.text.extraction.failures import Unreadable
+from service.text.extraction.titles import is_placeholder
+from tests import made_files
+
+DATA = Path(__file__).parents[1] / "data"
+MAILS = json.loads((DATA / "mails.json").read_text())
+NAMES = json.loads((DATA / "archive-names.json").read_text())
+
+
+@pytest.mark.parametrize("mail", MAILS, ids=[mail["about"] for mail in MAILS])
+def test_what_is_readable_of_a_message_is_read(extract, mail):
+    content = mail["text"].encode() if "text" in mail else b64decode(mail["base64"])
+    found = extract(mail["name"], content)
+    assert (found.title or "", [block.text for block in found.blocks]) == (mail["title"], mail["blocks"])
+    assert [part.kind for part in found.not_read or ()] == mail["notRead"]
+
+
+@pytest.mark.parametrize("encoding", NAMES)
+def test_all_names_of_an_archive_tell_their_encoding_together(tmp_path, encoding):
+    """A byte of a character that looks like a backslash divides no path."""
+    names = [name.encode(encoding) for name in NAMES[encoding]]
+    plain = ["~_^"[number] * len(name) for number, name in enumerate(names)]
+    content = made_files.archive(dict.fromkeys(plain, "Quay."))
+    for before, after in zip(plain, names, strict=True):
+        content = content.replace(before.encode(), after)
+    path = made_files.saved(tmp_path, "a.zip", content)
+    files = read_files(path, "a.zip", Limits(), start=0, most=None, largest=100)
+    assert [(file.path, file.content) for file in files] == [(name, b"Quay.") for name in NAMES[encoding]]
+
+
+def test_an_encrypted_archive_is_refused(extract):
+    content = bytearray(made_files.archive({"a.txt": "Quay."}))
+    content[6] |= 1
+    content[content.index(b"PK\x01\x02") + 8] |= 1
+    with pytest.raises(Unreadable, match="protected by a password"):
+        extract("a.zip", bytes(content))
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("---\ntitle: Front\n---\n# Heading\n\n## Part", "Heading"),
+        ("---\ntitle: Front\n---\n## Menu\n\n# Heading", "Heading"),
+        ("---\ntitle: Front\n---\n# 1. Scope\n\n# 2. Terms", "Front"),
+        ("---\ntitle: Untitled\n---\n# Introduction", "Introduction"),
+        ("---\ntitle: report.docx\n---\n# Slide 1", None),
+    ],
+)
+def test_a_title_is_the_main_heading_then_the_files_own(extract, text, title):
+    assert extract("a.md", text.encode()).title == title
+
+
+def test_defaults_of_programs_are_no_titles():
+    placeholders = (
+        "Microsoft Word - x.doc|Untitled-1|PowerPoint-Präsentation|(no subject)|Folie 3|Document1|C:\\a b|12|无标题"
+    )
+    assert [each for each in placeholders.split("|") if not is_placeholder(each)] == []
+    assert [each for each in ("Page layout", "Sheet metal", "Document retention") if is_placeholder(each)] == []
