@@ -4,12 +4,14 @@ All have one form: a verb, then the kind of a thing with its name in quotation m
 something are named alone. `Ada gave Jonas Viewer access to document “Board minutes”`."""
 
 import time
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 from app.formatting import one_line
@@ -70,112 +72,8 @@ class ActionText:
     said: str
 
 
-ACTION_TEXTS: Mapping[str, ActionText] = {
-    "grants.set": ActionText("Access", "Access changed", "changed access to {it}"),
-    "owner.set": ActionText("Access", "Owner changed", "changed the owner of {it}"),
-    "owners.transfer": ActionText("Access", "Ownership transferred", "made {it} the owner of another's resources"),
-    "group.create": ActionText("People", "Group created", "created {it}"),
-    "group.update": ActionText("People", "Group changed", "changed {it}"),
-    "group.members": ActionText("People", "Group's members changed", "changed the members of {it}"),
-    "group.delete": ActionText("People", "Group deleted", "deleted {it}"),
-    "user.create": ActionText("People", "Person added", "added {it}"),
-    "user.update": ActionText("People", "Person changed", "changed {it}"),
-    "user.offboard": ActionText("People", "Person offboarded", "ended all access of {it}"),
-    "user.invite": ActionText("People", "Person invited", "invited {it}"),
-    "invitation.accept": ActionText("People", "Password set by invitation", "set their password by an invitation"),
-    "texts.erase": ActionText("People", "Texts of a person erased", "erased the texts of {it}"),
-    "document.create": ActionText("Documents", "Document uploaded", "uploaded {it}"),
-    "document.update": ActionText("Documents", "Document updated", "updated {it}"),
-    "document.unpack": ActionText("Documents", "Files in a document read", "read the files in {it}"),
-    "document.reindex": ActionText("Documents", "Document re-indexed", "re-indexed {it} in the catalog"),
-    "document.rename": ActionText("Documents", "Document renamed", "renamed {it}"),
-    "document.delete": ActionText("Documents", "Document deleted", "deleted {it}"),
-    "collection.create": ActionText("Collections", "Collection created", "created {it}"),
-    "collection.delete": ActionText("Collections", "Collection deleted", "deleted {it}"),
-    "collection.add_document": ActionText("Collections", "Document added", "added {it} to {collection}"),
-    "collection.add_chunks": ActionText(
-        "Collections", "Document added in pieces", "added {it} to {collection} in pieces"
-    ),
-    "collection.reindex_document": ActionText("Collections", "Document re-indexed", "re-indexed {it} in {collection}"),
-    "collection.remove_document": ActionText("Collections", "Document removed", "removed {it} from {collection}"),
-    "index.rebuild_start": ActionText("Indexes", "Rebuild started", "started to rebuild the index of {collection}"),
-    "index.rebuild_force": ActionText(
-        "Indexes", "Rebuild to finish without failures", "let the rebuild of {collection} finish without what failed"
-    ),
-    "index.rebuild_cancel": ActionText(
-        "Indexes", "Rebuild cancelled", "cancelled rebuilding the index of {collection}"
-    ),
-    "index.rebuild_complete": ActionText(
-        "Indexes", "Rebuild finished", "finished rebuilding the index of {collection}"
-    ),
-    "docstore.create_sync": ActionText("Syncs", "Sync created", "created {it} into {collection}"),
-    "docstore.update_sync": ActionText("Syncs", "Sync changed", "changed {it} into {collection}"),
-    "docstore.launch_sync": ActionText("Syncs", "Sync started", "started {it} into {collection}"),
-    "docstore.delete_sync": ActionText("Syncs", "Sync deleted", "deleted {it} into {collection}"),
-    "docstore.sync": ActionText("Syncs", "Sync ended", "synced into {collection}"),
-    "source.ignore_items": ActionText("Sources", "Items ignored", "ignored what could not be loaded of {it}"),
-    "source.restore_items": ActionText("Sources", "Items restored", "restored what was ignored of {it}"),
-    "source.remove": ActionText("Sources", "Source removed", "removed {it}"),
-    "alert.end": ActionText("Alerts", "Alert ended", "ended {it}"),
-    "alertRule.create": ActionText("Alerts", "Alert rule created", "created {it}"),
-    "alertRule.update": ActionText("Alerts", "Alert rule changed", "changed {it}"),
-    "alertRule.delete": ActionText("Alerts", "Alert rule deleted", "deleted {it}"),
-    "alertRule.test": ActionText("Alerts", "Alert rule tested", "sent a test by {it}"),
-    "search.feedback": ActionText("Feedback", "Search result judged", "judged {document}"),
-    "agent.feedback": ActionText("Feedback", "Reply judged", "judged a reply of {agent}"),
-    "agent.message": ActionText("Agents", "Agent asked", "asked {it}"),
-    "agent.create": ActionText("Agents", "Agent created", "created {it}"),
-    "agent.update": ActionText("Agents", "Agent changed", "changed {it}"),
-    "agent.delete": ActionText("Agents", "Agent deleted", "deleted {it}"),
-    "agent.deploy": ActionText("Agents", "Agent deployed", "changed who may use {it}"),
-    "evaluationSet.create": ActionText("Quality", "Evaluation set created", "created {it}"),
-    "evaluationSet.update": ActionText("Quality", "Evaluation set renamed", "renamed {it}"),
-    "evaluationSet.delete": ActionText("Quality", "Evaluation set deleted", "deleted {it}"),
-    "evaluationSet.judge": ActionText("Quality", "Documents judged", "judged documents in {it}"),
-    "evaluationSet.remove_judgements": ActionText("Quality", "Judgements removed", "removed judgements from {it}"),
-    "evaluationSet.add_run": ActionText("Quality", "Run kept", "kept a run over {it}"),
-    "evaluationSet.delete_run": ActionText("Quality", "Run deleted", "deleted a run over {it}"),
-    "serviceAccount.create": ActionText("Credentials", "Service account created", "created {it}"),
-    "serviceAccount.delete": ActionText("Credentials", "Service account deleted", "deleted {it}"),
-    "serviceAccountToken.mint": ActionText("Credentials", "Token created", "created {it} for {account}"),
-    "serviceAccountToken.revoke": ActionText("Credentials", "Token revoked", "revoked {it} of {account}"),
-    "apiKey.create": ActionText("Credentials", "API key created", "created {it} for {owner}"),
-    "apiKey.revoke": ActionText("Credentials", "API key revoked", "revoked {it}"),
-    "scimToken.create": ActionText("Provisioning", "Provisioning token created", "created {it}"),
-    "scimToken.revoke": ActionText("Provisioning", "Provisioning token revoked", "revoked {it}"),
-    "scim.refuse": ActionText("Provisioning", "Change by a provider refused", "refused a change of {it}"),
-    "oauthClient.create": ActionText("Applications", "Application created", "created {it}"),
-    "oauthClient.request": ActionText("Applications", "Application requested", "requested {it}"),
-    "oauthClient.approve": ActionText("Applications", "Application approved", "approved {it}"),
-    "oauthClient.update": ActionText("Applications", "Application changed", "changed {it}"),
-    "oauthClient.rotateSecret": ActionText("Applications", "New secret", "changed the secret of {it}"),
-    "oauthClient.delete": ActionText("Applications", "Application deleted", "deleted {it}"),
-    "consent.grant": ActionText("Applications", "Application allowed", "allowed {it} to act for them"),
-    "consent.withdraw": ActionText("Applications", "Consent withdrawn", "withdrew the consent to {it} for {owner}"),
-    "session.begin": ActionText("Signing in", "Signed in", "signed in"),
-    "session.confirm": ActionText("Signing in", "Confirmed", "confirmed that it is them"),
-    "session.end": ActionText("Signing in", "Sessions ended", "ended sessions of {it}"),
-    FAILED_SIGN_IN: ActionText("Signing in", "Sign-in failed", "failed to sign in as {it}"),
-    REFUSED_SIGN_IN: ActionText("Signing in", "Sign-in by a provider refused", "was refused a sign-in by {it}"),
-    "identity.bind": ActionText(
-        "Signing in", "Bound to a provider", "bound {it} to the provider that they sign in with"
-    ),
-    "secondFactor.add": ActionText("Signing in", "Second factor set up", "set up a second factor"),
-    "secondFactor.remove": ActionText("Signing in", "Second factor removed", "removed a second factor"),
-    "secondFactor.makeRecoveryCodes": ActionText("Signing in", "Recovery codes made", "made recovery codes"),
-    "secondFactor.reset": ActionText("Signing in", "Second factor reset", "took the second factors of {it} away"),
-    "passkey.copied": ActionText(
-        "Signing in", "Copied passkey refused", "refused a passkey of {it}: there may be a copy of it"
-    ),
-    "oauth.reuseDetected": ActionText(
-        "Signing in", "Stolen token stopped", "stopped tokens of {it}: one was used a second time"
-    ),
-    "signInProvider.create": ActionText("Signing in", "Sign-in provider added", "added {it}"),
-    "signInProvider.update": ActionText("Signing in", "Sign-in provider changed", "changed {it}"),
-    "signInProvider.delete": ActionText("Signing in", "Sign-in provider deleted", "deleted {it}"),
-    "organization.create": ActionText("Organization", "Organization created", "created the organization"),
-    "organization.update": ActionText("Organization", "Settings changed", "changed the organization's settings"),
-}
+_TEXTS = tomllib.loads(Path(__file__).with_name("actions.toml").read_text(encoding="utf-8"))
+ACTION_TEXTS: Mapping[str, ActionText] = {action: ActionText(*texts) for action, texts in _TEXTS.items()}
 """By the action's code; the order of groups and of actions in them is the order they are offered in."""
 
 _KINDS = {

@@ -1,7 +1,9 @@
 """Labels of the service's terms on pages: kinds of resources, roles and scopes."""
 
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from carrel.wire.common import GrantRole, ResourceType, Role
 from carrel.wire.scopes import ApiScope, Scope
@@ -119,57 +121,7 @@ ADMIN_AT_MCP = Meaning(
 )
 """The same of an application for /mcp, which has no other tools for admins."""
 
-CALLS: Mapping[str, str] = {
-    "search/searchDocumentCatalog": "search the catalog",
-    "search/searchDocumentCollection": "search a collection",
-    "search/submitSearchFeedback": "say whether a result helped",
-    "search/listRecentSearches": "list its own recent searches",
-    "search/saveSearch": "save a search for itself",
-    "search/listSavedSearches": "list the searches that it saved",
-    "search/deleteSavedSearch": "delete a search that it saved",
-    "catalog/getDocument": "look at a document",
-    "catalog/listDocuments": "list documents",
-    "catalog/listLeftOutFiles": "see which files in an archive or mail were left out",
-    "catalog/downloadDocument": "download a document's file",
-    "catalog/downloadDocumentPage": "look at a page of a document",
-    "catalog/uploadFile": "upload a document, or a new version of it",
-    "catalog/uploadDocumentFile": "upload a document (the old way)",
-    "catalog/uploadDocumentContents": "upload a document's text (the old way)",
-    "catalog/planUpload": "ask what an upload would do",
-    "catalog/reindexDocument": "index a document of the catalog again",
-    "catalog/renameDocument": "rename a document",
-    "catalog/deleteDocument": "delete a document",
-    "documentCollections/listDocumentCollections": "list collections",
-    "documentCollections/listDocumentsInCollection": "list a collection's documents",
-    "documentCollections/getDocumentChunks": "look at the pieces a document is indexed in",
-    "documentCollections/createDocumentCollection": "make a collection",
-    "documentCollections/addDocumentToCollection": "add a document to a collection",
-    "documentCollections/addDocumentChunksToCollection": "add a document to a collection in pieces of its own",
-    "documentCollections/reindexDocumentInCollection": "index a document again",
-    "documentCollections/removeDocumentFromCollection": "take a document out of a collection",
-    "documentCollections/deleteDocumentCollection": "delete a collection",
-    "documentCollections/startIndexRebuild": "rebuild a collection's index",
-    "documentCollections/cancelIndexRebuild": "cancel the rebuild of an index",
-    "documentCollections/getIndexRebuild": "see how far an index is",
-    "documentCollections/listIndexRebuildFailures": "see which documents block a rebuild",
-    "sources/listSources": "list the sources that it loads documents from",
-    "sources/listSourceItems": "see what of a source could not be loaded",
-    "sources/reportSource": "begin to report what of a source could not be loaded",
-    "sources/reportSourceItems": "report what could not be loaded",
-    "sources/endSourceReport": "end such a report",
-    "sources/ignoreSourceItems": "ignore what could not be loaded",
-    "sources/restoreSourceItems": "restore what was ignored",
-    "sources/removeSource": "remove a source that is never loaded again",
-    "alerts/reportRun": "report runs",
-    "alerts/reportSchedules": "report when schedules are due",
-    "permissions/listAuthorizedResources": "list what it may read itself",
-    "permissions/checkResourceAuthorizationForUser": "ask whether it may read something",
-    "permissions/checkBulkResourcesAuthorizationForUser": "ask the same about many things",
-    "copilots/sendMessage": "message an agent",
-    "copilots/streamMessage": "message an agent, and read the reply while it is made",
-    "copilots/createConversation": "begin a conversation with an agent",
-    "copilots/provideMessageFeedback": "say whether a reply helped",
-}
+CALLS: Mapping[str, str] = tomllib.loads(Path(__file__).with_name("calls.toml").read_text(encoding="utf-8"))
 """What tokens of service accounts can call, in words that go on from "it can"."""
 
 
