@@ -1,8 +1,10 @@
 """Syncs as pages name them: lookups, states, form fields, and advice on errors."""
 
 import re
+import tomllib
 from collections.abc import Mapping
 from itertools import islice
+from pathlib import Path
 from uuid import UUID
 
 import carrel
@@ -77,33 +79,7 @@ _MEMBERS = re.compile(
     r"\b(?:sourceName|sourceSystemUpdated|sourceUrl|sourceFields|filterExpression|deleteLimitPercent|body(?=:))"
 )
 _NOT_SO = "This can't be taken as it is."
-_HINTS: Mapping[str, str] = {
-    "source_host_unknown": "Correct the host in the sync's address.",
-    "source_unreachable": "See that the database answers at this host and port from where the service runs, over TLS "
-    "if the address has that, and start it again.",
-    "source_tls_failed": "See that the database speaks TLS with a certificate that is trusted, or leave tls=true out "
-    "of the sync's address.",
-    "source_login_refused": "Give the sync's address again, with the right user and password.",
-    "source_host_not_allowed": "The service connects to public addresses only. An operator allows others by "
-    "CARREL_DOCSTORE_ALLOWED_HOSTS.",
-    "docstore_host_not_allowed": "The service connects to public addresses only. An operator allows others by "
-    "CARREL_DOCSTORE_ALLOWED_HOSTS.",
-    "source_refused": "Change the sync's address to that of a user who may read the collection.",
-    "source_refused_filter": "Change which documents are brought.",
-    "source_too_slow": "Have the database index the fields that choose documents and tell their last change.",
-    "source_unordered": "Name another field for the time of the last change.",
-    "source_without_ids": "Name a collection, or a view that keeps _id.",
-    "source_failed": "See what answers at this address.",
-    "docstore_uri_lost": "Give its address again.",
-    "sync_owner_inactive": "The creator of the sync is no longer active: create it again.",
-    "collection_not_found": "The collection is gone: create the sync again, into another.",
-    "collection_editor_required": "The creator of the sync may no longer change the collection.",
-    "deletion_limit": "When they are meant to go, change the sync to allow more, and start it again.",
-    "listing_incomplete": "Start it again when nobody changes the database.",
-    "source_not_mapped": "Choose Change …, and name the fields as the database has them.",
-    "documents_not_taken": "See below what is said of the documents, and put that right.",
-    "listing_empty": "See that the database is the right one, and whole.",
-}
+_HINTS: Mapping[str, str] = tomllib.loads(Path(__file__).with_name("hints.toml").read_text("utf-8"))
 
 
 def hint_for(code: str) -> str:

@@ -99,8 +99,7 @@ def start_embedded(stack: ExitStack, settings: Settings) -> EmbeddedPostgres | N
 async def prepare(settings: Settings, server: EmbeddedPostgres | None) -> Prepared:
     """Migrate the database, and put into it what every start expects.
 
-    Raises:
-        DeploymentError: the database was set up with another secret key, or has standbys and a distributed index.
+    Raises DeploymentError: the database was set up with another secret key, or has standbys and a distributed index.
     """
     url = await asyncio.to_thread(_migrate, settings, server)
     database = Database(url, pool_size=1, connect_seconds=EMBEDDED_CONNECT_SECONDS)
@@ -240,7 +239,6 @@ async def _open_embedders(stack: AsyncExitStack, settings: Settings, arithmetic:
 
 
 def _migrate(settings: Settings, server: EmbeddedPostgres | None) -> URL:
-    """Migrate the database as its owner, and return the address at which the service connects with its own role."""
     if server is not None:
         owner, service = server.url(user=SUPERUSER), server.url()
     else:
@@ -285,7 +283,6 @@ async def _see_distribution(database: Database) -> None:
 
 
 def _open_standbys(stack: AsyncExitStack, settings: Settings) -> Standbys:
-    """Open the connection pools of the standbys, and to each a connection that looks after it."""
     if settings.database_replica_urls and settings.database_url is None:
         msg = "Set CARREL_DATABASE_URL beside CARREL_DATABASE_REPLICA_URLS: the embedded database has no standbys."
         raise ValueError(msg)

@@ -63,8 +63,6 @@ class Answer(Generic[Found]):
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """A statement as the driver takes it: its text, its parameters in order, and how values are converted."""
-
     text: str
     names: Sequence[str]
     constants: Mapping[str, Any]
@@ -91,8 +89,6 @@ class _Taker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A statement of a batch with its values, and who takes its rows (None: it has none to take)."""
-
     text: str
     values: Sequence[Any]
     compiled: _Compiled | None = None
@@ -175,7 +171,6 @@ def _compile(statement: Select[*tuple[Any, ...]]) -> _Compiled:
 
 
 def _convert_for(kind: TypeEngine[Any]) -> Convert | None:
-    """Return what makes a value of a type one that the driver takes; None where it takes the value itself."""
     if isinstance(kind, ARRAY) and isinstance(cast("ARRAY[Any]", kind).item_type, Uuid):
         return _write_ids
     return kind.dialect_impl(_DIALECT).bind_processor(_DIALECT)
@@ -190,7 +185,6 @@ def _write_ids(ids: Iterable[UUID | None] | None) -> str | None:
 
 @lru_cache(STATEMENTS)
 def _read_by(types: tuple[TypeEngine[Any], ...], codes: tuple[int, ...]) -> Mapping[int, Convert]:
-    """Return what converts the values of columns, by their places; a value that needs no converting has none."""
     found = (
         one.dialect_impl(_DIALECT).result_processor(_DIALECT, code) for one, code in zip(types, codes, strict=True)
     )

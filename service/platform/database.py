@@ -99,7 +99,6 @@ def _split_host(given: str) -> tuple[str, str]:
 
 
 def _prefer_primary(url: URL) -> URL:
-    """Have the server that takes writes be connected to where an address names several."""
     named = url.query.get("host", url.host or "")
     hosts = named.split(",") if isinstance(named, str) else named
     if len(hosts) == 1:
@@ -287,7 +286,6 @@ async def owner_transaction(url: URL) -> AsyncGenerator[AsyncConnection]:
 
 
 def _measure_statements(engine: Engine) -> None:
-    """Have the statements measured that SQLAlchemy sends itself; batches do that where they are run."""
 
     def begin(_connection: Any, _cursor: Any, statement: str, _parameters: Any, context: Any, _many: bool) -> None:
         context.carrel_span = traces.begin_statement(statement)
@@ -307,7 +305,6 @@ def _measure_statements(engine: Engine) -> None:
 
 
 def _enter(opening: Batch, organization_id: UUID | None, batch: Batch | None) -> Batch:
-    """Return what opens a transaction, then enters an organization, and then does the batch."""
     if organization_id is not None:
         opening.tell("SELECT enter_organization($1)", str(organization_id))
     return Batch([*opening.parts, *(batch.parts if batch else ())])

@@ -95,8 +95,7 @@ def reserved_descriptors(settings: Settings) -> int:
 def most_connections(settings: Settings, limit: int) -> int:
     """Return how many connections a worker may have: what fits into its limit of open files, and its part of the most.
 
-    Raises:
-        ValueError: too few connections fit to work at all; it says what to raise, and to what.
+    Raises ValueError: too few connections fit to work at all; it says what to raise, and to what.
     """
     reserved = reserved_descriptors(settings)
     fitting = (limit - reserved) // OF_A_CONNECTION

@@ -19,8 +19,6 @@ MOST = 256
 
 @dataclass(slots=True)
 class _Entry:
-    """An answer or an error, and when it came, by the monotonic clock."""
-
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     came_at: float = float("-inf")
     answer: Any = None

@@ -88,7 +88,6 @@ def _is_public(address: Address) -> bool:
 
 
 def _embedded_ipv4(address: Address) -> Address:
-    """Return the IPv4 address that an IPv6 one stands for, if it does."""
     if isinstance(address, ipaddress.IPv4Address):
         return address
     if address in _TRANSLATED:

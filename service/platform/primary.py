@@ -123,14 +123,12 @@ class NewestPrimary:
 
 
 def _split(parameters: Mapping[str, Any]) -> list[_Place]:
-    """Return the servers that the parameters of a connection name, each with its port, or an empty one."""
     hosts = str(parameters.get("host") or "").split(",")
     ports = str(parameters.get("port") or "").split(",")
     return list(zip(hosts, ports * len(hosts) if len(ports) == 1 else ports, strict=True))
 
 
 def _join(places: list[_Place]) -> dict[str, str]:
-    """Return the parameters of a connection that name these servers; none where no host is named."""
     hosts, ports = (",".join(each) for each in zip(*places, strict=True))
     return {"host": hosts, "port": ports} if hosts else {}
 
@@ -153,6 +151,5 @@ def _ask(connection: DBAPIConnection) -> int | None:
 
 
 def _find(places: list[_Place], connection: DBAPIConnection) -> _Place:
-    """Return which of the servers is connected to."""
     info = cast("Any", connection).driver_connection.info
     return next((each for each in places if each[0] == info.host and each[1] in {"", str(info.port)}), places[0])

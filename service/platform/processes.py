@@ -228,7 +228,6 @@ def end_when_parent_dies(orders: socket) -> None:
 
 
 def _do_and_end(work: Callable[[], None]) -> None:
-    """Do a forked process's work, and end it without a return to what its parent was at."""
     status = 1
     try:
         work()

@@ -73,8 +73,6 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """Where a count lies, and what is there."""
-
     offset: int
     key: int
     ends: float

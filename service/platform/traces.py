@@ -135,7 +135,6 @@ def _start(process: str) -> None:
 
 
 def _stop() -> None:
-    """Send what waits, in a few seconds at most, and measure no more."""
     global _tracer, _provider  # noqa: PLW0603
     if _provider is not None:
         sending = Thread(target=_provider.shutdown, daemon=True)

@@ -258,7 +258,6 @@ def _is_network(text: str) -> bool:
 
 
 def _longest_waiting(waiting: dict[Closable, None]) -> Closable | None:
-    """Return the connection that has waited longest, of those whose answers were read as long as there are such."""
     oldest = tuple(islice(waiting, LOOKED_THROUGH))
     return next((one for one in oldest if not one.has_unsent), oldest[0] if oldest else None)
 

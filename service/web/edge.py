@@ -129,7 +129,6 @@ class Exchange:
                 self._note(time.perf_counter() - started)
 
     def _trace(self) -> AbstractContextManager[Span]:
-        """Begin the request's span, as a part of its caller's trace if there is one."""
         if self._scope["path"] in UNTRACED_PATHS:
             return nullcontext(INVALID_SPAN)
         parent = {name: self._headers[name] for name in TRACE_HEADERS if name in self._headers}

@@ -177,7 +177,6 @@ def _act_as_oneself(operation: Json, schemas: Json) -> None:
 
 
 def _without_unused(document: Json) -> Json:
-    """Leave out the components and tags that no operation uses."""
     used: set[str] = set()
     waiting = [*_references(document["paths"])]
     while waiting:

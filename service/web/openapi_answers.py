@@ -144,7 +144,6 @@ def _describe_parameter(parameter: Json) -> Json:
 
 @cache
 def _parameter_descriptions() -> dict[str, str]:
-    """Return what the parameters of queries and paths mean; the ones of a name mean the same everywhere."""
     return {
         "conversationId": "Id of the conversation.",
         **{

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from carrel import Carrel
+from tests.harness.cases import cases
 
 BEGINNING = """
 from typing import reveal_type
@@ -17,28 +18,7 @@ from carrel import AsyncCarrel, Carrel
 from carrel.wire.search import SearchMode
 blocking, awaiting = Carrel(), AsyncCarrel()
 """
-REVEALED = {
-    'blocking.catalog.get_document("x")': "GetDocumentResponse",
-    'awaiting.catalog.get_document("x")': "Coroutine[Any, Any, GetDocumentResponse]",
-    'blocking.catalog.with_raw_response.get_document("x")': "RawResponse[GetDocumentResponse]",
-    'awaiting.catalog.with_raw_response.get_document("x")': "Coroutine[Any, Any, RawResponse[GetDocumentResponse]]",
-    "blocking.admin.users.list()": "Pager[ListedUser, AdminUsersListResponse]",
-    "awaiting.admin.users.list()": "AsyncPager[ListedUser, AdminUsersListResponse]",
-    'blocking.catalog.download_document("x")': "Download",
-    'awaiting.catalog.download_document("x")': "Coroutine[Any, Any, AsyncDownload]",
-    'blocking.admin.directory.plan(users="users.csv")': "DirectoryPlan",
-    'awaiting.admin.directory.plan(users="users.csv")': "Coroutine[Any, Any, DirectoryPlan]",
-    'blocking.agents.send_and_wait("x", "?")': "Reply",
-    'awaiting.agents.send_and_wait("x", "?")': "Coroutine[Any, Any, Reply]",
-    'next(blocking.agents.stream("x", "?"))': "TextDelta | Restarted | Reply",
-    'awaiting.agents.stream("x", "?")': "AsyncStream[TextDelta | Restarted | Reply]",
-    'blocking.agents.fetch_response("x")': "RunningJob | CompletedJob | FailedJob",
-    "awaiting.conversations.list()": "AsyncPager[Conversation, ListConversationsResponse]",
-    "blocking.me()": "MeResponse",
-    "blocking.catalog.delete_document": (
-        "(document_id: UUID | str, *, user_email: str | None = None) -> DeleteDocumentResponse"
-    ),
-}
+REVEALED = cases("revealed_types")
 RIGHT = [
     'blocking.search.search_document_catalog("x", mode="LEXICAL", resource_types=["BOX_FILE"])',
     'blocking.search.search_document_catalog("x", mode=SearchMode.SEMANTIC)',

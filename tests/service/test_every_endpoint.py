@@ -19,6 +19,7 @@ from carrel.wire.operations import KEYED, SECRET, Requirement
 from carrel.wire.scopes import Scope
 from service.platform.identifiers import NIL
 from service.platform.secrets import API_KEY, SERVICE_ACCOUNT_TOKEN, mint
+from tests.harness.cases import cases
 from tests.harness.requirements import REQUIREMENTS as SHARED
 from tests.harness.requirements import V0_REQUIREMENTS
 from tests.harness.services import RunningService, ServiceHarness
@@ -83,25 +84,7 @@ class Column:
 
 
 # With these nothing can be called: the code of the 401.
-UNUSABLE = {
-    "none": "missing_credential",
-    "empty": "malformed_authorization",
-    "not Bearer": "malformed_authorization",
-    "Bearer of nothing": "malformed_authorization",
-    "garbage": "invalid_credential",
-    "a prefix nobody knows": "invalid_credential",
-    "an access token": "wrong_version",
-    "a key with a typing error": "invalid_credential",
-    "a key that was never made": "invalid_credential",
-    "a revoked key": "credential_revoked",
-    "an expired key": "credential_expired",
-    "a key of an inactive user": "owner_inactive",
-    "a token with a typing error": "invalid_credential",
-    "a token that was never made": "invalid_credential",
-    "a revoked token": "credential_revoked",
-    "an expired token": "credential_expired",
-    "a token of a deleted account": "credential_revoked",
-}
+UNUSABLE = cases("unusable_credentials")
 COLUMNS: dict[str, Column] = {
     **{name: Column(lambda _, code=code: (401, code)) for name, code in UNUSABLE.items()},
     "a token where service accounts are disabled": Column(lambda _: (403, "service_accounts_disabled")),
@@ -327,22 +310,7 @@ def test_a_token_never_acts_as_a_person(world: World, credential: str) -> None:
 
 # Operations in which a key may name the user that it acts for. The examples know them from the requests' models, and
 # would follow without a word if a model lost the member.
-ACTING = {
-    "catalog": "uploadFile uploadDocumentContents planUpload getDocument listDocuments"
-    " listLeftOutFiles downloadDocument downloadDocumentPage reindexDocument renameDocument"
-    " deleteDocument",
-    "documentCollections": "createDocumentCollection addDocumentToCollection addDocumentChunksToCollection"
-    " reindexDocumentInCollection removeDocumentFromCollection deleteDocumentCollection listDocumentCollections"
-    " listDocumentsInCollection getDocumentChunks startIndexRebuild getIndexRebuild listIndexRebuildFailures"
-    " cancelIndexRebuild",
-    "documentCollections/docstore": "createDocstoreSync updateDocstoreSync launchDocstoreSync getDocstoreSync"
-    " listDocstoreSyncs listDocstoreFailures deleteDocstoreSync",
-    "copilots": "sendMessage streamMessage createConversation provideMessageFeedback",
-    "permissions": "listAuthorizedResources checkResourceAuthorizationForUser checkBulkResourcesAuthorizationForUser",
-    "search": "searchDocumentCatalog searchDocumentCollection submitSearchFeedback",
-    "sources": "reportSource reportSourceItems endSourceReport listSources listSourceItems ignoreSourceItems"
-    " restoreSourceItems removeSource",
-}
+ACTING = cases("acting_operations")
 
 
 def test_a_key_names_a_user_wherever_it_could_before() -> None:

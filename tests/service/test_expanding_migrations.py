@@ -13,6 +13,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine, event
 
 from service import migrations
+from tests.harness.cases import cases
 from tests.harness.databases import TestDatabases
 
 # It makes everything in an empty database, so that nobody waits for it.
@@ -104,37 +105,7 @@ def matches(statement: str, shapes: Sequence[str]) -> bool:
     return any(re.fullmatch(shape, statement, re.IGNORECASE) for shape in shapes)
 
 
-@pytest.mark.parametrize(
-    ("statement", "is_good", "is_good_where_told"),
-    [
-        ("ALTER TABLE documents ADD COLUMN colour TEXT", True, True),
-        ("ALTER TABLE documents ADD COLUMN colour TEXT DEFAULT 'red' NOT NULL", True, True),
-        ("ALTER TABLE documents ADD COLUMN colour TEXT NOT NULL", False, True),
-        ("ALTER TABLE documents ADD COLUMN colour UUID DEFAULT gen_random_uuid() NOT NULL", False, False),
-        ("ALTER TABLE documents ADD COLUMN owner UUID REFERENCES principals (principal_id)", False, True),
-        ("ALTER TABLE documents ADD CONSTRAINT ck CHECK (version > 0)", False, False),
-        ("ALTER TABLE documents ADD CONSTRAINT ck CHECK (version > 0) NOT VALID", True, True),
-        ("ALTER TABLE documents VALIDATE CONSTRAINT ck", True, True),
-        ("ALTER TABLE documents DROP COLUMN name", False, True),
-        ("ALTER TABLE documents ALTER COLUMN name TYPE VARCHAR", False, False),
-        ("ALTER TABLE documents ENABLE ROW LEVEL SECURITY", False, True),
-        ("CREATE TABLE things (thing_id UUID NOT NULL)", True, True),
-        ("CREATE INDEX ix ON documents (name)", False, False),
-        ("CREATE UNIQUE INDEX ix ON documents (name)", False, False),
-        ("CREATE INDEX CONCURRENTLY ix ON documents (name)", True, True),
-        ("CREATE UNIQUE INDEX CONCURRENTLY ix ON documents (name)", False, True),
-        ("CREATE POLICY organization ON documents USING (true)", False, True),
-        ("DROP TABLE documents", False, True),
-        ("UPDATE documents SET name = 'x'", False, False),
-        ("CREATE OR REPLACE FUNCTION f() RETURNS integer LANGUAGE sql AS 'SELECT 1'", False, True),
-        ("REVOKE SELECT ON documents FROM carrel_service", False, True),
-        ("ALTER TABLE documents ADD CONSTRAINT fk FOREIGN KEY (a) REFERENCES things (a) NOT VALID", True, True),
-        ("CREATE TABLE things (a UUID REFERENCES documents (document_id))", True, True),
-        ("CREATE TABLE things (a UUID REFERENCES documents (a), b UUID REFERENCES organizations (b))", False, False),
-        ("SELECT alembic_version.version_num FROM alembic_version", True, True),
-        ("SELECT fill_everything()", False, False),
-    ],
-)
+@pytest.mark.parametrize(("statement", "is_good", "is_good_where_told"), cases("expanding_statements"))
 def test_the_rule_knows_what_adds(statement: str, is_good: bool, is_good_where_told: bool) -> None:
     """And, of what takes something away, what nobody has to wait for."""
     assert (Migration("1", None, [statement]).faults() == []) == is_good

@@ -35,6 +35,7 @@ from service.platform.postgres.standby import EmbeddedStandby
 from service.platform.processes import READY, ForkedProcess
 from service.platform.settings import Settings
 from service.platform.sharing import Figure
+from tests.harness.cases import cases
 
 SEGMENT = 1024
 NOW = datetime.now(UTC)
@@ -376,24 +377,7 @@ def test_the_archiver_ends_with_its_supervisor(tmp_path: Path) -> None:
         assert process.exitcode == 1
 
 
-@pytest.mark.parametrize(
-    ("archive", "files", "named"),
-    [
-        ("file://{data}", None, "DATA_DIR"),
-        ("file://{data}/", None, "DATA_DIR"),
-        ("file://{data}/archive", None, "DATA_DIR"),
-        ("file://{data}/elsewhere/../../", None, "DATA_DIR"),
-        ("file://{data}-archive", None, None),
-        ("s3://b/carrel", "s3://b/carrel", "FILES_URL"),
-        ("s3://b/carrel/", "s3://b/carrel/files", "FILES_URL"),
-        ("s3://b", "s3://b/files", "FILES_URL"),
-        ("s3://b/files//archive", "s3://b/files", "FILES_URL"),
-        ("file://{data}-files", "file://{data}-files", "FILES_URL"),
-        ("s3://b/archive", "s3://b/files", None),
-        ("s3://archive", "s3://files", None),
-        ("s3://b/files", "gs://b/files", None),
-    ],
-)
+@pytest.mark.parametrize(("archive", "files", "named"), cases("archive_places"))
 def test_an_archive_is_a_place_of_its_own(tmp_path: Path, archive: str, files: str | None, named: str | None) -> None:
     data = tmp_path / "data"
     archive, files = archive.format(data=data), files and files.format(data=data)

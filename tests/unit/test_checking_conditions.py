@@ -10,6 +10,7 @@ import pytest
 from carrel.wire.search import FilterOperator
 from service.domains.search.understanding.checking import StatedCondition, check_conditions, check_questions
 from service.domains.search.understanding.extraction import extract_questions
+from tests.harness.cases import cases
 from tests.harness.lazy import lazily
 from tests.unit.test_drawing_conditions import QUESTIONS, SET, TODAY
 
@@ -41,28 +42,7 @@ def check(query: str, *stated: tuple[str, str, str, str], corpus: str = "sample"
     return [[each.field, each.operator.value, each.value] for each in checked]
 
 
-@pytest.mark.parametrize(
-    ("query", "stated", "applied"),
-    [
-        ("whatever the finance people wrote on fuel", ("team", "==", "finance", "finance people"), "finance"),
-        ("whatever the finance people wrote on fuel", ("team", "==", "Finance", "the finance people wrote"), "finance"),
-        ("whatever the finance people wrote on fuel", ("team", "==", "finance", "on fuel"), None),
-        ("whatever the finance people wrote on fuel", ("team", "<", "finance", "finance people"), "finance"),
-        ("whatever the finance people wrote on fuel", ("team", "!=", "finance", "finance people"), None),
-        ("whatever the finance people didn't write on fuel", ("team", "==", "finance", "finance people"), None),
-        ("Berichte von Finance", ("team", "==", "finance", "Finance"), "finance"),
-        ("Berichte, nicht von Finance", ("team", "==", "finance", "Finance"), None),
-        ("how does finance approve budgets", ("team", "==", "finance", "finance"), None),
-        ("documents about finance", ("team", "==", "finance", "finance"), None),
-        ("who wrote the finance rules", ("team", "==", "legal", "finance"), None),
-        ("papers our people issued in June 2025", ("issued", "==", "2031-01-01", "issued in June 2025"), "2025-06-01"),
-        ("how many passengers travelled in 2024", ("issued", ">=", "2024-01-01", "in 2024"), None),
-        ("documents about the storm in 2024", ("issued", ">=", "2024-01-01", "in 2024"), None),
-        ("documents that need more than 3 signatures", ("pages", ">", "3", "more than 3"), None),
-        ("files of exactly 7 MB", ("pages", "==", "7", "7 MB"), None),
-        ("documents on how confidential pay is kept", ("confidential", "!=", "true", "confidential"), None),
-    ],
-)
+@pytest.mark.parametrize(("query", "stated", "applied"), cases("stated_conditions"))
 def test_the_words_of_the_query_decide(query: str, stated: tuple[str, str, str, str], applied: str | None) -> None:
     assert [value for _, _, value in check(query, stated)][:1] == ([applied] if applied else [])
 

@@ -16,6 +16,7 @@ from service.domains.documents.collections.metadata_schema import check_metadata
 from service.domains.search.understanding.drawing import DrawnCondition, draw_conditions, find_unused, keys_of
 from service.domains.search.understanding.folding import fold
 from service.domains.search.understanding.query_texts import read_query
+from tests.harness.cases import cases
 
 SET: dict[str, Any] = json.loads((Path(__file__).parents[1] / "data" / "filtering-questions.json").read_text())
 TODAY = date.fromisoformat(SET["today"])
@@ -109,28 +110,7 @@ def test_one_of_several_alternatives_is_no_condition(question: str) -> None:
     assert draw(question) == []
 
 
-@pytest.mark.parametrize(
-    ("question", "start", "end"),
-    [
-        ("finance documents between January and March 2025", "2025-01-01", "2025-04-01"),
-        ("finance documents from January to March 2025", "2025-01-01", "2025-04-01"),
-        ("reports from Q1 through Q3 2025", "2025-01-01", "2025-10-01"),
-        ("reports between 3 January and March 5, 2025", "2025-01-03", "2025-03-06"),
-        ("reports between November and February 2026", "", ""),
-        ("letters from the bank in October 2025", "2025-10-01", "2025-11-01"),
-        ("letters from the bank since October 2025", "2025-10-01", ""),
-        ("letters from January until March 2025", "2025-01-01", "2025-04-01"),
-        ("memos of the board before September 2025", "", "2025-09-01"),
-        ("letters to the council since 2024", "2024-01-01", ""),
-        ("reports by Customer Care since March 2025", "2025-03-01", ""),
-        ("papers issued by the board last year", "2025-01-01", "2026-01-01"),
-        ("letters not from the bank since 2024", "", ""),
-        ("reports of the storm in October 2025", "", ""),
-        ("documents of the company founded before 1990", "", ""),
-        ("documents from the bank expire after 2025", "", ""),
-        ("letters from the bank or the council since 2024", "", ""),
-    ],
-)
+@pytest.mark.parametrize(("question", "start", "end"), cases("periods"))
 def test_a_period_is_read_behind_whose_the_documents_are(question: str, start: str, end: str) -> None:
     bounds = {operator: value for field, operator, value in draw(question) if field == "issued"}
     assert (bounds.get(">=", ""), bounds.get("<", "")) == (start, end)

@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001 - words of many scripts
 """Telling languages, and the terms of words in them."""
 
 import asyncio
@@ -18,24 +17,11 @@ from service.index.tokenization import split_words
 from service.schema.indexing import TOTAL_TERM
 from service.text import languages
 from service.text.languages import tell_language
+from tests.harness.cases import cases
 
 ENGLISH = "english"
 
-TEXTS = {
-    "The ferry leaves the harbour at nine, and dogs may travel with it.": "en",
-    "Die Fähre verlässt den Hafen um neun Uhr, und Hunde dürfen mitfahren.": "de",
-    "Le ferry quitte le port à neuf heures, et les chiens peuvent embarquer.": "fr",
-    "Паром выходит из порта в девять часов, собак можно брать с собой.": "ru",
-    "Το πλοίο φεύγει από το λιμάνι στις εννέα και οι σκύλοι επιτρέπονται.": "el",
-    "Prom odpływa z portu o dziewiątej, a psy mogą płynąć razem z właścicielami.": "pl",
-    "Ferie søkes hos nærmeste leder minst fire uker i forveien. Bedriften holder stengt i jula.": "no",
-    "フェリーは九時に港を出ます。犬も一緒に乗ることができます。": "ja",
-    "渡轮九点离开港口，乘客可以带狗上船，但是必须用绳子牵着。": "zh",
-    "Ferry": None,
-    "id,qty\n1,20\n2,30\n3,40\n4,50": None,
-    "INV-2291 KX-77 ZZ/4 B12 PO-88131 QX-5 LT-900 MM-31 GH-8 TR-55": None,
-    "": None,
-}
+TEXTS = cases("told_languages")
 SCRIPTS = ("契約書の支払期限ー々税", "계약서해지", "สัญญาค่าเช่า", "ສັນຍາ", "កិច្ចសន្យា")
 
 

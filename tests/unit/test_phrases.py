@@ -1,37 +1,12 @@
-# ruff: noqa: RUF001 - the apostrophe as it is typed
 """The built-in model answers small talk, and says its own few words in the language of the question."""
 
 import pytest
 
 from service.domains.agents.answering.phrases import PHRASES, answer_small_talk, drop_greeting, phrases_of
+from tests.harness.cases import cases
 
 
-@pytest.mark.parametrize(
-    ("message", "language", "kind"),
-    [
-        ("Hi", "en", "welcome"),
-        ("  HELLO there!!", "en", "welcome"),
-        ("Guten Tag.", "de", "welcome"),
-        ("¡Hola!", "es", "welcome"),
-        ("Hi! How are you?", "en", "welcome"),
-        ("How are you doing", "en", "welcome"),
-        ("Hallo, wie geht's?", "de", "welcome"),
-        ("Guten Tag, wie geht es Ihnen?", "de", "welcome"),
-        ("Bonjour, comment allez-vous ?", "fr", "welcome"),
-        ("¡Hola! ¿Cómo está usted?", "es", "welcome"),
-        ("Ciao come stai?", "it", "welcome"),
-        ("Hallo, hoe gaat het?", "nl", "welcome"),
-        ("Olá, como está?", "pt", "welcome"),
-        ("Hi, thanks!", "en", "you_are_welcome"),
-        ("Merci beaucoup", "fr", "you_are_welcome"),
-        ("Hello, what can you do?", "en", "ability"),
-        ("Was kannst du?", "de", "ability"),
-        ("Qu’est-ce que tu peux faire ?", "fr", "ability"),
-        ("Cosa puoi fare?", "it", "ability"),
-        ("Wat kun je doen?", "nl", "ability"),
-        ("O que você pode fazer?", "pt", "ability"),
-    ],
-)
+@pytest.mark.parametrize(("message", "language", "kind"), cases("small_talk"))
 def test_small_talk_is_answered_in_its_language(message: str, language: str, kind: str) -> None:
     assert answer_small_talk(message) == getattr(PHRASES[language], kind)
 

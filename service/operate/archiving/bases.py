@@ -130,7 +130,6 @@ class _Taken(NamedTuple):
 
 
 def _check(owner: URL) -> tuple[str, int]:
-    """Return the schema's revision and the server's major version."""
     with queries.connect(owner) as connection:
         revision = migrations.current_revision(connection)
         postgresql = postgres_tools.check_version(queries.server_version(connection))
@@ -141,7 +140,6 @@ def _check(owner: URL) -> tuple[str, int]:
 
 
 def _find_parent(archive: Archive, now: datetime) -> Base | None:
-    """Return the newest backup, unless the full one that it is based on is too old."""
     bases = archive.bases()
     return bases[-1] if bases and now - chain(bases, bases[-1])[0].ended_at < FULL_AFTER else None
 
@@ -190,8 +188,6 @@ def _pack(source: IO[bytes], packed: gzip.GzipFile) -> bytes:
 
 
 class _Copied(io.RawIOBase):
-    """A stream of which everything that is read is also packed."""
-
     def __init__(self, source: IO[bytes], packed: gzip.GzipFile, progress: Progress) -> None:
         self._source = source
         self._packed = packed
@@ -205,8 +201,6 @@ class _Copied(io.RawIOBase):
 
 
 class _Counted(io.RawIOBase):
-    """A target of which size and SHA-256 are known."""
-
     def __init__(self, target: Any) -> None:
         self._target = target
         self.size = 0
@@ -221,7 +215,6 @@ class _Counted(io.RawIOBase):
 
 
 def _remove_files(archive: Archive, bases: list[Base], *, since: datetime) -> int:
-    """Remove files that documents had at no time since the first of these backups; return their number."""
     unused = {stored.sha256 for batch in archive.files.list_stored() for stored in batch if stored.modified_at < since}
     for base in bases:
         unused.difference_update(archive.file_list(base.name))

@@ -32,8 +32,7 @@ class GapError(ArchiveError):
 def make_standby(archive: Archive, plan: Plan, server: EmbeddedStandby) -> None:
     """Make a standby from the newest backup and the log since; it isn't started.
 
-    Raises:
-        BackupError: the folder must not be used then.
+    Raises BackupError: the folder must not be used then.
     """
     unpack(archive, plan, server)
     server.place()
@@ -56,8 +55,7 @@ class Follower:
     def follow(self, ends: Callable[[], bool]) -> None:
         """Follow until `ends` says so; failures are logged, and tried again.
 
-        Raises:
-            GapError: the standby has to be made again.
+        Raises GapError: the standby has to be made again.
         """
         failures, said_at, brought_at = Failures("standby"), float("-inf"), float("-inf")
 
@@ -89,8 +87,7 @@ class Follower:
     def bring_log(self) -> Position:
         """Copy the log that is new in the archive, and return how far it is.
 
-        Raises:
-            GapError: the archive doesn't have the log that follows.
+        Raises GapError: the archive doesn't have the log that follows.
         """
         position = self._archive.position()
         size = position.segment_bytes

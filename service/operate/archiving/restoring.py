@@ -231,8 +231,6 @@ def _bring_files(archive: Archive, owner: URL, files: FileStore) -> Copied:
 
 
 class _Checked(io.RawIOBase):
-    """The packed tar of a backup, whose size and SHA-256 are compared in the end."""
-
     def __init__(self, source: Any, progress: Progress) -> None:
         self._source = source
         self._progress = progress

@@ -60,8 +60,6 @@ class _EndedError(Exception):
 
 
 class _Orders:
-    """What the supervisor tells this process; it is told once that this process is at work."""
-
     def __init__(self, orders: socket) -> None:
         self._orders = orders
         self._is_told = self._has_come = False
@@ -99,8 +97,7 @@ class Shipper:
     ) -> None:
         """Begin where the log is kept.
 
-        Raises:
-            ForeignArchiveError: the archive has log that the database does not have.
+        Raises ForeignArchiveError: the archive has log that the database does not have.
         """
         self._connection = connection
         self._archive = archive
@@ -126,7 +123,6 @@ class Shipper:
             logger.warning("archive_begins", advice="Take a backup now: python -m service backup --incremental.")
 
     def _has_gap(self, timeline: int, position: Position | None) -> bool:
-        """Check whether the archive lacks log before what is kept: another archive was written to for a while."""
         if position is not None and position.lsn >= self._sent:
             return False
         before = segment_name(timeline, self._sent // self._segment_bytes - 1, segment_bytes=self._segment_bytes)

@@ -44,8 +44,6 @@ _MANIFEST = "manifest.json"
 
 @dataclass
 class _Tally:
-    """Counts and hashes of the members written or read so far."""
-
     files: int = 0
     file_bytes: int = 0
     names: Any = field(default_factory=hashlib.sha256)
@@ -158,8 +156,6 @@ class ArchiveWriter:
 
 
 class _Hashed:
-    """A file object that reads pieces and hashes them."""
-
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self._pieces = iter(pieces)
         self._rest = memoryview(b"")
@@ -210,8 +206,7 @@ class Sink(Protocol):
 def read_archive(file: IO[bytes], sink: Sink) -> Manifest:
     """Pass every member to `sink`, and return the manifest once all members agree with it.
 
-    Raises:
-        ArchiveError: they don't, at any point of reading; nothing that the sink received may be used then.
+    Raises ArchiveError: they don't, at any point of reading; nothing that the sink received may be used then.
     """
     try:
         with (
@@ -239,8 +234,6 @@ class _PlainMember(tarfile.TarInfo):
 
 
 class _Reader:
-    """Reads the members of an archive in their order."""
-
     def __init__(self, tar: tarfile.TarFile) -> None:
         self._tar = tar
         self._tally = _Tally()
@@ -345,7 +338,6 @@ def _damaged(why: str) -> ArchiveError:
 
 
 def _refuse_foreign(partial: Path, descriptor: int) -> None:
-    """Raise BackupError for a file of another user, or one that another backup is writing or has finished."""
     status = os.fstat(descriptor)
     try:
         named = partial.lstat()

@@ -87,7 +87,6 @@ def _find_fault(files: FileStore, sha256: bytes, *, size: int, stored: int | Non
 
 
 def _hash(files: FileStore, sha256: bytes) -> bytes | None:
-    """Return the SHA-256 of what is stored; None when it can't be read to its end."""
     digest = hashlib.sha256()
     try:
         for piece in files.read(sha256):

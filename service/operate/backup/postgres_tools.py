@@ -59,8 +59,7 @@ def dump(url: URL, *, snapshot: str) -> Iterator[bytes]:
 def open_base_backup(url: URL, *, since: Path | None) -> Generator[IO[bytes]]:
     """Take a backup of the server's folder, to be read as a tar; with `since`, a manifest, of what changed after that.
 
-    Raises:
-        PostgresToolError: with the message of pg_basebackup, when the block ends.
+    Raises PostgresToolError: with the message of pg_basebackup, when the block ends.
     """
     arguments = ["--pgdata=-", "--format=tar", "--wal-method=none", "--checkpoint=fast"]
     if since is not None:
@@ -81,8 +80,7 @@ def open_base_backup(url: URL, *, since: Path | None) -> Generator[IO[bytes]]:
 def load(url: URL, pieces: Iterator[bytes]) -> None:
     """Load a dump into an empty database, all of it or nothing.
 
-    Raises:
-        PostgresToolError: with the message of pg_restore.
+    Raises PostgresToolError: with the message of pg_restore.
     """
     arguments = ("--single-transaction", "--no-owner", "--no-comments", "--exit-on-error")
     with (
@@ -132,7 +130,6 @@ def _start(
 
 
 def _connection(url: URL) -> tuple[dict[str, str], str]:
-    """Return environment variables for the connection, and a conninfo with the settings that have no variable."""
     # As the service's own connections understand it.
     dialect = PGDialect_psycopg()
     _, parameters = dialect.create_connect_args(url)  # pyright: ignore[reportUnknownMemberType] - it leaves url untyped

@@ -21,8 +21,7 @@ from service.platform.files import FileStore
 def verify(file: IO[bytes]) -> Manifest:
     """Read an archive to its end without storing anything, and return its manifest.
 
-    Raises:
-        ArchiveError: it is damaged, or of a Carrel that is newer or too old.
+    Raises ArchiveError: it is damaged, or of a Carrel that is newer or too old.
     """
     sink = _Verifying()
     manifest = read_archive(file, sink)
@@ -80,8 +79,6 @@ def fill(file: IO[bytes], manifest: Manifest, *, owner: URL, files: FileStore, k
 
 
 class _Verifying:
-    """A sink that reads everything and stores nothing."""
-
     def __init__(self) -> None:
         self.progress = Progress("Verifying")
         self.key: SecretStr | None = None
@@ -102,8 +99,6 @@ class _Verifying:
 
 
 class _Filling:
-    """A sink that stores files, database and key."""
-
     def __init__(self, owner: URL, *, files: FileStore, key_folder: Path | None) -> None:
         self._owner = owner
         self._files = files

@@ -56,7 +56,6 @@ def take_backup(path: Path, *, owner: URL, files: FileStore, data_dir: Path, sec
 
 
 def _check(snapshot: Snapshot) -> tuple[str, int]:
-    """Return the schema's revision and the server's major version."""
     postgresql = postgres_tools.check_version(queries.server_version(snapshot.connection))
     if not queries.table_names(snapshot.connection):
         raise BackupError("The database is empty: there is nothing to back up. Is CARREL_DATA_DIR the right folder?")
@@ -74,7 +73,6 @@ def _check(snapshot: Snapshot) -> tuple[str, int]:
 
 
 def _read_kept_key(data_dir: Path, fingerprint: bytes | None) -> SecretStr | None:
-    """Return the data folder's key whose fingerprint is in the snapshot, which may be a rotation's successor."""
     key = key_files.read_key(data_dir)
     if fingerprint is None or matches(key, fingerprint):
         return key

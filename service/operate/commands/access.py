@@ -97,7 +97,6 @@ def check_schema(access: Access) -> None:
 
 
 def _bring_up_to_date(access: Access) -> None:
-    """Migrate the database if it is empty or no service is running; then check its schema."""
     with queries.connect(access.owner) as connection:
         is_empty = not queries.has_anything(connection)
     if is_empty or access.is_alone:

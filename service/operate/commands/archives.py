@@ -335,7 +335,6 @@ def _refuse_filled_folder(settings: Settings) -> None:
 
 
 def _empty(settings: Settings) -> None:
-    """Delete what a restore has written."""
     restore_mark.remove_standby(settings.data_dir)
     remove_cluster(settings.data_dir)
     if settings.files_url is None:

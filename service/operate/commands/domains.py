@@ -61,7 +61,6 @@ async def _claims(database: Database) -> tuple[list[Claim], Mapping[UUID, str]]:
 
 
 async def _set(settings: Settings, domain: str, wanted: str | None, *, confirmed: bool) -> tuple[str, bool]:
-    """Confirm a domain or take that back; return whose it is, and whether that was otherwise before."""
     async with open_database(settings) as database:
         claims, names = await _claims(database)
         claim = _choose(claims, names, domain=domain, wanted=wanted, confirmed=confirmed)

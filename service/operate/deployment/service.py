@@ -28,7 +28,6 @@ async def ensure_secret_key(database: Database, *, given: SecretStr | None, data
 
 
 async def _set_up(database: Database, key: SecretStr) -> bytes | None:
-    """Store a key's fingerprint in a new database, and return the stored one, which may be another replica's."""
     async with database.transaction(None) as connection:
         await queries.insert_key_fingerprint(connection, fingerprint=Keys(key).fingerprint)
         return await queries.key_fingerprint(connection)

@@ -91,7 +91,6 @@ def reachable_binaries(account: pwd.struct_passwd) -> Path:
 
 
 def _copy_once(installation: Path) -> Path:
-    """Copy the binaries to where every user reaches them, once per installed wheel."""
     copy = ROOTS_FOLDER / f"{INSTALLATION}-{int(installation.stat().st_mtime)}"
     with _alone():
         if not copy.exists():
@@ -118,8 +117,7 @@ def _open_to_everybody(folder: Path) -> None:
 def cluster_folder(data_dir: Path) -> Path:
     """Return where the cluster lies: in the data folder, or where a link there points.
 
-    Raises:
-        DatabaseServerError: the link leads nowhere. A new cluster in its place would hide the one that is missing.
+    Raises DatabaseServerError: the link leads nowhere. A new cluster in its place would hide the one that is missing.
     """
     folder = data_dir.resolve() / "postgres"
     if folder.is_symlink() and not folder.exists():

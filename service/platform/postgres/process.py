@@ -32,8 +32,7 @@ class UnknownServerError(DatabaseServerError):
 def find_server(folder: Path) -> psutil.Process | None:
     """Return the main process of the server on the cluster in `folder`; None when that is certainly gone.
 
-    Raises:
-        UnknownServerError: it can't be told.
+    Raises UnknownServerError: it can't be told.
     """
     with _certainty(folder):
         pid = _recorded_pid(read_pid_file(folder))
@@ -43,8 +42,7 @@ def find_server(folder: Path) -> psutil.Process | None:
 def read_pid_file(folder: Path) -> list[str]:
     """Return the lines of the server's process file; none when there is certainly no such file.
 
-    Raises:
-        UnknownServerError: it can't be read.
+    Raises UnknownServerError: it can't be read.
     """
     with _certainty(folder):
         try:
@@ -112,7 +110,6 @@ def _find(pid: int, folder: Path) -> psutil.Process | None:
 
 
 def _is_free(pid: int | None) -> bool:
-    """Tell whether a process id is nobody's."""
     if pid is None:
         return False
     try:

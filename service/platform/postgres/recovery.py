@@ -124,7 +124,6 @@ class RecoveringPostgres(EmbeddedPostgres):
         }
 
     def _answers(self) -> bool:
-        """Ask the server for as long as it replays the log."""
         while (process := self.process()) is not None:
             with suppress(psycopg.OperationalError), self.connect(SUPERUSER):
                 return True

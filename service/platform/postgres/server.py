@@ -163,8 +163,7 @@ class EmbeddedPostgres:
     def start(self) -> None:
         """Make sure that the server answers, starting it (and making the cluster) when it doesn't.
 
-        Raises:
-            DatabaseServerError: with the end of the server's log.
+        Raises DatabaseServerError: with the end of the server's log.
         """
         with self._changing:
             self._initialize()
@@ -173,8 +172,7 @@ class EmbeddedPostgres:
     def restart(self) -> None:
         """Start a server again that has died. A cluster that has gone with it is missed, and not made anew.
 
-        Raises:
-            DatabaseServerError: with the end of the server's log.
+        Raises DatabaseServerError: with the end of the server's log.
         """
         with self._changing:
             self._bring_up()
@@ -182,8 +180,7 @@ class EmbeddedPostgres:
     def wait_for_start(self) -> None:
         """Wait until the server that somebody else starts, or has started, answers.
 
-        Raises:
-            DatabaseServerError: it doesn't.
+        Raises DatabaseServerError: it doesn't.
         """
         deadline = time.monotonic() + START_SECONDS
         while not self._answers():
@@ -206,8 +203,7 @@ class EmbeddedPostgres:
     def process(self) -> psutil.Process | None:
         """Return the server's main process; None when it is certainly not running.
 
-        Raises:
-            UnknownServerError: it can't be told at the moment.
+        Raises UnknownServerError: it can't be told at the moment.
         """
         return find_server(self._folder)
 
@@ -351,7 +347,6 @@ class EmbeddedPostgres:
             raise
 
     def _answers(self) -> bool:
-        """Ask the server, waiting while it recovers."""
         deadline = time.monotonic() + START_SECONDS
         while self.process() is not None and time.monotonic() < deadline:
             try:
@@ -362,7 +357,6 @@ class EmbeddedPostgres:
         return False
 
     def _prepare(self) -> None:
-        """Make the service's role and database when they are not there yet."""
         role, database = sql.Identifier(SERVICE_ROLE), sql.Identifier(DATABASE)
         with self.connect(SUPERUSER) as connection:
             if not connection.execute("SELECT FROM pg_roles WHERE rolname = %s", [SERVICE_ROLE]).rowcount:

@@ -45,8 +45,7 @@ class EmbeddedStandby(RecoveringPostgres):
     def follow(self) -> None:
         """Make sure that the server runs; it isn't asked whether it answers, because it answers nobody.
 
-        Raises:
-            RecoveryError: it does not start.
+        Raises RecoveryError: it does not start.
         """
         if self.process() is None and not self._launch():
             raise RecoveryError(f"The standby does not start. Its log ends:\n{self._log_end()}")
@@ -75,8 +74,7 @@ class EmbeddedStandby(RecoveringPostgres):
     def promote(self) -> None:
         """Replay what was brought, and open the database for writing; nothing is done to one that was promoted before.
 
-        Raises:
-            RecoveryError: PostgreSQL can't.
+        Raises RecoveryError: PostgreSQL can't.
         """
         if self.is_standby():
             wait = ("-w", "-t", str(PROMOTE_SECONDS))

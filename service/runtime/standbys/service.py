@@ -75,7 +75,6 @@ class Standbys:
         return await find(Source(primary))
 
     def _choose(self, tried: set[Standby]) -> Standby | None:
-        """Return the one with the least to do among those that serve."""
         free = [(standby.load, standby.number, standby) for standby in self.all if standby not in tried]
         return min((each for each in free if each[0] is not None), default=(None, 0, None))[2]
 

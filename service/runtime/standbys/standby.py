@@ -122,7 +122,6 @@ class Standby:
             self._be(StandbyState.LATE, reason=f"{behind} bytes behind")
 
     async def _catch_up(self, hold: "_Hold", position: Position, connection: AsyncConnection) -> None:
-        """Wait a moment for the standby to catch up; raises NotServedError when it has not."""
         await hold.take(connection)
         if not position.is_marked:
             raise NotServedError  # the primary has begun this moment, which says nothing about the standby
@@ -132,7 +131,6 @@ class Standby:
             raise NotServedError
 
     async def _wait_for(self, connection: AsyncConnection, position: Position) -> Progress:
-        """Wait a moment for the standby to catch up; return how far it is then."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + CATCH_UP_SECONDS
         while True:
@@ -155,7 +153,6 @@ class Standby:
             self._held.discard(hold)
 
     def _give_up(self, reason: str) -> None:
-        """Leave the standby out, and end all that waits for it."""
         self._be(StandbyState.AWAY, reason=reason)
         for hold in self._held:
             hold.cut()
@@ -171,8 +168,6 @@ class Standby:
 
 
 class _Hold:
-    """A use of a standby, which can be ended from outside."""
-
     def __init__(self) -> None:
         self._driver: DriverConnection[Any] | None = None
         self._is_cut = False
@@ -201,6 +196,5 @@ def _is_away(error: BaseException) -> bool:
 
 
 def _code_of(error: BaseException) -> str | None:
-    """Return the server's code of an error; None for one of a connection."""
     original = error.orig if isinstance(error, DBAPIError) else error
     return getattr(original, "sqlstate", None)
