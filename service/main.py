@@ -59,7 +59,7 @@ from service.platform.version import VERSION
 from service.runtime import Runtime, standbys
 from service.runtime.jobs.models import AGENTS, Task
 from service.runtime.jobs.worker import RELEASE_SECONDS, keep_working, release_stalled
-from service.web import operations, pages, reference_page
+from service.web import guidance, operations, pages, reference_page
 from service.web.dependencies import V0_PREFIX, V1_PREFIX
 from service.web.edge import Edge
 from service.web.idempotency import purging
@@ -110,6 +110,7 @@ def create_app(runtime: Runtime) -> FastAPI:
     app.state.metrics = Metrics(runtime)
     app.add_middleware(Edge, metrics=app.state.metrics)
     errors.install(app)
+    guidance.install(app)
     app.router.routes.extend(routes())
     return app
 

@@ -106,8 +106,9 @@ def connection_error(cause: httpx.HTTPError) -> APIConnectionError:
     """Build the exception for a request without a complete response, from its cause."""
     late = isinstance(cause, httpx.TimeoutException)
     what = "No answer in time from" if late else "No whole answer from"
+    plain = ": this port speaks http, so begin base_url with http://" if "WRONG_VERSION_NUMBER" in str(cause) else ""
     error = (APITimeoutError if late else APIConnectionError)(
-        f"{what} {_origin(cause)}{_proxy_of(cause)} ({type(cause).__name__}{f': {cause}' if str(cause) else ''})"
+        f"{what} {_origin(cause)}{_proxy_of(cause)} ({type(cause).__name__}{f': {cause}' if str(cause) else ''}){plain}"
     )
     error.__cause__ = cause
     return error

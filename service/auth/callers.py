@@ -5,6 +5,7 @@ next request on.
 """
 
 import hmac
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -93,6 +94,24 @@ _OTHER_AUDIENCE: dict[Version, str] = {
     "v1": "This access token is for /mcp, and works nowhere else. Send one of a client that is registered for the API.",
     "mcp": "This access token is for /api/v1, and works nowhere else. Authorize again, as a client that is registered "
     "for /mcp.",
+}
+
+# Credentials that no request of the API is made with.
+_ELSEWHERE: dict[secrets.Prefix, str] = {
+    secrets.SCIM_TOKEN: "a SCIM token, which only /scim/v2 takes, from an identity provider",
+    secrets.CLIENT_SECRET: "a client secret, which only /api/oauth/token takes, beside its client id",
+    secrets.REFRESH_TOKEN: "a refresh token, which only /api/oauth/token takes, for an access token",
+    secrets.AUTHORIZATION_CODE: "an authorization code, which only /api/oauth/token takes, for an access token",
+    secrets.SESSION: "a session, which only a browser has, as a cookie",
+    secrets.INVITATION: "an invitation, whose address a person opens in a browser",
+}
+_SLIPS = {
+    r".*(\$\{?\w+\}?|%\w+%|\{\{.*\}\}).*": "The name of a variable stands in place of its value: a shell puts "
+    "values in double quotes, not in single ones.",
+    r"<.*>|.*(your|xxx|\.\.\.|…).*": "It is an example's place for a key: put your own there.",
+    r"bearer\s.*": "Bearer stands twice: send it once.",
+    r"([\"'`]|\xe2\x80).*|.*[\"'`]": "It has quotes around it: send it without them.",
+    r".*\s.*": "It has white space within: it may be two values, or broken at the end of a line.",
 }
 
 _TAKEN_BACK = "What this client was allowed was taken back, by the person or by an admin. Connect it again to be asked."
@@ -369,7 +388,16 @@ def _bearer(authorization: str | None) -> str:
         raise _unauthenticated("missing_credential", "Send a credential: `Authorization: Bearer <API key or token>`.")
     scheme, _, value = authorization.strip().partition(" ")
     if scheme.lower() != "bearer" or not value.strip():
-        raise _unauthenticated("malformed_authorization", "The Authorization header is `Bearer <API key or token>`.")
+        found = ""
+        if scheme.lower() == "bearer":
+            found = " Nothing stands behind Bearer: the variable with the credential may be empty."
+        elif scheme.startswith(secrets.PREFIXES):
+            found = " Write Bearer and a space before this credential."
+        elif scheme.isalpha():
+            found = f" {scheme} isn't taken here."
+        raise _unauthenticated(
+            "malformed_authorization", f"The Authorization header is `Bearer <API key or token>`.{found}"
+        )
     return value.strip()
 
 
@@ -382,11 +410,18 @@ def _kind(value: str, *, version: Version) -> _Kind:
         raise _unauthenticated("wrong_audience", _OTHER_AUDIENCE[version])
     if value.startswith(tuple(others)):
         raise _unauthenticated("wrong_version", _OTHER_VERSION[version])
-    prefixes = " or ".join(repr(kind.prefix) for kind in _KINDS[version])
-    raise _unauthenticated("invalid_credential", f"This is no credential: one begins with {prefixes}.")
+    wanted = " or ".join(f"{kind.name} ({kind.prefix}…)" for kind in _KINDS[version])
+    found = next((words for prefix, words in _ELSEWHERE.items() if value.startswith(prefix)), "no credential")
+    raise _unauthenticated("invalid_credential", f"This is {found}. Send an {wanted}.{_slip(value)}")
+
+
+def _slip(value: str) -> str:
+    return next((f" {words}" for pattern, words in _SLIPS.items() if re.fullmatch(pattern, value, re.IGNORECASE)), "")
 
 
 def _unknown(kind: _Kind, value: str) -> Unauthenticated:
+    if slip := _slip(value):
+        return _unauthenticated("invalid_credential", f"No such {kind.name}.{slip}")
     if not secrets.checksum_matches(value):
         return _unauthenticated(
             "invalid_credential", f"No such {kind.name}; it looks mistyped or cut off. Copy it again."

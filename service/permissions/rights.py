@@ -62,4 +62,7 @@ def require_sharing(access: Access, caller: Caller) -> None:
 
 def unknown_document() -> NotFound:
     """Build the error for a document that is unknown or hidden from the caller."""
-    return NotFound("There is no such document. Check the id, or upload it first.", code="document_not_found")
+    return NotFound(
+        "There is no such document. Check the id (catalog/listDocuments has them), or upload it first.",
+        code="document_not_found",
+    )

@@ -22,13 +22,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from psycopg import Error as DriverError
 from psycopg import errors as driver_errors
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
-from starlette.exceptions import HTTPException
 
 from service.platform.logs import logger, redact_credentials, request_id
 
@@ -199,11 +197,30 @@ def _field_name(location: Sequence[str | int]) -> str:
 
 
 def _reason(error: Mapping[str, Any]) -> str:
-    if error["type"] == "extra_forbidden":
-        return "unknown member; remove it"
-    if error["type"] == "missing":
-        return "required"
-    return str(error["msg"]).removeprefix("Value error, ")
+    kind, message, hint = str(error["type"]), str(error["msg"]).removeprefix("Value error, "), error.get("hint", "")
+    if error.get("input", message) is None and kind != "value_error":
+        return "must not be null; leave it out, or give a value"
+    if isinstance(error.get("input"), str) and kind in {"int_type", "float_type", "bool_type"}:
+        hint = ", without quotes"
+    return _REASONS.get(kind.removesuffix("_type").removesuffix("_parsing"), message) + hint
+
+
+# In place of pydantic's words, which speak of Python or of the parts of an id.
+_REASONS = {
+    "extra_forbidden": "unknown member; remove it",
+    "missing": "required",
+    "union_tag_not_found": "needs the member that says which kind it is, such as type",
+    "uuid": "must be an id, such as 0190b6ce-5f3a-7c21-9d4e-2b8f6a1c3d55",
+    "model": "must be a JSON object",
+    "model_attributes": "must be a JSON object",
+    "dict": "must be a JSON object",
+    "list": "must be a list: [ … ]",
+    "bool": "must be true or false",
+    "int": "must be a whole number",
+    "timezone_aware": "must be an RFC 3339 time with its zone, such as 2026-01-31T09:30:00Z",
+    "datetime": "must be an RFC 3339 time, such as 2026-01-31T09:30:00Z",
+    "datetime_from_date": "must be an RFC 3339 time, such as 2026-01-31T09:30:00Z",
+}
 
 
 def from_database(error: DBAPIError) -> ServiceError:
@@ -263,8 +280,6 @@ def _database_slow() -> Unavailable:
 def install(app: FastAPI) -> None:
     """Make every error of `app` answer in the one shape."""
     app.add_exception_handler(ServiceError, _on_service_error)
-    app.add_exception_handler(RequestValidationError, _on_invalid_request)
-    app.add_exception_handler(HTTPException, _on_http_error)
     for kind in DATABASE_ERRORS:
         app.add_exception_handler(kind, _on_database_error)
 
@@ -272,29 +287,6 @@ def install(app: FastAPI) -> None:
 async def _on_service_error(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, ServiceError)  # noqa: S101 - registered for this class alone
     return error_response(error)
-
-
-async def _on_invalid_request(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for this class alone
-    unreadable = request.scope.get("carrel.unreadable_body")
-    return error_response(unreadable if isinstance(unreadable, ServiceError) else from_validation(error.errors()))
-
-
-async def _on_http_error(_request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, HTTPException)  # noqa: S101 - registered for this class alone
-    refusal = _framework_error(error.status_code)
-    refusal.headers.update(error.headers or {})
-    return error_response(refusal)
-
-
-def _framework_error(status: int) -> ServiceError:
-    """Answer for what no endpoint takes; the framework gives no other statuses than these of itself."""
-    if status == 404:
-        return NotFound("There is no such endpoint. See /openapi.json for the ones there are.")
-    if status == 405:
-        message = "This endpoint doesn't take this method; see the Allow header."
-        return ServiceError(message, code="method_not_allowed", status=405)
-    return BadRequest("The request can't be taken as it is.")
 
 
 async def _on_database_error(request: Request, error: Exception) -> JSONResponse:

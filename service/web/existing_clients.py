@@ -90,8 +90,7 @@ def replace_older_form(scope: Scope) -> None:
 def body_of(scope: Scope, content: bytes) -> bytes:
     """Return the body of a request: for an older GET or DELETE the query as JSON, unless it came with a body.
 
-    Raises:
-        BadRequest: a body beside a query, or a query that names a member twice.
+    Raises BadRequest: a body beside a query, or a query that names a member twice.
     """
     query: bytes = scope.get(QUERY, b"")
     if QUERY not in scope or (content and not query):
@@ -115,8 +114,7 @@ def body_of(scope: Scope, content: bytes) -> bytes:
 def rename_members(scope: Scope, body: Any) -> Any:
     """Return a decoded body with the newer names of its members; noted when it had older ones.
 
-    Raises:
-        BadRequest: two names of a member with different values, or a resource that is named by its address.
+    Raises BadRequest: two names of a member with different values, or a resource that is named by its address.
     """
     operation = _operation_of(scope)
     names = NAMES.get(operation, {})
@@ -177,7 +175,6 @@ def _as_it_is(value: Any) -> Any:
 
 
 def _resource(value: Any) -> Any:
-    """Return the resource that an older identifier names: `{type, externalResourceId, resourceType}`."""
     if not isinstance(value, dict):
         return value
     members = cast("Json", value)

@@ -19,6 +19,7 @@ from service.platform.errors import BadRequest, FieldError, TooLarge, Unsupporte
 from service.platform.file_names import clean_file_name
 from service.platform.files import remove_untouched, storage_full
 from service.platform.settings import Settings
+from service.web.guidance import find_nearest, sent_as
 
 if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks
@@ -117,7 +118,6 @@ async def write_stream(pieces: AsyncIterator[bytes], *, folder: Path, name: str)
 
 @asynccontextmanager
 async def _open_sink(folder: Path) -> AsyncGenerator["_Sink"]:
-    """Give a temporary file below `folder`, which is removed at the end of the block in every case."""
     sink = _Sink(folder / f"{TEMPORARY_PREFIX}{uuid4().hex}")
     try:
         yield sink
@@ -252,7 +252,7 @@ class _Parts:
             raise _malformed("It ends before its last part does")
         if self._file_name is None:
             raise BadRequest(
-                f"There is no file. Send it as the part `{self._file_part}`.",
+                f"There is no file. Send it as the part `{self._file_part}`, beside the other parts.",
                 code="file_missing",
                 details=[FieldError(self._file_part, "required")],
             )
@@ -281,17 +281,20 @@ class _Parts:
         if self._headers.get(b"content-transfer-encoding", b"").strip().lower() not in _PLAIN_ENCODINGS:
             raise _malformed("A part is encoded; send its bytes as they are")
         self._name = _decode(options[b"name"], "part name")
-        self._check_name()
+        self._check_name(is_file=b"filename" in options)
         if self._name == self._file_part:
             self._file_name = _file_name(options.get(b"filename"), self._file_part)
 
-    def _check_name(self) -> None:
+    def _check_name(self, *, is_file: bool) -> None:
         shown = self._name[:_NAME_CHARACTERS]
         if self._name != self._file_part and self._name not in self._allowed:
+            known = sorted({self._file_part, *self._allowed})
+            nearest = self._file_part if is_file else find_nearest(shown, known)
+            hint = f"the nearest is {nearest}" if nearest else f"there are {', '.join(known)}"
             raise BadRequest(
-                "The form has a part that this operation doesn't know.",
+                f"The form has a part that this operation doesn't know. The file is the part `{self._file_part}`.",
                 code="part_unknown",
-                details=[FieldError(shown, "unknown part; remove it")],
+                details=[FieldError(shown, f"unknown part; remove it; {hint}")],
             )
         if self._name in self.fields or (self._name == self._file_part and self._file_name is not None):
             raise BadRequest(
@@ -325,10 +328,11 @@ class _Parts:
 def _boundary(request: Request) -> bytes:
     kind, options = parse_options_header(request.headers.get("content-type"))
     if kind != b"multipart/form-data":
-        raise UnsupportedMedia("Send the body as multipart/form-data.", code="content_type_unsupported")
+        message = f"Send the body as multipart/form-data, with the file in a part of its own{sent_as(request)}."
+        raise UnsupportedMedia(message, code="content_type_unsupported")
     boundary = options.get(b"boundary", b"")
     if not 0 < len(boundary) <= 70:
-        raise _malformed("Its Content-Type names no boundary of 1 to 70 characters")
+        raise _malformed("Its Content-Type names no boundary of 1 to 70 characters: let the HTTP library set it")
     return boundary
 
 

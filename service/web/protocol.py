@@ -18,6 +18,10 @@ from service.web.edge import PATIENCE_SECONDS, SLOWEST_BYTES_A_SECOND, mark_answ
 BEGIN_SECONDS = 2.0
 # Most bytes in a row that are no part of a body: headers, trailers, what surrounds a chunk.
 MOST_FRAMING_BYTES = 1024 * 1024
+TLS_HANDSHAKE = b"\x16\x03"
+TLS_SPOKEN = (
+    "This port takes http, and TLS was spoken: write http://, or call the proxy in front, which has the certificate."
+)
 # Requests that a client may send ahead of their answers; those of one read are all parsed before any is answered.
 MOST_PIPELINED = 16
 # A sender usually reads the answer only when it has sent all, so what follows an early refusal is discarded a while.
@@ -35,6 +39,7 @@ class BoundedProtocol(HttpToolsProtocol):
     # So much of an answer that is being sent is read within so many seconds.
     reading_seconds = PATIENCE_SECONDS
     framing_bytes = 0
+    speaks_tls = False
     discarded_bytes = 0
     discarded_before = 0
     in_headers = False
@@ -141,6 +146,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Take what arrived, unless there is no end to it."""
+        self.speaks_tls = data.startswith(TLS_HANDSHAKE)
         super().data_received(data)
         self.framing_bytes += len(data)
         if self.framing_bytes > MOST_FRAMING_BYTES:
@@ -154,7 +160,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         # In a context of its own: the request id is this answer's, and nobody else's.
-        answer = copy_context().run(_refuse_malformed, msg)
+        answer = copy_context().run(_refuse_malformed, TLS_SPOKEN if self.speaks_tls else msg)
         fields = [name + b": " + value + b"\r\n" for name, value in answer.raw_headers]
         self.transport.write(b"".join([b"HTTP/1.1 400 Bad Request\r\n", *fields, b"\r\n", bytes(answer.body)]))
         self.transport.close()

@@ -41,6 +41,7 @@ from service.web.dependencies import (
     version_of,
 )
 from service.web.existing_clients import body_of, complete_answer, rename_members
+from service.web.guidance import sent_as
 from service.web.idempotency import idempotent, idempotent_secret
 from service.web.multipart import declared_length
 
@@ -268,9 +269,11 @@ class CheckedRequest(Request):
             raise _too_large(limit)
         content = body_of(self.scope, received)
         if content and not _is_json(self.headers.get("content-type", "")):
-            raise UnsupportedMedia("This endpoint takes JSON in UTF-8: send it with Content-Type: application/json.")
+            raise UnsupportedMedia(
+                f"This endpoint takes JSON in UTF-8: send it with Content-Type: application/json{sent_as(self)}."
+            )
         if not content:
-            raise BadRequest("The request has no body. Send a JSON object.")
+            raise BadRequest("The request has no body. Send a JSON object; {} where no member is needed.")
         return content
 
 
@@ -292,12 +295,25 @@ def decode(content: bytes) -> Any:
         if b"\\u" in content:
             _refuse_unstorable(decoded)
     except UnicodeDecodeError as exc:
-        raise BadRequest("The body is not UTF-8.") from exc
+        raise BadRequest("The body is not UTF-8. Encode it as UTF-8, without a byte order mark.") from exc
     except json.JSONDecodeError as exc:
-        raise BadRequest(f"The body is not JSON: {exc.msg} at character {exc.pos}.") from exc
+        raise BadRequest(f"The body is not JSON: {exc.msg} at character {exc.pos}.{_slip(exc)}") from exc
     except (ValueError, RecursionError) as exc:
         raise BadRequest("The body is JSON that can't be taken: a number too long, or nested too deep.") from exc
     return decoded
+
+
+def _slip(error: json.JSONDecodeError) -> str:
+    text, start = error.doc.rstrip(), error.doc[:1]
+    if start == "\ufeff":
+        return " Send it without the byte order mark."
+    if error.pos >= len(text) and start in {"{", "["}:
+        return " It ends too early: it was cut off, or a bracket is missing."
+    if "'" in text[:2] or text[error.pos : error.pos + 1] == "'":
+        return " Names and texts stand in double quotes, not in single ones."
+    if "=" in text[:100] and start not in {"{", "["}:
+        return " It looks like a form: send a JSON object in its place."
+    return ""
 
 
 def _refuse_acting(decoded: Any) -> Any:

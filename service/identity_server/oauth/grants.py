@@ -68,9 +68,13 @@ class S256Required(CodeChallenge):
         """Refuse an authorization request without an S256 challenge (RFC 7636, section 4.4.1)."""
         form = grant.request.form
         if "code_challenge" not in form or "code_challenge_method" not in form:
-            raise InvalidRequestError("Send code_challenge and code_challenge_method: PKCE is required.")
+            raise InvalidRequestError(
+                "Send code_challenge and code_challenge_method=S256: PKCE is required (RFC 7636)."
+            )
         if form["code_challenge_method"] != "S256":
-            raise InvalidRequestError("The code_challenge_method must be S256.")
+            raise InvalidRequestError(
+                "The code_challenge_method must be S256; plain, the default of RFC 7636, is not taken."
+            )
         if not CHALLENGE.fullmatch(form["code_challenge"]):
             raise InvalidRequestError("The code_challenge must be the base64url of a SHA-256, without padding.")
 
@@ -82,7 +86,7 @@ class S256Required(CodeChallenge):
         challenge = base64url.encode(hashlib.sha256(verifier.encode()).digest())
         code = cast("Code", grant.request.authorization_code)
         if not hmac.compare_digest(challenge, code.code_challenge):
-            raise InvalidGrantError("The code_verifier is another one's.")
+            raise InvalidGrantError("The code_verifier is not the one that belongs to the code_challenge of this code.")
 
 
 class CodeGrant(AuthorizationCodeGrant):

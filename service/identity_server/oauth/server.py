@@ -44,7 +44,8 @@ NO_STORE = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 # What Authlib says nothing about.
 DESCRIPTIONS = {
     "invalid_grant": "It is unknown, used, expired or revoked. Send the person to authorize again.",
-    "unsupported_grant_type": "The grant_type is authorization_code or refresh_token.",
+    "unsupported_grant_type": "The grant_type is authorization_code or refresh_token. A program "
+    "without a person sends an API key or a service-account token to /api/v0.",
 }
 CHALLENGE_BASIC = 'Basic realm="OAuth clients", charset="UTF-8"'
 
@@ -136,7 +137,10 @@ class AuthorizationServer(AuthlibServer):
         if client is None and self._is_described(request):
             raise InvalidGrantError
         if client is None or not client.check_client_secret(secret or form.get("client_secret", "")):
-            raise InvalidClientError("The client is unknown, not approved, or its secret is wrong or missing.")
+            raise InvalidClientError(
+                "The client is unknown, not approved, or its secret (svc_cs_) is wrong or missing. Compare both "
+                "with the page OAuth clients."
+            )
         if form.get("client_id", client_id) != client_id:
             raise InvalidRequestError("The form names another client than the Authorization header.")
         self.require_resource(request, client)
@@ -186,7 +190,10 @@ class AuthorizationServer(AuthlibServer):
 
     def handle_error_response(self, request: Request, error: OAuth2Error) -> Answer:
         """Convert an error to an Answer (RFC 6749, sections 4.1.2.1 and 5.2) that repeats nothing of the request."""
-        description = NOT_DESCRIPTIVE.sub("", error.description or DESCRIPTIONS.get(str(error.error), ""))
+        # Authlib says Invalid "code" in request for whatever is wrong with a code.
+        given = error.description or ""
+        said = "" if given.startswith("Invalid ") else given
+        description = NOT_DESCRIPTIVE.sub("", said or DESCRIPTIONS.get(str(error.error), "") or given)
         parameters = [("error", str(error.error)), *([("error_description", description)] if description else [])]
         if error.redirect_uri:
             return Answer(302, location=self.callback(error.redirect_uri, parameters, request))
@@ -202,12 +209,15 @@ class AuthorizationServer(AuthlibServer):
 
 
 def _reason(request: Request) -> str:
-    """Explain, to the person who sees the page, why they can't be redirected to the application."""
+    """Explain, to the person who sees the page, why they can't be redirected; which cause it is, no stranger learns."""
     if len(request.values.get("client_id", ())) != 1:
-        return "It doesn't say which application asks."
+        return "It doesn't say which application asks: client_id is missing, or stands twice."
     if request.client is None and "redirect_uri" in request.form:
-        return "The application isn't known here or not approved yet, or asks to send you to an unknown address."
-    return "It doesn't say where to send you back to."
+        return (
+            "Its client_id is none that is known here, or an admin has not approved the application yet (page OAuth "
+            "clients), or its redirect_uri is not registered for it letter by letter, with scheme, port and slashes."
+        )
+    return "It doesn't say where to send you back to: redirect_uri is missing, or stands twice."
 
 
 def _seconds(_client: object, _grant_type: str) -> int:

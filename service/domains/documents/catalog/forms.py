@@ -8,8 +8,8 @@ from fastapi import Request
 from pydantic import BaseModel, ValidationError
 
 from carrel.wire.uploads import UploadDocumentFileForm, UploadFileForm
-from service.platform.errors import from_validation
 from service.runtime import Runtime
+from service.web.guidance import refuse_members
 from service.web.multipart import Received, receive, uploads_folder
 
 
@@ -30,7 +30,7 @@ def upload_form(fields: dict[str, str]) -> UploadFileForm:
     try:
         return UploadFileForm.model_validate(fields)
     except ValidationError as error:
-        raise from_validation(error.errors(include_context=False, include_url=False)) from error
+        raise refuse_members(error.errors(include_url=False), None) from error
 
 
 def _request_body(file_part: str, form: type[BaseModel]) -> dict[str, Any]:

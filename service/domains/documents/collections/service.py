@@ -47,7 +47,10 @@ class Placement:
 
 def unknown_collection() -> NotFound:
     """Build the error for a collection that is unknown or hidden from the caller."""
-    return NotFound("There is no such collection. Check the id, or create it first.", code="collection_not_found")
+    return NotFound(
+        "There is no such collection. Check the id (listDocumentCollections has them), or create it first.",
+        code="collection_not_found",
+    )
 
 
 async def create_collection(

@@ -345,5 +345,5 @@ async def _with_counts(connection: AsyncConnection, caller: Caller, *, rows: Seq
 
 
 def _unknown_group(field: str) -> NotFound:
-    message = "There is no such group in this organization."
+    message = "There is no such group in this organization. admin/groups/list has the ids."
     return NotFound(message, code="group_not_found", details=[FieldError(field, message)])

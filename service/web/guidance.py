@@ -1,0 +1,148 @@
+"""The nearest right thing to what a request has wrong: an endpoint, a method, a member, a value, a way to an id."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from functools import cache
+from typing import Any, get_args
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from carrel.wire.api import OPERATIONS
+from service.platform.errors import BadRequest, NotFound, ServiceError, error_response, from_validation
+
+LONGEST_SHOWN = 100
+SHORTEST_WITHIN = 4
+_PREFIXES = re.compile(r"^(/*(api|v\d+)(?=/|$))*/*")
+_OTHERS = (
+    *((path, f"GET /{path}") for path in ("docs", "openapi.json", "healthz", "readyz", "metrics", "scim/v2/Users")),
+    *((path, f"POST /api/{path}") for path in ("oauth/token", "oauth/revoke")),
+    ("oauth/authorize", "GET /api/oauth/authorize"),
+    ("mcp", "POST /mcp"),
+)
+_PAGES: Mapping[str, str] = dict.fromkeys(
+    ("swagger", "swagger-ui", "redoc", "documentation", "reference", "openapi"), "docs"
+)
+
+
+def install(app: FastAPI) -> None:
+    """Answer unknown endpoints, wrong methods and wrong members with what comes nearest."""
+    app.add_exception_handler(RequestValidationError, _on_invalid_request)
+    app.add_exception_handler(HTTPException, _on_http_error)
+
+
+def find_nearest(word: str, known: Iterable[str]) -> str | None:
+    """Return the known word that has the letters of another, contains it, or comes nearest; None when none is near."""
+    plain = {_plain(each): each for each in known}
+    wanted = _plain(word)[:LONGEST_SHOWN]
+    within = [each for each in plain if len(wanted) >= SHORTEST_WITHIN and wanted in each]
+    found = [wanted] if wanted in plain else sorted(within, key=len) or get_close_matches(wanted, plain, 1)
+    return plain[found[0]] if found else None
+
+
+def sent_as(request: Request) -> str:
+    """Return words for the Content-Type that a request has, if that can be shown."""
+    sent = request.headers.get("content-type", "")[:LONGEST_SHOWN]
+    if not sent:
+        return "; it came without a Content-Type"
+    return f"; it came as {sent}" if re.fullmatch(r"[\w.+-]+/[\w.+-]+(; *charset=[\w-]+)?", sent, re.ASCII) else ""
+
+
+def _plain(word: str) -> str:
+    return re.sub(r"[^a-z0-9/]", "", word.lower())
+
+
+async def _on_invalid_request(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for this class alone
+    unreadable = request.scope.get("carrel.unreadable_body")
+    if isinstance(unreadable, ServiceError):
+        return error_response(unreadable)
+    operation = getattr(request.scope.get("route"), "operation", None)
+    return error_response(refuse_members(error.errors(), getattr(operation, "request", None)))
+
+
+def refuse_members(errors: Sequence[Mapping[str, Any]], model: type[BaseModel] | None) -> BadRequest:
+    """Convert pydantic's errors about a model to a 400 that names the nearest members and values."""
+    return from_validation([{**error, "hint": _hint(error, model)} for error in errors])
+
+
+def _hint(error: Mapping[str, Any], model: type[BaseModel] | None) -> str:
+    location, kind = error["loc"], error["type"]
+    context: Mapping[str, Any] = error.get("ctx", {})
+    name = str(location[-1]) if location else ""
+    if kind == "extra_forbidden":
+        known = _members(model, location[1:-1])
+        nearest = find_nearest(name, known)
+        return f"; the nearest is {nearest}" if nearest else f"; there are {', '.join(known)}" if known else ""
+    if kind in {"literal_error", "enum", "union_tag_invalid"} and isinstance(error["input"], str | dict):
+        expected = re.findall(r"'([^']+)'", str(context.get("expected", context.get("expected_tags", ""))))
+        nearest = find_nearest(str(context.get("tag", error["input"])), expected)
+        return f"; the nearest is {nearest}" if nearest else ""
+    if kind.startswith("uuid"):
+        # The path of a list ends with what an id is called after: listDocumentCollections, agents/list.
+        stem = re.sub(r"Ids?$", "", next((str(each) for each in reversed(location) if isinstance(each, str)), ""))
+        lists = re.compile(rf"/(list\w*{re.escape(stem)}s|{re.escape(stem)}s/list)$", re.IGNORECASE)
+        found = next(filter(lists.search, OPERATIONS), None) if stem else None
+        return f". A name isn't taken; {found} has the ids" if found else ". A name isn't taken"
+    return ""
+
+
+def _members(model: type[BaseModel] | None, path: Sequence[str | int]) -> list[str]:
+    """Return the names of the members at a place in a model; of a union, the members of all its models."""
+    models = [model] if model is not None else []
+    for step in path:
+        fields = [field for each in models for name, field in each.model_fields.items() if step in {name, field.alias}]
+        # Numbers of lists and tags of unions are steps without a field.
+        models = [found for field in fields for found in _models_in(field.annotation)] if fields else models
+    return [field.alias or name for each in models for name, field in each.model_fields.items()]
+
+
+def _models_in(annotation: object) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [found for each in get_args(annotation) for found in _models_in(each)]
+
+
+async def _on_http_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)  # noqa: S101 - registered for this class alone
+    refusal = _refuse(request, error)
+    refusal.headers.update(error.headers or {})
+    return error_response(refusal)
+
+
+def _refuse(request: Request, error: HTTPException) -> ServiceError:
+    """Answer for what no endpoint takes; the framework gives no other statuses than these of itself."""
+    sent = str(request.scope["path"])[:LONGEST_SHOWN]
+    if error.status_code == 404:
+        nearest = _nearest_endpoint(sent, _endpoints())
+        hint = f"The nearest is {nearest}." if nearest else "Operations are POST /api/v0/… and /api/v1/…."
+        return NotFound(f"There is no endpoint {request.method} {sent}. {hint} /docs has all.")
+    if error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "")
+        how = " with a JSON body" if allowed == "POST" and sent.startswith("/api/v") else ""
+        message = f"{sent} takes {allowed}{how}, not {request.method}."
+        return ServiceError(message, code="method_not_allowed", status=405)
+    return BadRequest("The request can't be taken as it is.")
+
+
+@cache
+def _endpoints() -> Mapping[str, tuple[str, ...]]:
+    """Return the endpoints by their path without `/api/v0`, in lower case; of both versions, v0's comes first."""
+    found = {place.lower(): tuple(each) for place, *each in _OTHERS}
+    for place, operation in OPERATIONS.items():
+        versions = [operation.version] if operation.version else ["v0", "v1"]
+        found[place.lower()] = tuple(f"{operation.method} /api/{version}/{place}" for version in versions)
+    return found
+
+
+def _nearest_endpoint(sent: str, endpoints: Mapping[str, tuple[str, ...]]) -> str | None:
+    place = _PREFIXES.sub("", sent.lower()).strip("/")
+    place = _PAGES.get(place.rpartition("/")[2].partition(".")[0], place) if place not in endpoints else place
+    found = endpoints.get(place) or endpoints.get((find_nearest(place, OPERATIONS) or "").lower())
+    versions = [each for each in found or () if "/api/v1" in sent.lower() and "/api/v1" in each]
+    return (versions or found)[0] if found else None
