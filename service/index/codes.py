@@ -1,7 +1,4 @@
-"""Binary codes of embeddings, on pages of a few chunks: the input of the first pass of a search by meaning.
-
-A code is the signs of (embedding - the model's mean); its Hamming distance to the query's code stands for the angle.
-"""
+"""Binary codes of embeddings, on pages of a few chunks: signs of (embedding - the model's mean)."""
 
 from collections.abc import Sequence
 from functools import cache

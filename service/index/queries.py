@@ -317,10 +317,7 @@ async def write(
     dimensions: int,
     changes: Sequence[IndexChange],
 ) -> None:
-    """Write documents' chunks and pages in place of those with the same numbers, and record the indexed versions.
-
-    It takes one statement, or several when the documents are large.
-    """
+    """Write documents' chunks and pages in place of equal numbers, and the versions, in one statement or several."""
     chunks = [
         (each.document_id, each.access_class, *(getattr(row, name) for name in _OF_A_CHUNK))
         for each in changes
@@ -362,10 +359,7 @@ _OF_ENTRIES: dict[str, TypeEngine[Any]] = {"document_id": Uuid(), "space_id": In
 async def lock_entries(
     connection: AsyncConnection, organization_id: UUID, *, document_ids: Collection[UUID], space_id: int | None = None
 ) -> Sequence[IndexEntry]:
-    """Lock documents' rows in every space, in the order of the documents and then of the spaces.
-
-    With `space_id`: in that space and its replacement only.
-    """
+    """Lock documents' rows in order, in every space, or with `space_id` in that one and its replacement."""
     entry = space_documents.c
     statement = (
         select(*columns_of(space_documents, IndexEntry, spaces.c.dimensions))
@@ -411,10 +405,7 @@ def _stemming_term(entry: IndexEntry) -> int | None:
 
 @cache
 def _build_removal(dimensions: int) -> Delete:
-    """Build the statement that removes entries of these dimensions.
-
-    The database itself subtracts what their chunks count among the terms: no term is sent for that.
-    """
+    """Build the removal of entries of these dimensions; the database itself subtracts their terms."""
     tables = INDEX_TABLES[dimensions]
     given = unnest_rows("entries", _OF_ENTRIES)
 

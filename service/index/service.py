@@ -131,10 +131,7 @@ async def create_space(
 
 @dataclass(frozen=True, slots=True)
 class DocumentToIndex:
-    """A version of a document to index: its title and chunks, and a vector of unit norm for each of the chunks.
-
-    `mean` is the mean of the model's vectors, `language` that of the text by ISO 639-1 (None: not told).
-    """
+    """A version to index, with a vector of unit norm for each chunk; `language` in ISO 639-1 (None: not told)."""
 
     document_id: UUID
     version: int

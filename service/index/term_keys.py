@@ -36,11 +36,7 @@ NO_LOOKUP = Lookup()
 def choose_keys(
     weights: Mapping[int, float], *, space_id: int, frequencies: Mapping[int, int], most: int = MOST_READ
 ) -> Lookup:
-    """Choose the keys of a query's terms that are to be looked up, so that the bound is low and little is read.
-
-    Each step adds the next lower tier of the term that lowers the bound most for what it reads. Frequencies are rounded
-    as in `inverse_frequency`, for the same reason.
-    """
+    """Choose a query's keys to look up: step by step the tier that lowers the bound most for what it reads."""
     counts = {term: round_frequency(frequencies.get(term, 0)) for term in weights}
     lowest = dict.fromkeys(weights, _NONE)
 

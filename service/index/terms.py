@@ -104,10 +104,7 @@ def find_stemmings(frequencies: Mapping[int, int], *, own: str) -> tuple[str, ..
 
 
 def round_frequency(frequency: float) -> float:
-    """Return a document frequency as ranking may know it: at least 2, to the nearest power of the square root of 2.
-
-    The order of results depends on it, so it should tell little about single documents one may not read.
-    """
+    """Return a frequency of at least 2, rounded to a power of √2, which tells little about unreadable documents."""
     return 2 ** (round(2 * math.log2(max(frequency, 2))) / 2)
 
 
@@ -121,11 +118,7 @@ def inverse_frequency(frequency: float, total: float) -> float:
 def weigh_query(
     words: Iterable[str], *, stemmings: Sequence[str], frequencies: Mapping[int, int], total: int
 ) -> dict[int, float]:
-    """Return the query's term vector, by term, from the space's statistics.
-
-    All terms of a word have one weight: of the chunks that contain any of them. Stems that no chunk has are left out
-    where there are others.
-    """
+    """Return the query's terms with a weight per word; stems that no chunk has are left out beside others."""
     weights = defaultdict[int, float](float)
     counts = Counter(terms for word in words for terms in terms_of(word, stemmings))
     for terms, count in counts.items():

@@ -23,10 +23,7 @@ LONGEST_RETRY_SECONDS = 120
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """The indexing backlog of an organization.
-
-    `packed_bytes` are those of documents that weren't cut into chunks yet, `chunks` those left of the others.
-    """
+    """An organization's backlog: `packed_bytes` of documents not cut into chunks yet, `chunks` of the others."""
 
     documents: int = 0
     packed_bytes: int = 0
@@ -52,11 +49,7 @@ class Pace:
             self.chunk_bytes += SMOOTHING * (packed_bytes / chunks - self.chunk_bytes)
 
     def sample(self, seconds: float, *, is_saturated: bool) -> None:
-        """Update the pace with the chunks counted in the last `seconds`, if more documents waited than were indexed.
-
-        Otherwise the count says how much was requested, and not how much can be done. The other workers' chunks are
-        those that they counted last.
-        """
+        """Update the pace by the chunks of the last `seconds` if documents still wait; else they show the demand."""
         chunks, self._chunks = self._chunks, 0
         self.share.tell(Figure.CHUNKS_PER_SECOND, chunks / seconds)
         if is_saturated:

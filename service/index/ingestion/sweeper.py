@@ -13,10 +13,7 @@ from service.platform.disk import DiskGuard
 
 
 async def sweep(indexer: Indexer, disk: DiskGuard) -> int:
-    """Claim the abandoned documents of every organization; return how many were claimed.
-
-    Documents without room now are claimed later.
-    """
+    """Claim each organization's abandoned documents, and count them; documents without room wait."""
     await disk.wait_for_room()
     return await feed(indexer, await organization_ids(indexer.database))
 

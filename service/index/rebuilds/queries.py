@@ -1,8 +1,4 @@
-"""Every statement about rebuilds: copying entries, comparing the old space with the new one, the swap, and emptying.
-
-A space that is built is written by the indexer as every other; here is what only a rebuild does with it. A retired
-space, whose place another one has taken, is written by nobody, and emptied.
-"""
+"""Statements that only rebuilds need: copying, comparing, swapping, and emptying a retired space."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -140,10 +136,7 @@ def _select_rebuilds(organization_id: UUID, kind: type[Rebuild | RunningRebuild]
 async def find_newest_rebuild(
     connection: AsyncConnection, organization_id: UUID, *, collection_id: UUID | None
 ) -> Rebuild | None:
-    """Find the newest rebuild of a collection's index, or of the catalog's.
-
-    A running rebuild is the newest. Ids don't give the order, because they come from the clocks of several replicas.
-    """
+    """Find an index's newest rebuild, a running one first; ids give no order, as they come from several clocks."""
     statement = (
         _select_rebuilds(organization_id, Rebuild)
         .where(index_rebuilds.c.collection_id.is_not_distinct_from(collection_id))
@@ -183,10 +176,7 @@ async def retry_failed(connection: AsyncConnection, organization_id: UUID, *, sp
 async def copy_entries(
     connection: AsyncConnection, organization_id: UUID, *, old_id: int, new_id: int, document_ids: Collection[UUID]
 ) -> list[CopiedEntry]:
-    """Request in the new space the versions desired of these locked documents in the old one, if it is still replaced.
-
-    Returns the entries that were added.
-    """
+    """Request in the new space what is desired of locked documents in the old one; returns the added entries."""
     copied = ("document_id", "organization_id", "version", "caller_chunks", "custom_metadata", "added_at")
     still = and_(spaces.c.space_id == new_id, spaces.c.replaces_space_id == old_id)
     wanted = (
@@ -301,10 +291,7 @@ _new = space_documents.alias("new_places")
 
 
 def _is_ready() -> ColumnElement[bool]:
-    """Build the condition that a document's entry in the new space has all that is searched in the old one.
-
-    An entry that isn't indexed in the old space need only be requested in the new one.
-    """
+    """Build the condition that the new space has all that the old shows; an unindexed entry need only be requested."""
     never_indexed = and_(
         _old.c.indexed_version.is_(None), or_(_new.c.indexed_version.is_not(None), _old.c.chunk_count == 0)
     )
@@ -331,10 +318,7 @@ def _number(transaction: ColumnElement[Any]) -> ColumnElement[int]:
 async def list_missing_entries(
     connection: AsyncConnection, organization_id: UUID, *, old_id: int, new_id: int, after: UUID, limit: int
 ) -> Sequence[UUID]:
-    """List documents of the old space that are not in the new one, by id; `after` is the last one of the list before.
-
-    It reads the entries from there on, of both spaces, until it has found so many.
-    """
+    """List by id documents of the old space that are not in the new one; `after` is the last of the list before."""
     missing = _select_entries(organization_id, old_id, new_id, _old.c.document_id).where(
         _old.c.document_id > after, _new.c.document_id.is_(None)
     )
@@ -355,10 +339,7 @@ async def have_ended(connection: AsyncConnection, *, before: int) -> bool:
 async def count_unready(
     connection: AsyncConnection, organization_id: UUID, *, old_id: int, new_id: int, forced: bool
 ) -> Unready:
-    """Count the documents that the new space doesn't have as the old one has them; failed ones block unless `forced`.
-
-    It reads all entries of both spaces.
-    """
+    """Count the documents that the new space lacks, from all entries; failed ones block unless `forced`."""
     statement = _select_unready(organization_id, old_id, new_id, forced=forced)
     return await get_row(connection, statement, Unready)
 

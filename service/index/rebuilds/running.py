@@ -40,10 +40,7 @@ PAUSE_SECONDS = 0.02
 
 
 async def rebuild_all(indexer: Indexer, disk: DiskGuard) -> None:
-    """Take steps of every organization's rebuilds, in turns, until nothing is left to do for now.
-
-    An error in one organization doesn't stop the others: it is raised at the end.
-    """
+    """Take steps of every organization's rebuilds until none is left; errors are raised at the end."""
     going_on = True
 
     async def take_turns() -> AsyncGenerator[UUID]:
@@ -82,10 +79,7 @@ async def _advance(indexer: Indexer, organization_id: UUID, rebuild: RunningRebu
 
 
 async def copy_batch(indexer: Indexer, organization_id: UUID, rebuild: RunningRebuild) -> bool:
-    """Request some documents of the old space in the new one, the next by their ids; False if none were missing.
-
-    Those that come in behind are for the next time through, which begins with the first: the swap waits for them.
-    """
+    """Request documents that the new space lacks, the next by id; False if none is missing. The swap waits for all."""
     spaces = {"old_id": rebuild.replaces_space_id, "new_id": rebuild.space_id}
     after = indexer.rebuilds_copied_to.pop(rebuild.rebuild_id, NIL)
     async with indexer.database.transaction(organization_id) as connection:

@@ -67,10 +67,7 @@ def ask_successor(batch: Batch, organization_id: UUID, *, space_id: int) -> Answ
 
 
 async def lock_space(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> SearchedSpace | None:
-    """Lock a searched space: nothing is indexed or added there until the transaction ends.
-
-    None when it was replaced while this waited.
-    """
+    """Lock a searched space, so that nothing is indexed or added there; None when it was replaced meanwhile."""
     statement = (
         select(*columns_of(spaces, SearchedSpace))
         .where(

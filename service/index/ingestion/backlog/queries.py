@@ -152,10 +152,7 @@ async def claim_pending(
     space_id: int | None = None,
     lane: Lane | None = None,
 ) -> list[PendingWork]:
-    """Claim up to `limit` unclaimed documents to index, the oldest first; concurrent claims skip each other's rows.
-
-    Of a lane, in every space that is searched; or with `space_id` of both, the small ones first, in one that is built.
-    """
+    """Claim `limit` unclaimed documents, oldest first, of a lane, or of both in `space_id`; skips locked rows."""
     spaces = _searched_spaces(organization_id) if space_id is None else [space_id]
     free = (
         _select_free(organization_id, lane=lane)
@@ -179,10 +176,7 @@ async def claim_pending(
 
 
 async def renew_claims(connection: AsyncConnection, organization_id: UUID, *, progress: Sequence[Progress]) -> None:
-    """Renew the claims on documents that are being indexed, and record their progress.
-
-    A locked row is skipped: the transaction that has it writes the result of that work, or takes the work away.
-    """
+    """Renew claims and record progress; a locked row is skipped, whose transaction ends or takes the work."""
     columns = {
         "document_id": (Uuid(), [each.document_id for each in progress]),
         "space_id": (Integer(), [each.space_id for each in progress]),
@@ -223,10 +217,7 @@ async def note_failure(
 
 
 async def release_claims(connection: AsyncConnection, organization_id: UUID) -> None:
-    """Release the claims of all processes: for a start after which no other process can be indexing.
-
-    Documents that were claimed go first again; waiting documents keep their position.
-    """
+    """Release every claim, at a start when no other process can be indexing; waiting documents keep their position."""
     statement = (
         update(space_documents)
         .where(
@@ -242,10 +233,7 @@ async def release_claims(connection: AsyncConnection, organization_id: UUID) -> 
 async def list_pending(
     connection: AsyncConnection, organization_id: UUID, *, document_ids: Sequence[UUID]
 ) -> dict[tuple[UUID, int], tuple[bool, int]]:
-    """Return for documents and spaces (by their ids) whether indexing is pending, and the number of chunks.
-
-    For a space that was replaced, the values are those of its replacement.
-    """
+    """Return by id whether indexing is pending, and the number of chunks; of a replaced space, its replacement's."""
     successor = func.coalesce(spaces.c.replaced_by_space_id, spaces.c.space_id)
     statement = (
         select(
@@ -311,10 +299,7 @@ async def read_text_status(connection: AsyncConnection, organization_id: UUID, *
 
 
 async def request_again(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, version: int) -> None:
-    """Request the indexing of a version, whose text has changed, wherever its file is; old chunks stay until then.
-
-    That is also where an earlier version of the same bytes is, such as before the document was renamed.
-    """
+    """Request a version whose text changed wherever its bytes are, earlier versions too; old chunks stay until then."""
     own, others = document_versions.c, document_versions.alias("same")
     same = others.c
     of_document = own.organization_id == organization_id, own.document_id == document_id

@@ -30,10 +30,9 @@ class PlacedFile:
 async def request_with_container(
     connection: AsyncConnection, organization_id: UUID, *, container_id: UUID, document_ids: Collection[UUID]
 ) -> list[PlacedFile]:
-    """Request files' indexing in every collection that their container is in, with its metadata there.
+    """Request files in their container's collections, with resources locked; return the new ones.
 
-    The resources of all are locked. Returns what was not requested before. Left alone are chunks that a caller made,
-    and collections where the container's chunks are a caller's.
+    Left alone are chunks that a caller made, and collections where the container's chunks are a caller's.
     """
     given, entry = _select_files(organization_id, container_id, document_ids), space_documents.c
     new = insert(space_documents).from_select(given.selected_columns.keys(), given)
