@@ -15,11 +15,7 @@ from service.platform.settings import Settings
 
 
 async def bootstrap(connection: AsyncConnection, settings: Settings) -> None:
-    """Create the organization, its admin and the admin's API key, unless there is an organization already.
-
-    The transaction belongs to no organization. Of two replicas that start at once, one creates it and the other waits.
-    Raises ValueError for settings that aren't an admin's address or an API key.
-    """
+    """Create organization, admin and API key unless there is any organization; ValueError for bad settings."""
     if await queries.any_organization(connection):
         return
     if settings.bootstrap_admin_email is None:

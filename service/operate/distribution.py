@@ -1,8 +1,4 @@
-"""Spreading the index tables over several servers with Citus; all other tables stay with the coordinator.
-
-A document's chunks and code pages lie on one server, by its id. Row-level security holds there too: Citus passes on
-what a transaction says by `SET LOCAL`, and a server that was told of no organization shows no row.
-"""
+"""Spreading the index tables with Citus, a document on one server; `SET LOCAL` carries row-level security there."""
 
 from sqlalchemy import Connection
 from sqlalchemy.engine import URL

@@ -131,10 +131,7 @@ class Archive:
             return self._join(segment, [0], segment_bytes)
 
     def read_log_since(self, segment: str, offset: int, *, until: int, segment_bytes: int) -> tuple[int, bytes]:
-        """Return a segment's bytes from an offset to another one, at least, and where they begin.
-
-        They may begin earlier. Raises FileNotFoundError when nothing of the segment is there.
-        """
+        """Return a segment's bytes from `offset` or before, to `until`, and their offset; raises FileNotFoundError."""
         offsets = self.log_pieces(segment).get(segment)
         if not offsets:
             raise FileNotFoundError(segment)

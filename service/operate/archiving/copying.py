@@ -30,10 +30,7 @@ class _UnreadableError(Exception):
 
 @dataclass
 class Copied:
-    """Number and bytes of the files that were copied, and the SHA-256s of those that weren't: `faulty`.
-
-    They are missing or altered, or `unreadable`: the disk has them and doesn't give them, perhaps at a later try.
-    """
+    """Copied files and bytes, and SHA-256s of `faulty` files: missing, altered, or `unreadable`, perhaps for now."""
 
     files: int = 0
     size: int = 0
@@ -70,10 +67,7 @@ def copy_files(
 
 
 def select_lacking(target: FileStore, sha256s: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield those of some contents, in order, that a store lacks.
-
-    The store's names are listed by the first byte, so that a 256th part of them is in memory at a time.
-    """
+    """Yield the contents that a store lacks, in order; a 256th of the store's names is in memory at a time."""
     for first_byte, wanted in groupby(sha256s, key=itemgetter(0)):
         batches = target.list_stored(first_byte=first_byte)
         stored = {each.sha256 for batch in batches for each in batch}

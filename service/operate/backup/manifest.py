@@ -28,11 +28,7 @@ class Contents(BaseModel):
 
 
 class Manifest(BaseModel):
-    """The archive's last member.
-
-    `rows` are the rows of each table; `key_fingerprint` (hexadecimal) is the database's, None for a deployment that
-    was never started.
-    """
+    """The last member: `rows` of each table, and the database's `key_fingerprint` in hexadecimal (None: never set)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

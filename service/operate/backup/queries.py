@@ -63,10 +63,7 @@ class Snapshot:
         return count_rows(self.connection)
 
     def files(self) -> Iterator[tuple[bytes, int]]:
-        """Yield the SHA-256 and size of every file that a document's version has, each once, in the order of SHA-256.
-
-        Rows are read while iterating, because there may be millions.
-        """
+        """Yield the SHA-256 and size of every version's file, each once, in order, read while iterating."""
         statement = (
             select(document_versions.c.file_sha256, func.max(document_versions.c.file_size))
             .group_by(document_versions.c.file_sha256)
@@ -103,11 +100,7 @@ class Snapshot:
 
 @contextmanager
 def open_snapshot(url: URL) -> Generator[Snapshot]:
-    """Open a snapshot of the database, which other connections can read by its name until the block ends.
-
-    Until then no file is removed that the snapshot refers to.
-    Tables are locked against migrations first, because a snapshot of rows doesn't keep the tables' definitions.
-    """
+    """Open a snapshot that others read by name; it keeps its files, and locks tables against migrations meanwhile."""
     engine = _engine(url)
     with engine.connect() as plain:
         names = table_names(plain)

@@ -1,7 +1,6 @@
-"""Commands beside serving: `python -m service organization create`, `backup FILE`, and so on.
+"""Commands beside serving. Secrets go to standard output, once, and all else to standard error.
 
-What a command says goes to standard error, and what it makes that is secret to standard output, once. It ends with 0
-when it did what was asked, 1 when it did nothing and says why, 2 when the command line is not understood.
+A command ends with 0 when it did its work, 1 when it did nothing and says why, 2 when it is not understood.
 """
 
 import signal

@@ -1,8 +1,4 @@
-"""The secret key in the data folder, and its successor while the key is being rotated.
-
-A rotation writes the successor beside the key, changes the fingerprint in the database, and then lets the successor
-take the key's place. Killed anywhere, it leaves at least the file whose fingerprint the database has.
-"""
+"""The secret key and, while it is rotated, its successor; killed anywhere, the file that fits the database stays."""
 
 import os
 import secrets

@@ -49,10 +49,7 @@ async def insert_key_fingerprint(connection: AsyncConnection, *, fingerprint: by
 
 
 async def lock_key_fingerprint(connection: AsyncConnection) -> bytes | None:
-    """Lock the fingerprint against other readers and writers until the transaction ends, and return it.
-
-    A service that starts waits meanwhile. Only the database's owner may lock it.
-    """
+    """Lock and return the fingerprint, as its table's owner; a service that starts waits until the commit."""
     await connection.execute(text("LOCK TABLE deployment IN ACCESS EXCLUSIVE MODE"))
     return await key_fingerprint(connection)
 

@@ -1,8 +1,4 @@
-"""The marks on a data folder that a restore is filling, or that is a standby: nothing starts there until they are gone.
-
-A restore's is there before anything else is, so that whatever lies in a marked folder came from that restore. A
-standby's names the archive that it follows.
-"""
+"""Marks on a data folder, in which nothing starts: a restore is filling it, or it is a standby of the named archive."""
 
 from pathlib import Path
 

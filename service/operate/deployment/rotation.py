@@ -22,11 +22,7 @@ from service.platform.keys import Keys
 
 @dataclass(frozen=True)
 class Rotation:
-    """The keys of a rotation.
-
-    `given` is the old key when the environment gives it, rather than the data folder; `new` the one to change to
-    (None: create one); with `is_lost` nobody has the old key any more.
-    """
+    """The keys: the old if the environment gives it, the `new` one (None: create it), and whether the old `is_lost`."""
 
     data_dir: Path
     given: SecretStr | None
@@ -75,11 +71,7 @@ async def _prepare(rotation: Rotation, fingerprint: bytes) -> tuple[SecretStr | 
 
 
 async def _change(connection: AsyncConnection, old: SecretStr | None, new: SecretStr) -> None:
-    """Change everything that depends on the key, in one transaction.
-
-    Encrypted data is encrypted again, organization by organization, before the fingerprint changes. Page tokens are
-    signed with the key too; they aren't stored, and become invalid.
-    """
+    """Change all that depends on the key in one transaction, the fingerprint last; page tokens become invalid."""
     for row in await list_organizations(connection):
         await enter_organization(connection, row.organization_id)
         await queries.reseal_secrets(connection, row.organization_id, old=Keys(old) if old else None, new=Keys(new))
