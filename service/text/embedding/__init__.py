@@ -1,7 +1,4 @@
-"""Texts to vectors: the models that are configured, by name.
-
-`open_embedders` gives an `Embedders`; `Embedders.get(name)` an `Embedder`; `await embedder.embed(texts)` the vectors.
-"""
+"""Texts to vectors, by the configured models: `Embedders.get(name)`, then `await embedder.embed(texts)`."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -53,12 +50,9 @@ class Embedders:
 
 
 async def open_embedders(settings: Settings, *, arithmetic: Arithmetic | None = None) -> Embedders:
-    """Open the local model, and before it the models of the endpoint that the settings name, if they name one.
+    """Open the endpoint's models, if any, and the local model, by the given `arithmetic` or an engine of this process.
 
-    The local model's vectors come from the `arithmetic` that is given, else from an engine of this process.
-
-    Raises ValueError when the endpoint's settings don't fit together, ModelFilesError when the local model's files
-    aren't installed.
+    Raises ValueError for settings that don't fit, ModelFilesError when the local model's files aren't installed.
     """
     folder: Path = settings.data_dir / MODEL_FOLDER
     models = remote_models(settings)
@@ -81,10 +75,7 @@ def _remote(settings: Settings, model: str, dimensions: int, tokenizer: WordPiec
 
 
 def remote_models(settings: Settings) -> dict[str, int]:
-    """Return the endpoint's models with the lengths of their vectors, the default first; empty without an endpoint.
-
-    Raises ValueError that says which setting is missing or doesn't fit.
-    """
+    """Return the endpoint's models and vector lengths, the default first; ValueError names a bad or missing setting."""
     default, further = remote_dimensions(settings), dict(settings.embeddings_further_models)
     if settings.embeddings_url is None or settings.embeddings_model is None:
         if further:

@@ -182,10 +182,7 @@ def _begin_answer(request: _Request) -> bool:
 
 
 class Batcher:
-    """Worker threads that take batches from a queue and run them; each runs on one core.
-
-    With a `niceness`, the threads leave the cores to whatever else wants them.
-    """
+    """Worker threads that run batches from a queue, each on one core; with a `niceness`, they give way."""
 
     def __init__(
         self,

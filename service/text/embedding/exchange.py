@@ -224,10 +224,7 @@ class DistantArithmetic:
         self._is_closed = False
 
     async def embed(self, texts: Sequence[Tokens], *, in_background: bool) -> Rows:
-        """Return a row for each text, in their order; asks again when the embedding process ends before its answer.
-
-        Raises Unavailable (with Retry-After) when too much waits there, or it doesn't come back within a while.
-        """
+        """Return a row for each text, in order, also across a restart; raises Unavailable (Retry-After) in the end."""
         loop = asyncio.get_running_loop()
         lost_at = float("inf")
         while not self._is_closed and loop.time() < lost_at + PATIENCE_SECONDS:

@@ -35,10 +35,7 @@ class LocalEmbedder:
     async def open(
         cls, folder: Path, *, precision: Precision, threads: int | None = None, arithmetic: Arithmetic | None = None
     ) -> "LocalEmbedder":
-        """Load the tokenizer, and an engine from `folder` unless another's arithmetic is given.
-
-        Raises ModelFilesError.
-        """
+        """Load the tokenizer, and an engine from `folder` unless `arithmetic` is given; raises ModelFilesError."""
 
         def load() -> tuple[Arithmetic, WordPieces]:
             tokenizer = WordPieces(locate().tokenizer)
@@ -47,10 +44,7 @@ class LocalEmbedder:
         return cls(*await asyncio.to_thread(load))
 
     async def embed(self, texts: Sequence[str], *, in_background: bool = False) -> NDArray[np.float32]:
-        """Return one row of unit length for each text, in their order; what is beyond 256 tokens is not read.
-
-        Raises Unavailable (with Retry-After) when too much is waiting already.
-        """
+        """Return a unit row for each text, read to 256 tokens; raises Unavailable (Retry-After) under load."""
         if not texts:
             return np.empty((0, self.model.dimensions), np.float32)
         with traces.span("embed", {"carrel.model": self.model.name, "carrel.texts": len(texts)}):

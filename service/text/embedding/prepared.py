@@ -16,11 +16,7 @@ GRAPH_VERSION = 2
 
 
 def prepare(folder: Path, precision: Precision, *, files: ModelFiles) -> Path:
-    """Return the graph's path in `folder`, building it if it isn't there (a second or two).
-
-    Any number of processes may ask at once: one builds, the others wait. A file has its name only once it is whole.
-    Raises ModelFilesError when the weights aren't the pinned ones.
-    """
+    """Return the graph's path, built once and whole for all processes; ModelFilesError for other weights."""
     path = _path(folder, precision)
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)

@@ -45,10 +45,7 @@ def weight_products(model: onnx.ModelProto) -> Mapping[str, onnx.NodeProto]:
 
 
 def quantize(model: onnx.ModelProto) -> None:
-    """Replace the products of activations and weights by 8-bit ones, except the two that are kept exact.
-
-    The scale of the activations is of the whole batch, so a text's vector depends on the other texts of its batch.
-    """
+    """Make products 8-bit but for two kept exact; a text's vector depends on the other texts of its batch."""
     products = weight_products(model)
     constants = {each.name: each for each in model.graph.initializer}
     nodes: list[onnx.NodeProto] = []

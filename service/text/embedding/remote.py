@@ -79,10 +79,7 @@ class RemoteEmbedder:
         self._turns, self._turns_of_queries = asyncio.Semaphore(turns), asyncio.Semaphore(turns)
 
     async def embed(self, texts: Sequence[str], *, in_background: bool = False) -> NDArray[np.float32]:
-        """Return one row of unit length for each text, in their order; what is beyond 254 word pieces is not sent.
-
-        Raises Unavailable when the endpoint doesn't answer, refuses, or answers with something else.
-        """
+        """Return a unit row per text, to 254 word pieces; Unavailable when the endpoint fails or answers wrongly."""
         del in_background  # how many they are says it here
         if not texts:
             return np.empty((0, self.model.dimensions), np.float32)

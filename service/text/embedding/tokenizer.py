@@ -36,10 +36,7 @@ class Pieces:
 
 
 class WordPieces:
-    """The tokenizer of tokenizer.json, which ships with truncation and padding at 128: both are replaced.
-
-    All methods may be called from any thread.
-    """
+    """The tokenizer of tokenizer.json, with its truncation and padding at 128 replaced; safe in any thread."""
 
     def __init__(self, path: Path) -> None:
         self._whole = _load(path)

