@@ -60,10 +60,7 @@ class Reader(Protocol):
 
 @dataclass(frozen=True)
 class Resource:
-    """Something that grants are set on: its object, its identity in its source system, and its access class.
-
-    Of a document that is a file in another one (`container_id`), the grants are that one's.
-    """
+    """A resource of grants: its object, its identity at its source, and its class, or that of its container."""
 
     object_id: UUID
     resource_type: str
@@ -158,10 +155,7 @@ def readable_by_parameters() -> Select[int]:
 
 
 def reader_parameters(caller: Caller, *, is_narrowing: bool = False) -> dict[str, object]:
-    """Return the parameters of `readable_by_parameters`; default deny, since a statement can't run without them.
-
-    For a caller who is narrowed to collections, `is_narrowing` says that the statement has `within_parameters`, too.
-    """
+    """Return the parameters of `readable_by_parameters`, and of `within_parameters` if `is_narrowing`; default deny."""
     if not is_narrowing:
         _refuse_narrowed(caller)
     return {
@@ -208,10 +202,7 @@ def ask_lock(batch: Batch, organization_id: UUID, object_id: UUID) -> Answer[dic
 
 
 async def lock_resource(connection: AsyncConnection, organization_id: UUID, object_id: UUID) -> int | None:
-    """Lock a resource until the transaction ends, and return its access class; None when there is no such resource.
-
-    Whoever changes its access or writes its index does this first, so that neither can undo the other.
-    """
+    """Lock a resource first, before its access or index changes, and return its class; None when there is none."""
     parameters = params(organization_id, object_id=object_id)
     return (await connection.execute(_LOCK_RESOURCE, parameters)).scalar_one_or_none()
 
@@ -247,10 +238,7 @@ async def lock_owned_resources(
     resource_types: Collection[str] | None,
     limit: int,
 ) -> list[Resource]:
-    """Lock the first resources that a principal owns, of these types if any are given, in the order of other locks.
-
-    Files in containers are left out: they follow those.
-    """
+    """Lock the first resources that a principal owns, of these types, in the usual order; not files in containers."""
     statement = (
         select(*_RESOURCE)
         .where(
@@ -270,10 +258,7 @@ async def lock_owned_resources(
 async def lock_contained(
     connection: AsyncConnection, organization_id: UUID, *, container_ids: Collection[UUID]
 ) -> dict[UUID, UUID]:
-    """Lock the files in these containers, whose resources are locked, and in containers there; outer ones come first.
-
-    Returns the container of each.
-    """
+    """Lock the files in locked containers, outer ones first, and return the container of each."""
     found: dict[UUID, UUID] = {}
     outer = container_ids
     # Level by level: a job that brings a file into a container holds the container's lock.
@@ -329,10 +314,7 @@ _INSERT_RESOURCE = select(_INSERTED_RESOURCE.c.object_id)
 def ask_resource(
     batch: Batch, organization_id: UUID, *, row: Mapping[str, object], digest: bytes
 ) -> Answer[dict[str, UUID]]:
-    """Add a resource with the access of this digest.
-
-    There is no row when its object or its identity is taken, or when there is no class of that access yet.
-    """
+    """Add a resource with this digest's access; no row when object or identity is taken, or the class is missing."""
     return batch.ask(_INSERT_RESOURCE, dict[str, UUID], params(organization_id, digest=digest, **row))
 
 
@@ -425,10 +407,7 @@ async def find_classes(
 async def insert_classes(
     connection: AsyncConnection, organization_id: UUID, *, accesses: Mapping[bytes, Access]
 ) -> dict[bytes, int]:
-    """Add access classes with their readers; leave out classes that another transaction added meanwhile.
-
-    Waits for a transaction that is adding one of them; in one order, so that two calls never deadlock.
-    """
+    """Add access classes with readers, in one order against deadlocks; classes of another transaction are left out."""
     organization = literal(organization_id, Uuid)
     digests = rows_of([access_classes.c.digest], [{"digest": digest} for digest in sorted(accesses)])
     statement = (
@@ -480,10 +459,7 @@ async def list_grants(
     after: tuple[UUID, str] | None = None,
     limit: int | None = None,
 ) -> list[Grant]:
-    """List the roles granted in a class, by principal and role.
-
-    The roles of the owner, of everyone and of deleted service accounts are left out. `after` is a principal and a role.
-    """
+    """List a class's granted roles `after` a (principal, role); without owner, everyone and deleted accounts."""
     held = class_readers.c
     statement = (
         select(held.principal_id, held.role, principals.c.kind, principals.c.name, principals.c.email)

@@ -15,10 +15,7 @@ from service.platform.errors import BadRequest, FieldError
 async def find_referenced_principal(
     connection: AsyncConnection, organization_id: UUID, reference: PrincipalReference, *, field: str
 ) -> PrincipalSummary:
-    """Find the principal of a reference, an inactive or deleted one too.
-
-    Raises BadRequest `unknown_principal`, which names the request's `field`.
-    """
+    """Find a reference's principal, inactive or deleted too; BadRequest `unknown_principal` names the `field`."""
     if isinstance(reference, UserReference):
         found = await queries.find_person(connection, organization_id, email=normal_email(reference.email))
     else:
@@ -33,10 +30,7 @@ async def find_referenced_principal(
 async def find_grantee(
     connection: AsyncConnection, organization_id: UUID, reference: PrincipalReference, *, field: str
 ) -> Grantee:
-    """Find the principal of a reference with its groups; one that is deleted holds no role any more.
-
-    Raises what `find_referenced_principal` raises.
-    """
+    """Find a reference's principal with groups; a deleted one holds no role. Raises as `find_referenced_principal`."""
     named = await find_referenced_principal(connection, organization_id, reference, field=field)
     grantee = await get_grantee(connection, organization_id, principal_id=named.principal_id)
     return grantee or Grantee((), named.principal_id, organization_id, named.kind, active=False)

@@ -81,10 +81,7 @@ def ask_registration(
     access: Access,
     container_id: UUID | None = None,
 ) -> "Registration":
-    """Do in a batch what `register_resource` does; the registration is to be completed after it.
-
-    A file in a container has the container's access; the container's resource is locked.
-    """
+    """Do in a batch what `register_resource` does, to be completed after it; a container's file has its access."""
     row = {
         "object_id": object_id,
         "resource_type": str(resource_type),
@@ -159,10 +156,7 @@ async def access_of(connection: AsyncConnection, organization_id: UUID, object_i
 async def change_owner(
     connection: AsyncConnection, organization_id: UUID, *, resources: Collection[queries.Resource], owner_id: UUID
 ) -> dict[int, Access]:
-    """Make a principal the owner of locked resources; return the access of each class that they were in.
-
-    Effective at commit, in searches too. A class is changed once, however many resources share it.
-    """
+    """Give locked resources an owner at commit, each class once; return the access of each class before."""
     before = await _accesses_of(connection, organization_id, {one.access_class for one in resources})
     after = {access_class: access.owned_by(owner_id) for access_class, access in before.items()}
     digests = {access_class: access.digest() for access_class, access in after.items()}
@@ -199,10 +193,7 @@ async def resolve_readers(
 
 
 def refuse_contained(named: Iterable[tuple[str, queries.Resource]]) -> None:
-    """Refuse to change the access to files in containers, each named in a field of the request: it is the container's.
-
-    Raises Conflict `document_in_container`.
-    """
+    """Refuse to change the access of files in containers by their fields; raises Conflict `document_in_container`."""
     details = [
         FieldError(field, f"is a file in the document with the documentId {one.container_id}")
         for field, one in named

@@ -47,11 +47,7 @@ async def list_deployed_agents(
 
 
 async def count_documents_through_agents(connection: AsyncConnection, caller: Caller) -> int:
-    """Count the documents that agents can retrieve for a program that acts as the caller, each once.
-
-    They are documents that the caller may READ, in a collection that the caller may search, of an agent that is
-    deployed to the caller and open to programs.
-    """
+    """Count documents that the caller may READ in searchable collections of its agents that are open to programs."""
     statement = (
         select(func.count(space_documents.c.document_id.distinct()))
         .join(_document_resources, _document_resources.c.object_id == space_documents.c.document_id)
@@ -67,10 +63,7 @@ async def count_documents_through_agents(connection: AsyncConnection, caller: Ca
 async def list_agents_without_search(
     connection: AsyncConnection, caller: Caller, *, limit: int
 ) -> list[AgentWithoutSearch]:
-    """List the first agents that a program may message as the caller and that can search nothing for it.
-
-    They have collections, none of which the caller may search. They are ordered by id.
-    """
+    """List by id the first agents that a program may message as the caller, but not search any collection of."""
     having_some = select(agent_collections.c.agent_id).where(
         agent_collections.c.organization_id == caller.organization_id
     )
