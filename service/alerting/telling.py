@@ -1,7 +1,4 @@
-"""Beginning and ending alerts, and having the rules' receivers told of it, in one transaction.
-
-An alert begins once, however often its reason is reported; it is told again when the reason changes, or after a day.
-"""
+"""Begin and end alerts and tell receivers, in one transaction; told again for a new reason, or after a day."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass

@@ -57,10 +57,7 @@ def sign(secret: SecretStr, *, message_id: str, timestamp: int, body: bytes) -> 
 
 
 def check_url(url: str, allowed: AllowedHosts) -> None:
-    """Refuse (400) an address that nothing may be posted to, as far as can be told without a look-up.
-
-    Raises BadRequest `webhook_not_allowed`.
-    """
+    """Refuse (400 `webhook_not_allowed`) an address that nothing may be posted to, without a look-up."""
     parts = parts_of(url)
     if parts is None or parts.hostname is None:
         raise _not_allowed("It can't be read. It is an https address without user and password.")
