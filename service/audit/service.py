@@ -32,10 +32,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Origin:
-    """The origin of finished work: its caller, credential, request id and sender.
-
-    `acting_through` is as in `Caller`.
-    """
+    """The caller, credential, request id and sender of finished work; `acting_through` is as in `Caller`."""
 
     principal_id: UUID
     credential_id: UUID
