@@ -45,11 +45,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a standby is: what it has replayed, in bytes of the primary's write-ahead log, and the marks in it.
-
-    `replayed` is None of a server that has replayed nothing. `has_mark` says whether it has the mark that it was asked
-    for.
-    """
+    """How many bytes of the primary's log a standby has replayed (None: nothing), and whether it has the mark."""
 
     is_standby: bool
     has_mark: bool
@@ -71,10 +67,7 @@ def _bytes_of(position: ColumnElement[str]) -> ColumnElement[int]:
 
 
 def _run() -> ColumnElement[str]:
-    """Return what tells this run of the primary from others: its timeline, as its log's files begin, and its start.
-
-    A primary that has been started again may have other files: those of a backup, or without what its disk has lost.
-    """
+    """Return the primary's run: its timeline and its start, as files may differ after another start."""
     timeline = func.left(func.pg_walfile_name(func.pg_current_wal_insert_lsn()), 8)
     return func.concat(timeline, " ", func.extract("epoch", func.pg_postmaster_start_time()))
 
