@@ -20,10 +20,7 @@ from service.web.pagination import Cursor
 async def create_api_key(
     connection: AsyncConnection, caller: Caller, *, request: wire.AdminApiKeysCreateRequest
 ) -> wire.AdminApiKeysCreateResponse:
-    """Make an API key; its value is shown this once.
-
-    For an active user, by default the caller. Raises BadRequest `unknown_user`, or `expiry_past`.
-    """
+    """Make an API key; its value is shown this once. 400 `unknown_user` without an active user, or `expiry_past`."""
     refuse_past(request.expires_at)
     owner_id = await _owner(connection, caller, request.owner_email)
     secret = secrets.mint(secrets.API_KEY)
@@ -64,10 +61,7 @@ async def list_api_keys(
 async def revoke_api_key(
     connection: AsyncConnection, caller: Caller, *, request: wire.AdminApiKeysRevokeRequest
 ) -> wire.AdminApiKeysRevokeResponse:
-    """Stop an API key at once.
-
-    Revoking again changes nothing.
-    """
+    """Stop an API key at once; to revoke it again changes nothing."""
     api_key_id = request.api_key_id
     if await queries.revoke_api_key(connection, caller.organization_id, api_key_id=api_key_id):
         await record(connection, caller, "apiKey.revoke", "apiKey", api_key_id)

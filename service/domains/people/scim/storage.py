@@ -62,10 +62,7 @@ class Storage(ScimStorage):
     def search(
         self, resource_types: list[ResourceType], search_request: SearchRequest[Any], *, position: Any = None
     ) -> SearchPage:
-        """Return a page of what a filter finds, and the number of all; of both kinds, people come first.
-
-        A page of groups with their members ends before there are too many of these, and the next begins there.
-        """
+        """Return a page and the number of all, people before groups; a page ends before it has too many members."""
         del position  # there are no cursors
         total, found = 0, list[Resource[Any]]()
         start = search_request.start_index_0 or 0

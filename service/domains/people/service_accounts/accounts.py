@@ -29,10 +29,7 @@ NAMELESS = "service-account"
 
 
 def make_local_part(display_name: str) -> str:
-    """Make a local part of lower-case ASCII letters, digits and single hyphens; `NAMELESS` if a name has none of these.
-
-    Accents are removed (`Zürich` becomes `zurich`); other scripts are not transcribed, which would be a guess.
-    """
+    """Make a local part of ASCII letters, digits and hyphens, accents removed; `NAMELESS` without any."""
     decomposed = unicodedata.normalize("NFKD", display_name.casefold())
     letters = "".join(char for char in decomposed if not unicodedata.combining(char))
     return re.sub(r"[^a-z0-9]+", "-", letters.lower())[: LONGEST + 1].strip("-")[:LONGEST].rstrip("-") or NAMELESS
@@ -44,10 +41,7 @@ FIRST_CANDIDATES = 8
 async def create_account(
     connection: AsyncConnection, caller: Caller, *, request: wire.AdminServiceAccountsCreateRequest
 ) -> wire.AdminServiceAccountsCreateResponse:
-    """Make a service account; its address is made from its name.
-
-    The address was never used before. The account has no access yet.
-    """
+    """Make a service account without access; its address is made from its name, and was never used before."""
     display_name = request.display_name
     await lock_organization(connection, caller.organization_id)
     organization = await get_organization(connection, caller.organization_id)
@@ -82,9 +76,7 @@ async def delete_account(
 ) -> wire.AdminServiceAccountsDeleteResponse:
     """Delete a service account and stop its tokens at once; what it uploaded stays.
 
-    NotFound when unknown.
-
-    The documents that it uploaded stay. Its grants stay without effect, since nobody can act with them any more.
+    Its grants stay without effect, since nobody can act with them any more. Raises NotFound for an unknown account.
     """
     account_id = request.service_account_id
     await lock_organization(connection, caller.organization_id)
@@ -163,10 +155,7 @@ async def mint_token(
 async def list_tokens(
     connection: AsyncConnection, caller: Caller, *, request: wire.AdminServiceAccountTokensListRequest
 ) -> wire.AdminServiceAccountTokensListResponse:
-    """List tokens, without their values.
-
-    Also those of deleted accounts. Raises NotFound for the tokens of an unknown account.
-    """
+    """List tokens without their values, also of deleted accounts; 404 for an unknown account."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_SERVICE_ACCOUNT_TOKENS_LIST.path, request=request)
     account_id = request.service_account_id
     if account_id is not None:
@@ -188,10 +177,7 @@ async def list_tokens(
 async def revoke_token(
     connection: AsyncConnection, caller: Caller, *, request: wire.AdminServiceAccountTokensRevokeRequest
 ) -> wire.AdminServiceAccountTokensRevokeResponse:
-    """Stop a token at once.
-
-    Revoking again changes nothing.
-    """
+    """Stop a token at once; to revoke it again changes nothing."""
     token_id = request.token_id
     stopped = await queries.revoke_token(connection, caller.organization_id, token_id=token_id)
     token = await get_token(connection, caller, token_id=token_id)

@@ -1,8 +1,4 @@
-"""What a service-account token could do as things are now: asked for a planned one, or for one there is.
-
-It is asked as the real requests ask: of the one table of requirements, and of the one builder of visibility with the
-caller that such a token would be. So a preview can't differ from what the token gets.
-"""
+"""What a token could do now, asked as real requests ask, so that a preview can't differ from the token."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
