@@ -1,7 +1,4 @@
-"""Why a principal may act on a resource: every shortest chain of groups and grants by which it does, or what it lacks.
-
-Authorized is who `permissions/listAuthorizedPrincipalsForResource` lists, and whom the checks say yes to.
-"""
+"""Why a principal may act on a resource: every shortest chain of groups and grants, or the part that is missing."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,11 +39,7 @@ async def levels_above(principal_id: UUID, around: Around) -> dict[UUID, int]:
 
 
 def chains_to(top: UUID, below: Mapping[UUID, Sequence[UUID]]) -> Iterator[tuple[UUID, ...]]:
-    """Yield every chain from the bottom up to `top`; `below` are the next nodes down, and the bottom has none.
-
-    Since each step down leads to the bottom, no step is taken in vain, and asking for the first few is cheap
-    however many there are.
-    """
+    """Yield every chain from the bottom up to `top`; no step is in vain, so the first few are cheap to ask for."""
     # Each entry is the lowest one so far and the entry it was come to from.
     pending: list[_Link] = [(top, None)]
     while pending:
@@ -81,11 +74,10 @@ class _Path:
 async def explain(
     connection: AsyncConnection, caller: Caller, *, request: ExplainAuthorizationRequest
 ) -> ExplainAuthorizationResponse:
-    """Say whether and why a principal may READ a resource; for admins.
+    """Say whether and why a principal may READ a resource, in one REPEATABLE READ snapshot; for admins.
 
-    The shortest paths come first; of more than `MOST_PATHS` the rest is left out, and `complete` is False. The
-    transaction sees one moment (REPEATABLE READ). Raises NotFound for an unknown resource, BadRequest
-    `unknown_principal`.
+    The shortest paths come first; `complete` is False where paths beyond `MOST_PATHS` are left out. Raises NotFound,
+    and BadRequest `unknown_principal`.
     """
     organization_id = caller.organization_id
     resource = await find_resource(

@@ -36,10 +36,7 @@ class _DesiredGrants:
 async def set_grants(
     connection: AsyncConnection, caller: Caller, *, request: wire.AdminGrantsSetRequest
 ) -> wire.AdminGrantsSetResponse:
-    """Replace the grants on a resource; its owner stays.
-
-    It takes effect at commit. NotFound for an unknown resource.
-    """
+    """Replace the grants on a resource at commit; its owner stays. 404 for an unknown resource."""
     await _set(connection, caller, desired=[_DesiredGrants(field="", grants=request)])
     resource = await _find(connection, caller, request.resource)
     grants = await queries.list_grants(connection, caller.organization_id, access_class=resource.access_class)

@@ -22,8 +22,7 @@ async def list_authorized_principals(
 ) -> wire.ListAuthorizedPrincipalsForResourceResponse:
     """List the users and groups that may act on a resource, each once; for admins.
 
-    Every group that holds READ, nested ones too, and every active person who has READ. In the order of their ids, which
-    is that of their creation. NotFound for an unknown resource.
+    Every group that holds READ, nested ones too, and every active person who has READ, by id. Raises NotFound.
     """
     cursor = Cursor.read(caller, operation=wire.LIST_AUTHORIZED_PRINCIPALS_FOR_RESOURCE.path, request=request)
     resource = await find_resource(
@@ -50,10 +49,7 @@ async def list_authorized_principals(
 async def list_authorized_resources(
     connection: AsyncConnection, caller: Caller, *, request: wire.ListAuthorizedResourcesRequest
 ) -> wire.ListAuthorizedResourcesResponse:
-    """List the resources the acting principal may act on.
-
-    Access alone decides, also for an admin.
-    """
+    """List the resources the acting principal may act on; access alone decides, also for an admin."""
     cursor = Cursor.read(caller, operation=wire.LIST_AUTHORIZED_RESOURCES.path, request=request)
     rows = await queries.list_readable_resources(
         connection, caller, resource_type=request.resource_type, after=cursor.after_id, limit=cursor.limit
@@ -76,10 +72,7 @@ def _principal(row: queries.EffectivePrincipal) -> Principal:
 async def check_resource(
     connection: AsyncConnection, caller: Caller, *, request: wire.CheckResourceAuthorizationForUserRequest
 ) -> wire.CheckResourceAuthorizationForUserResponse:
-    """Say whether the caller, or (for admins) anybody, may act on a resource.
-
-    An unknown resource is not authorized. Raises what `check_resources` raises.
-    """
+    """Say whether the caller, or (for admins) anybody, may act on a resource; an unknown resource is not authorized."""
     readable = await _readable(connection, caller, user_email=request.user_email, resources=[request.resource])
     return wire.CheckResourceAuthorizationForUserResponse(authorized=bool(readable))
 

@@ -1,7 +1,4 @@
-"""Finding resources: by a part of a name, by type, by owner, and by who may read them; and the lists of all access.
-
-For admins. An admin sees the names of everything. Who may read what is as the checks and look-ups say.
-"""
+"""Finding resources, and the lists of all access; for admins, who see the names of everything."""
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
@@ -84,10 +81,7 @@ async def _find_through(
 async def count_resources(
     connection: AsyncConnection, caller: Caller, *, request: wire.AdminAccessCountResourcesRequest
 ) -> wire.AdminAccessCountResourcesResponse:
-    """Count the same by type.
-
-    Raises BadRequest `unknown_principal`.
-    """
+    """Count the resources that `listResources` lists, by type; 400 `unknown_principal`."""
     resource_filter = await _read_filter(connection, caller, request)
     counts = await queries.count_resources(connection, caller.organization_id, resource_filter=resource_filter)
     return wire.AdminAccessCountResourcesResponse(counts=counts, total=sum(one.count for one in counts))
