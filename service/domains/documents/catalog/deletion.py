@@ -21,10 +21,9 @@ from service.platform.errors import Forbidden
 async def delete_document(
     connection: AsyncConnection, caller: Caller, *, request: DeleteDocumentRequest
 ) -> DeleteDocumentResponse:
-    """Delete a document everywhere.
+    """Delete a document everywhere, with the documents that are files in it; for its owner and admins.
 
-    For its owner and admins. Its id and versions are never used again. With it go the documents that are files in it.
-    404 when the caller may not know of it, 403 `owner_required` when it is somebody else's.
+    Its id and versions are never used again. 404 when the caller may not know of it, else 403 `owner_required`.
     """
     document_id = request.document_id
     document, role = await lock_known_document(connection, caller, document_id=document_id)

@@ -72,10 +72,7 @@ def _headers(name: str) -> dict[str, str]:
 
 
 def content_disposition(name: str) -> str:
-    """Return the header's value for an attachment of this name, whatever characters it has (RFC 6266, RFC 8187).
-
-    The plain `filename` is for clients that know no other: ASCII, with `_` for what could end or escape the string.
-    """
+    """Return a header for any attachment's name; plain `filename` is ASCII without escapes (RFC 6266, RFC 8187)."""
     plain = "".join(char if char.isascii() and char.isprintable() and char not in '"\\%/' else "_" for char in name)
     extended = quote(name.encode("utf-8", "replace"), safe="!#$&+-.^_`|~")
     return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{extended}"

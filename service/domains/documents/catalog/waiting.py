@@ -35,10 +35,9 @@ class Uploaded:
 
 
 async def wait_for_index(request: Request, runtime: Runtime, saved: SavedUpload, *, patiently: bool) -> Uploaded:
-    """Return what an upload came to, once its document is indexed or the wait is over; indexing goes on either way.
+    """Return what an upload came to when its document is indexed, or the wait is over; indexing goes on.
 
-    A wait that is patient (`awaitVectorStoreSync`) has no limit, but ends when the service stops. Raises
-    ClientDisconnect when the client has gone away.
+    A patient wait (`awaitVectorStoreSync`) ends only when the service stops. Raises ClientDisconnect.
     """
     # What was saved is on the disk, and seen there.
     promise_of(request).end()

@@ -30,10 +30,7 @@ async def list_collections(
 async def list_documents(
     connection: AsyncConnection, caller: Caller, *, request: wire.ListDocumentsInCollectionRequest
 ) -> wire.ListDocumentsInCollectionResponse:
-    """List the documents of a collection that the caller may READ.
-
-    404 without a role in the collection.
-    """
+    """List the documents of a collection that the caller may READ; 404 without a role in the collection."""
     collection = await require_collection(
         connection, caller, collection_id=request.document_collection_id, at_least=Role.VIEWER
     )
@@ -54,10 +51,7 @@ async def list_documents(
 async def get_chunks(
     runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.GetDocumentChunksRequest
 ) -> wire.GetDocumentChunksResponse:
-    """List a document's chunks in a collection, or in the catalog.
-
-    404 for callers who may not READ the document there. `is_distributed`: the index lies on several servers.
-    """
+    """List a document's chunks in a collection, or in the catalog; 404 for callers who may not READ it there."""
     document = await require_document(connection, caller, document_id=request.document_id)
     space_id, dimensions = await _space(connection, caller, request.document_collection_id)
     there = await queries.read_membership(

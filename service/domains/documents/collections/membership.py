@@ -1,7 +1,6 @@
 """Putting documents into collections: their own contents, or chunks that a caller made.
 
-What is wanted is recorded first, under the document's lock; the indexing follows without a transaction, and is taken
-up by the sweeper if the process dies.
+The request is recorded under the document's lock; indexing follows, and the sweeper takes it up after a crash.
 """
 
 import asyncio
@@ -91,10 +90,7 @@ async def add_document(
 async def add_chunks(
     runtime: Runtime, caller: Caller, *, request: wire.AddDocumentChunksToCollectionRequest
 ) -> wire.AddDocumentChunksToCollectionResponse:
-    """Add a catalog document to a collection by chunks the caller made.
-
-    The chunks replace whatever the document had there.
-    """
+    """Add a catalog document to a collection by chunks the caller made, which replace all that it had there."""
     runtime.indexer.refuse_backlog(caller.organization_id)
     packed = await asyncio.to_thread(pack_chunks, request.chunks)
     async with runtime.database.transaction(caller.organization_id) as connection:
@@ -131,10 +127,7 @@ async def add_chunks(
 async def reindex_document(
     runtime: Runtime, caller: Caller, *, request: wire.ReindexDocumentInCollectionRequest
 ) -> wire.ReindexDocumentInCollectionResponse:
-    """Chunk and index a document's newest contents again.
-
-    404 when it is not in the collection; 409 when its chunks there are a caller's.
-    """
+    """Chunk and index a document's newest contents again; 404 when not there, 409 when its chunks are a caller's."""
     async with runtime.database.transaction(caller.organization_id) as connection:
         caller = await acting_for(connection, caller, request.user_email)
         document = await require_document(connection, caller, document_id=request.document_id, lock=True)
@@ -170,11 +163,7 @@ async def place_document(
     metadata: Mapping[str, str],
     is_begun: bool,
 ) -> RecordedMembership:
-    """Put a document's newest version into a collection with this metadata, unless it is there already.
-
-    With `is_begun` it is indexed there at once, else in its turn. The caller's rights to both have been checked, and
-    the document is locked.
-    """
+    """Put a locked document's newest version into a collection; `is_begun`: index it at once. Rights are checked."""
     there = placement.membership
     changed = there is None or there.version != version or there.custom_metadata != metadata
     to_index = there is None or there.indexed_version != version
@@ -196,10 +185,7 @@ async def place_document(
 async def place_files(
     connection: AsyncConnection, caller: Caller, *, container_id: UUID, document_ids: Collection[UUID] | None = None
 ) -> None:
-    """Put the files in a locked container (or these of them) into the collections that it is in, to be indexed later.
-
-    A container has been put there by somebody who may do that; its files have the same readers.
-    """
+    """Put the files in a locked container, which have its readers, into its collections, to be indexed later."""
     organization_id = caller.organization_id
     if document_ids is None:
         document_ids = (await lock_contained(connection, organization_id, container_ids=[container_id])).keys()

@@ -53,10 +53,7 @@ def expectation(kind: str) -> str:
 
 
 def check_metadata(metadata: Mapping[str, str], fields: Mapping[str, str], *, field: str = "customMetadata") -> None:
-    """Refuse (400 `invalid_metadata`) keys that are no field and values not of their field's type, naming each.
-
-    `fields` maps a field's name to its type; a field may be left out of the metadata. `field` is the request's member.
-    """
+    """Refuse (400 `invalid_metadata`) unknown keys and values of other types than `fields` has, naming each."""
     errors = list(_metadata_errors(metadata, fields, field))
     if errors:
         message = f"{errors[0].field}: {errors[0].message}"

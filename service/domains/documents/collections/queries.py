@@ -41,10 +41,7 @@ from service.schema.permissions import class_readers, resources
 
 @dataclass(frozen=True, slots=True)
 class StoredCollection:
-    """A collection, and the caller's role in it (None: the caller may not know that it exists).
-
-    `fields` maps the names of its metadata schema to their types, in order.
-    """
+    """A collection, its metadata `fields` (name to type), and the caller's role (None: it is unknown to them)."""
 
     collection_id: UUID
     space_id: int
@@ -177,10 +174,7 @@ async def insert_collection(
 async def delete_collection(
     connection: AsyncConnection, organization_id: UUID, *, collection_id: UUID, space_id: int
 ) -> None:
-    """Remove a locked collection and the chunks that wait to be indexed in it; its space goes after it.
-
-    The documents' places there are locked first: whoever indexes waiting chunks takes the place before the chunks.
-    """
+    """Remove a locked collection with its waiting chunks; places are locked before chunks, as the indexer does."""
     entries = select(space_documents.c.document_id).where(matches(space_documents, organization_id, space_id=space_id))
     await connection.execute(entries.order_by(space_documents.c.document_id).with_for_update())
     waiting = delete(caller_chunks).where(matches(caller_chunks, organization_id, space_id=space_id)).cte("waiting")

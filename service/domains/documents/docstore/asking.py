@@ -150,10 +150,7 @@ _MALFORMED = (LookupError, TypeError, ValueError, AttributeError, RecursionError
 
 @dataclass(frozen=True, slots=True)
 class SourceClient:
-    """A client of a document database: only allowed addresses, one retry on a broken connection, no secrets in errors.
-
-    `hosts` are the hosts in the URI, for the error that a host name is unknown.
-    """
+    """A client that connects to allowed addresses only, retries once, and repeats no secret in errors."""
 
     egress: Egress
     words: frozenset[str]

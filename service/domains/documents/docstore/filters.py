@@ -17,10 +17,7 @@ _DEEPEST = 50
 
 
 def filter_query(expression: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the MongoDB query of a filter expression, with its values in the types of Extended JSON.
-
-    Raises BadRequest `invalid_filter_expression` for an expression that runs code, can't be read, or is too large.
-    """
+    """Return a filter's MongoDB query; BadRequest `invalid_filter_expression` for code, unreadable or large filters."""
     for name, depth in _names(expression, 1):
         if name in REFUSED:
             raise _invalid(f"{name} runs code in the database, and is not taken. Say it with other operators.")

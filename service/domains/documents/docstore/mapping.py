@@ -127,10 +127,7 @@ def _fingerprint(form: UploadFileForm, file_name: str, content: bytes) -> str:
 
 
 def _body(fields: Mapping[str, Any], path: str) -> tuple[bytes, str]:
-    """Return a member's value as the bytes of a file, and the suffix of the file's name for its format.
-
-    A text becomes plain text, a list of texts paragraphs, bytes the file that they are, everything else JSON.
-    """
+    """Return a value as a file's bytes and suffix: text, paragraphs of a list of texts, the bytes, else JSON."""
     value = value_at(fields, path)
     if isinstance(value, bytes):
         return bytes(value), ""

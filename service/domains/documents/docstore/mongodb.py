@@ -74,10 +74,7 @@ class _Found:
 async def open_mongodb(
     uri: SecretStr, config: DocstoreConfig, *, allowed: AllowedHosts, seconds: float, connect_seconds: float
 ) -> AsyncGenerator["MongoSource"]:
-    """Open the source of a sync until the block ends; `seconds` limits each query.
-
-    The first query connects.
-    """
+    """Open a sync's source until the block ends; `seconds` limits each query, and the first query connects."""
     bound_announcements()
     parts = await connection_parts(uri, seconds=connect_seconds)
     egress = Egress(await asyncio.to_thread(allowed.resolve))
@@ -114,10 +111,7 @@ async def open_mongodb(
 
 
 class MongoSource:
-    """One MongoDB collection with the sync's filter; only the mapped fields of each document are fetched.
-
-    Every method may raise SourceError.
-    """
+    """A MongoDB collection with the sync's filter and mapped fields; every method may raise SourceError."""
 
     def __init__(self, collection: AsyncCollection[Raw], config: DocstoreConfig, asking: SourceClient) -> None:
         self._collection = collection

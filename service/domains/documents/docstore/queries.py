@@ -1,7 +1,4 @@
-"""SQL of syncs, for the requests of people, and of their runs.
-
-A run writes only while no other run has replaced it (`lock_run`).
-"""
+"""SQL of syncs and their runs; a run writes only while no other run has replaced it (`lock_run`)."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -337,10 +334,7 @@ def _is_run(key: SyncKey, attempt: int) -> ColumnElement[bool]:
 
 
 async def begin_run(connection: AsyncConnection, key: SyncKey) -> StoredSync | None:
-    """Begin the requested run of a sync, or continue one that was interrupted; None when there is neither.
-
-    The sync is returned with its status before: PENDING for a new run, whose counts begin at zero.
-    """
+    """Begin the requested run of a sync, or continue an interrupted one; returns it with its status before, or None."""
     of_sync = key.is_of(docstore_syncs)
     kept = select(*columns_of(docstore_syncs, StoredSync)).where(of_sync).with_for_update()
     before = await find_row(connection, kept, StoredSync)

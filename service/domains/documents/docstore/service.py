@@ -97,10 +97,7 @@ async def update_sync(
 async def launch_sync(
     runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.LaunchDocstoreSyncRequest
 ) -> wire.LaunchDocstoreSyncResponse:
-    """Launch a run of a sync as it is.
-
-    It continues where the last run stopped, unless one is running; for EDITORs of the collection.
-    """
+    """Launch a run of a sync as it is, from where the last run stopped, unless one is running; for EDITORs."""
     sync_id = request.docstore_credential_id
     sync = await _known_sync(connection, caller, sync_id, lock=True)
     if await queries.request_run(connection, _key(caller, sync_id)):
@@ -115,10 +112,7 @@ async def launch_sync(
 async def get_sync(
     connection: AsyncConnection, caller: Caller, *, request: wire.GetDocstoreSyncRequest
 ) -> wire.GetDocstoreSyncResponse:
-    """Show a sync, and how its last run went.
-
-    For EDITORs of its collection and admins; NotFound for others.
-    """
+    """Show a sync and how its last run went, to EDITORs of its collection and admins; 404 for others."""
     sync_id = request.docstore_credential_id
     await _known_sync(connection, caller, sync_id)
     return wire.GetDocstoreSyncResponse(**dict(await queries.read_sync(connection, _key(caller, sync_id))))
@@ -139,10 +133,7 @@ async def list_syncs(
 async def list_failures(
     connection: AsyncConnection, caller: Caller, *, request: wire.ListDocstoreFailuresRequest
 ) -> wire.ListDocstoreFailuresResponse:
-    """List the source documents that a sync could not take, and why.
-
-    NotFound as for `get_sync`.
-    """
+    """List the source documents that a sync could not take, and why; 404 as for `getDocstoreSync`."""
     cursor = Cursor.read(caller, operation=wire.LIST_DOCSTORE_FAILURES.path, request=request)
     sync = await _known_sync(connection, caller, request.docstore_credential_id)
     rows = await queries.list_failures(
@@ -157,10 +148,7 @@ async def list_failures(
 async def delete_sync(
     connection: AsyncConnection, caller: Caller, *, request: wire.DeleteDocstoreSyncRequest
 ) -> wire.DeleteDocstoreSyncResponse:
-    """Delete a sync and its address; the documents that it brought stay.
-
-    For its creator and admins; a run in progress ends.
-    """
+    """Delete a sync and its address, for its creator and admins; its documents stay, and a run in progress ends."""
     sync = await _own_sync(connection, caller, request.docstore_credential_id)
     await queries.delete_sync(connection, _key(caller, sync.sync_id))
     await _record(connection, caller, "docstore.delete_sync", sync.sync_id, sync.collection_id)

@@ -1,7 +1,4 @@
-"""What a source of documents gives: documents, and the positions after which it is read on.
-
-A source is read in an order that can be continued after a position, and never changed.
-"""
+"""Documents of a source, and positions to read on from; a source is never changed."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -34,10 +31,7 @@ def unknown_host() -> SourceError:
 
 @dataclass(frozen=True, slots=True)
 class SourceDocument:
-    """A document of the source: its id, its fields (None when they can't be decoded), and its `size` in bytes.
-
-    `updated` is the time of its last change; None when it has no such time, or several.
-    """
+    """A source's document: `fields` (None: undecodable), `size` in bytes, `updated` (None: no single time)."""
 
     source_id: SourceId
     fields: Mapping[str, Any] | None
@@ -53,10 +47,7 @@ class Position:
     source_id: SourceId | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the position as JSON, with the types of its values.
-
-        The id is kept as text: it may have characters that PostgreSQL's JSON can't store.
-        """
+        """Return the position as JSON with types; the id is text, since PostgreSQL's JSON lacks some characters."""
         return {
             "updated": to_extended(self.updated),
             "_id": None if self.source_id is None else extended_text(self.source_id.value),

@@ -1,7 +1,4 @@
-"""Connection addresses: which are accepted, and the parts that the driver needs.
-
-No part of an address is ever repeated in an error or a log: a malformed one may have a password anywhere.
-"""
+"""Connection addresses and their parts; no error or log repeats a part, which may hold a password."""
 
 import asyncio
 import re
@@ -49,10 +46,7 @@ class ConnectionParts:
 
 
 def check_uri(uri: SecretStr, allowed: AllowedHosts) -> None:
-    """Refuse (400) an address that is malformed or whose hosts are plainly not allowed; asks no DNS.
-
-    Raises BadRequest `invalid_docstore_uri` or `docstore_host_not_allowed`.
-    """
+    """Refuse (400 `invalid_docstore_uri`, `docstore_host_not_allowed`) an address, without asking DNS."""
     text = uri.get_secret_value()
     scheme = _SCHEME.match(text)
     if scheme is None:
@@ -80,10 +74,7 @@ def check_uri(uri: SecretStr, allowed: AllowedHosts) -> None:
 
 
 async def connection_parts(uri: SecretStr, *, seconds: float) -> ConnectionParts:
-    """Split a checked address into its parts; the hosts of a mongodb+srv address are looked up in DNS.
-
-    Raises SourceError `source_host_unknown` when DNS has no answer.
-    """
+    """Split a checked address, with mongodb+srv hosts from DNS; raises SourceError `source_host_unknown`."""
     try:
         parsed = await asyncio.to_thread(parse_uri, uri.get_secret_value(), validate=True, connect_timeout=seconds)
     except (PyMongoError, ValueError, TypeError):

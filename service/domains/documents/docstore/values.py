@@ -92,11 +92,7 @@ _KINDS: Final[tuple[tuple[type, str], ...]] = (
 
 
 def plain_value(value: Any) -> Any:
-    """Return a value as JSON for people, with nothing lost.
-
-    Numbers that JSON doesn't have are text: Decimal128 with all its digits, NaN and the infinities. Times are RFC 3339
-    in UTC, ObjectIds hexadecimal, bytes base64.
-    """
+    """Return a value as JSON for people: digits of Decimal128, NaN, infinities and times as text, bytes as base64."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -152,10 +148,7 @@ _MISSING: Final = object()
 
 
 def value_at(fields: Mapping[str, Any], path: str) -> Any:
-    """Return the value at a dotted path, None when there is none; for a list, the values of all its items.
-
-    A path that names a position in a list gives that item's value.
-    """
+    """Return the value at a dotted path (None: absent); of a list, its items' values, or the item of a number."""
     found = _resolve(fields, tuple(path.split(".")))
     return None if found is _MISSING else found
 

@@ -53,10 +53,7 @@ async def collect_when_due(runtime: Runtime) -> None:
 
 
 async def collect_files(runtime: Runtime) -> int:
-    """Mark the files that nothing refers to, remove those whose period of grace is over, and return their number.
-
-    Raises the store's first error when it didn't delete something, once all else is done.
-    """
+    """Mark unused files, remove those past their grace, and return their number. Raises the first error at the end."""
     database, files = runtime.database, runtime.files
     grace = timedelta(hours=runtime.settings.file_grace_hours)
     if not await _is_own(database, files):
@@ -145,10 +142,7 @@ async def _remove_due(
 
 
 async def _delete_files(files: FileStore, sha256s: Sequence[bytes]) -> dict[bytes, BaseException]:
-    """Delete contents, and return those that weren't, with the errors.
-
-    Ends, also when it is cancelled, only when every deletion has: the caller's locks end next.
-    """
+    """Delete contents and return failures; even when cancelled, it ends after every deletion, as locks end next."""
     deleting = asyncio.gather(*(files.delete(sha256) for sha256 in sha256s), return_exceptions=True)
     cancelled: asyncio.CancelledError | None = None
     while not deleting.done():

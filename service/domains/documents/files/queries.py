@@ -44,10 +44,7 @@ async def lock_files(connection: AsyncConnection, *, sha256s: Collection[bytes])
 
 
 async def find_used(connection: AsyncConnection, *, sha256s: Collection[bytes]) -> set[bytes]:
-    """Return those of the contents that a version of any organization refers to.
-
-    The transaction must not have entered an organization before; afterwards it has.
-    """
+    """Return contents that any organization's version refers to; the transaction must be in no organization before."""
     used: set[bytes] = set()
     for organization in await list_organizations(connection):
         await enter_organization(connection, organization.organization_id)

@@ -69,10 +69,7 @@ async def get_rebuild(
 async def list_failures(
     connection: AsyncConnection, caller: Caller, *, request: wire.ListIndexRebuildFailuresRequest
 ) -> wire.ListIndexRebuildFailuresResponse:
-    """List the documents that keep a rebuild from coming to its end, and why.
-
-    The page has only documents that the caller may know about.
-    """
+    """List the documents that keep a rebuild from its end, and why, as far as the caller may know about them."""
     await _check(connection, caller, request.document_collection_id)
     cursor = Cursor.read(caller, operation=wire.LIST_INDEX_REBUILD_FAILURES.path, request=request)
     rebuild = await _newest(connection, caller, request.document_collection_id)

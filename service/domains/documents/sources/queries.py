@@ -131,10 +131,7 @@ async def read_source(connection: AsyncConnection, caller: Caller, *, source_id:
 async def list_sources(
     connection: AsyncConnection, caller: Caller, *, ledger: str | None, own: bool, after: UUID, limit: int
 ) -> list[wire.Source]:
-    """List the caller's sources by id, with what their shown reports say, and who reported them.
-
-    `own`: without those that an admin sees and somebody else reports.
-    """
+    """List the caller's sources by id with their shown reports; `own`: without others' sources that an admin sees."""
     statement = rows_after(_select_reported(caller), sources.c.source_id, after=after, limit=limit)
     if ledger is not None:
         statement = statement.where(sources.c.ledger == ledger)

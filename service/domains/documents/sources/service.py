@@ -88,10 +88,7 @@ async def add_items(
 async def end_report(
     connection: AsyncConnection, caller: Caller, *, request: wire.EndSourceReportRequest
 ) -> wire.EndSourceReportResponse:
-    """End a report, whose items are the source's quarantine from now on.
-
-    Conflict `source_report_over`.
-    """
+    """End a report, whose items are the source's quarantine from now on; 409 `source_report_over`."""
     source_id, report_no = request.source_id, request.report_no
     source = await _lock(connection, caller, source_id)
     if report_no != source.shown_no:

@@ -19,10 +19,7 @@ MOST_CHARACTERS = 100_000
 
 
 class TextPart(NamedTuple):
-    """A part of a document's text, MOST_CHARACTERS at most; headings are marked as in Markdown.
-
-    `next_start` is the number of the first character after the part; None: the text ends with it.
-    """
+    """Up to MOST_CHARACTERS of a text, headings as in Markdown; `next_start` is the next character (None: the end)."""
 
     text: str
     next_start: int | None
@@ -37,11 +34,7 @@ async def read_text(connection: AsyncConnection, caller: Caller, *, document_id:
 
 
 async def unpack_text(stored: StoredText, *, start: int) -> TextPart:
-    """Unpack the text of a document from its character `start` on; no transaction has to wait for it.
-
-    Long texts are unpacked one at a time, in a thread of their own: they slow down neither other requests much, nor
-    what else is done in threads.
-    """
+    """Unpack a text from its character `start` on; long texts one at a time, in a thread of their own."""
     packed = stored.blocks or b""
     if are_short(packed):
         return _unpack_part(packed, start)

@@ -246,10 +246,7 @@ def _failure(one: _Attempt, outcome: UploadStatus | ServiceError | MappingError)
 
 
 async def retry_failures(run: Run) -> None:
-    """Read every document on the list of failures again, and apply it.
-
-    Documents that fail again stay on the list; documents that the source no longer has leave it.
-    """
+    """Read failed documents again and apply them; documents that the source no longer has leave the list."""
     after = NIL
     while failures := await _next_failures(run, after):
         documents = await run.source.read(list(failures.values()))

@@ -60,10 +60,7 @@ class Run:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[AsyncConnection]:
-        """Open a transaction that holds the run's lock; OvertakenError when another run has replaced it.
-
-        Waits first while a disk is short of room: the run continues where it is when there is room.
-        """
+        """Open a transaction under the run's lock, with room on the disks; OvertakenError when the run was replaced."""
         await self._wait_for_room()
         async with self._lock() as connection:
             yield connection
