@@ -1,9 +1,4 @@
-"""Searching a collection's chunks.
-
-A search waits for as many answers of the database as one of the catalog (`service.domains.search.service`), and for
-the ranking's again with each further question. Where a query may state filters, smart filtering waits for two more, the
-time and the values, and where its filters find nothing, for the ranking's again.
-"""
+"""Searching a collection's chunks; smart filtering waits for two more answers, and the ranking's again."""
 
 from dataclasses import replace
 from functools import partial

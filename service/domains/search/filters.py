@@ -46,11 +46,7 @@ class Condition(Comparison):
 def conditions_by_schema(
     filters: Sequence[MetadataFilter], fields: Mapping[str, str], *, member: str
 ) -> tuple[Condition, ...]:
-    """Read filters on a collection, whose schema maps a field's name to its type.
-
-    Raises BadRequest (`invalid_filter`) naming each unknown field and each value that isn't of its field's type;
-    `member` is the request's member the filters are in.
-    """
+    """Read filters by a schema (name to type); BadRequest `invalid_filter` names each misfit under `member`."""
     read: list[Condition] = []
     errors: list[FieldError] = []
     for number, each in enumerate(filters):

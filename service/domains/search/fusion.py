@@ -69,10 +69,7 @@ def scale_of(scores: Collection[float], *, at_least: int = 0) -> Scale:
 
 
 def fusion_of(legs: Legs, scores: Mapping[Hit, Scores]) -> Fusion:
-    """Return the scales of a search: the dense leg's over its hits, the lexical one's padded to as many.
-
-    The padding tells a word that few hits contain (far above the mean) from one that all of them do.
-    """
+    """Return a search's scales; the lexical leg is padded to as many hits, which tells rare words from common words."""
     lexical = [scores[hit].lexical for hit in legs.lexical if scores[hit].lexical > 0]
     dense = [scores[hit].dense for hit in legs.dense]
     return Fusion(lexical=scale_of(lexical, at_least=len(dense)), dense=scale_of(dense))

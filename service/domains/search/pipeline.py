@@ -81,10 +81,7 @@ class Plan(Generic[Row]):
 
 @dataclass(frozen=True, slots=True)
 class Found(Generic[Row]):
-    """The result of a search: every ranked hit, and the contents of the best, as far as the caller may read them.
-
-    `drawn` are the conditions that the query states (None: filtering is off); `dropped` tells that nothing fits them.
-    """
+    """Ranked hits, and readable contents of the best; `drawn` conditions (None: off), `dropped` if none fit."""
 
     ranking: Ranking = NOTHING_RANKED
     rows: Mapping[Hit, Row] = field(default_factory=dict[Hit, Row])

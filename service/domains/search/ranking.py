@@ -21,10 +21,7 @@ RECIPROCAL_OFFSET = 10
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Hits, best first, the similarities that scores are made of (cosines at first), and the weights of chunks to show.
-
-    `has_words` tells whether anything in scope has a word of the question; None where none was looked for.
-    """
+    """Hits, best first, their similarities and weights; `has_words`: a question's word is in scope (None: unasked)."""
 
     hits: Sequence[Hit]
     similarities: Sequence[float]
@@ -50,10 +47,7 @@ NOTHING_RANKED = Ranking((), (), ChunkWeights(0, 1), None)
 async def rank(
     connection: AsyncConnection, scope: Scope, search_query: SearchQuery, *, at_least: int, feedback: bool = True
 ) -> Ranking:
-    """Rank what is in scope. The connection is in a REPEATABLE READ transaction, which every step reads from.
-
-    A leg names at least so many hits, if it can. `feedback` asks a hybrid search a second time among what it found.
-    """
+    """Rank what is in scope, in a REPEATABLE READ transaction; `feedback` asks a hybrid search a second time."""
     legs, exact = await queries.find_candidates(connection, scope, search_query, at_least=at_least)
     scores = {hit: each.scores for hit, each in exact.items()}
     has_words = bool(legs.lexical) if search_query.looks_for_words else None
@@ -73,10 +67,7 @@ async def rank(
 
 
 def merge_rankings(rankings: Sequence[Ranking]) -> Ranking:
-    """Return one ranking of those of several questions, by reciprocal ranks: each one's best are among the first.
-
-    A hit's cosine is that with the question it is nearest to.
-    """
+    """Merge several questions' rankings by reciprocal ranks; a hit's cosine is that with its nearest question."""
     if len(rankings) == 1:
         return rankings[0]
     weights: dict[Hit, float] = {}

@@ -38,10 +38,7 @@ def text_of(name: str, text: str) -> str:
 def ask_whether(
     batch: Batch, reranker: Reranker | None, organization_id: UUID, *, option: bool | None = None
 ) -> Callable[[], bool]:
-    """Ask in a batch whether to rerank; what is returned tells it, once the batch has been run.
-
-    The request's option says it, or else the organization's default, which without an endpoint has no effect.
-    """
+    """Ask in a batch whether to rerank: by the request, else the organization's default if there is an endpoint."""
     if option is not None or reranker is None:
         return lambda: bool(option)
     default = ask_organization(batch, organization_id)

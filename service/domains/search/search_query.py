@@ -28,10 +28,7 @@ class Hit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The scope of a search: the part of a space that the caller may read and that fits the filters.
-
-    `conditions` are on the documents' own metadata in the catalog, on that of their place in a collection otherwise.
-    """
+    """The readable, filtered part of a space; `conditions` are on the catalog's or the collection's metadata."""
 
     caller: Caller
     space: Space
@@ -43,11 +40,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
-    """A query in the forms that search the index; `terms` has no weights before `with_weights`.
-
-    `stemmings` are those of the space's chunks, as far as they are known. A snapshot weighs the words by the space's
-    statistics, or all alike without `by_frequency`.
-    """
+    """A query in the forms that search the index, with `stemmings` of the space; `with_weights` weighs `terms`."""
 
     mode: SearchMode
     text: str

@@ -1,8 +1,6 @@
 """Searching the catalog, and feedback on what was found; collections are searched in `collection_search`.
 
-A query is embedded before the transaction of its search opens; that one reads a single snapshot from the legs to the
-names in the results, and keeps the search in the log. A search waits for six answers of the database at most; for one
-more to be logged afterwards, and for one more to ask again who may read what in an index on several servers.
+A search waits for six answers of the database at most, then one to log it, and one to check again on several servers.
 """
 
 from functools import partial
@@ -39,10 +37,9 @@ from service.runtime import Runtime
 async def search_catalog(
     runtime: Runtime, caller: Caller, *, request: SearchDocumentCatalogRequest
 ) -> SearchDocumentCatalogResponse:
-    """Search all documents the caller may READ, by metadata and contents.
+    """Search all documents the caller may READ, by metadata and contents; nothing else is ranked, counted or shown.
 
-    Nothing else is ranked, counted or shown. Raises BadRequest for a query without anything in it, and what
-    `acting_for` raises.
+    Raises BadRequest for a query without anything in it, and what `acting_for` raises.
     """
     query, options, about = require_text(request.search_query), request.search_options, Batch()
     asked = ask_acting_for(about, caller, request.user_email)

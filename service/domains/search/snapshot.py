@@ -1,9 +1,4 @@
-"""One snapshot of the index that is searched, though another may take its place at any time.
-
-A query is embedded before its transaction opens, with the model of the space that was searched then. Where another
-space has taken that one's place meanwhile, the query is embedded again: an answer is of the old index or of the new
-one, never of both or neither.
-"""
+"""A snapshot of the searched index; a query is embedded again where another space has replaced that index."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -70,10 +65,7 @@ async def open_snapshot(
     *,
     read_only: bool = False,
 ) -> AsyncGenerator[Snapshot]:
-    """Open a snapshot of a space that was read a moment ago, or of what has taken its place.
-
-    `prepare` embeds the queries for a space. One that has been deleted since is searched all the same, and empty.
-    """
+    """Open a snapshot of a space or its replacement; `prepare` embeds queries. A deleted space is empty."""
     while True:
         search_queries = await prepare(space)
         first = Batch()

@@ -56,11 +56,7 @@ def _merge_matches(words: Sequence[_Word]) -> Iterator[tuple[int, int]]:
 
 
 def snippet_of(text: str, terms: Collection[int], *, stemmings: Sequence[str], length: int = SNIPPET_LENGTH) -> Passage:
-    """Return the passage with the most different terms of the query, and the beginning of the text when it has none.
-
-    Among equals, the one with more matches, then the earlier one. It begins and ends between sentences where there are
-    some around it, and always between words.
-    """
+    """Return the passage with the most different terms, then matches, then the earliest; without any, the beginning."""
     words = _find_matches(text, terms, stemmings)
     start, end = _window(text, _densest(words, length), length)
     inside = [word for word in words if start <= word.start and word.end <= end]

@@ -73,10 +73,7 @@ SHAPES = 256
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What makes one search's statements differ from another's, apart from parameters.
-
-    `is_distributed`: the index tables lie on several servers, each of which scores what it has.
-    """
+    """The parts of a search that change its statements; `is_distributed`: the index tables lie on several servers."""
 
     dimensions: int
     by_chunk: bool
@@ -105,10 +102,7 @@ def array_of(name: str, of: TypeEngine[Any]) -> Any:
 
 
 def constant(name: str, to_type: TypeEngine[Any], shape: Shape) -> ColumnElement[Any]:
-    """Build a parameter of a pgvector type, as a subquery, so that a generic plan reads it once and not per row.
-
-    Citus takes no such subquery; there the servers get the value instead of a parameter.
-    """
+    """Build a parameter of a pgvector type: a subquery that a generic plan reads once, or a value for Citus."""
     value = cast(bindparam(name, type_=Text()), to_type)
     return value if shape.is_distributed else select(value).scalar_subquery()
 
@@ -150,10 +144,7 @@ def _in_scope(table: FromClause, shape: Shape) -> ColumnElement[bool]:
 
 @lru_cache(SHAPES)
 def _fitting(shape: Shape) -> CTE:
-    """Build the part of a statement that finds the documents that fit, once for all of its other parts.
-
-    Reading metadata costs more than a score, so it isn't done for each chunk.
-    """
+    """Build the CTE of the documents that fit, because reading metadata for each chunk costs more than a score."""
     return _select_matching(shape).cte("fitting").prefix_with("MATERIALIZED")
 
 
@@ -173,10 +164,7 @@ def name_of_value(number: int) -> str:
 
 
 def _fits(metadata: ColumnElement[Any], comparison: Comparison, *, number: int) -> ColumnElement[bool]:
-    """Build the condition that a metadata value meets; an absent value, or one of another type, is "not equal" only.
-
-    The other value is a parameter, so that a search for another one is the same statement.
-    """
+    """Build a metadata value's condition; an absent value, or one of another type, is "not equal" only."""
     held: ColumnElement[str] = metadata.op("->>", return_type=Text())(comparison.field)
     other: Any = bindparam(name_of_value(number), type_=_SQL_TYPES[comparison.kind])
     if comparison.operator is FilterOperator.CONTAINS:
@@ -331,11 +319,7 @@ def may_read_index(function: str, *, of: str) -> ColumnElement[bool]:
 
 
 def _find_by_terms(shape: Shape) -> AnySelect:
-    """Select the best chunks in scope that have one of the `keys`.
-
-    A function of the database reads the index of terms, which row-level security keeps from everybody else, and returns
-    rows of the transaction's organization alone.
-    """
+    """Select the best chunks in scope by `keys`, with a function, as row-level security hides the index of terms."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
     names = ("document_id", "organization_id", "space_id", "access_class", "chunk_no")
     columns = [*(column(name, chunks.c[name].type) for name in names), column("negative", Float())]
@@ -455,10 +439,7 @@ def scores_near(shape: Shape) -> AnySelect:
 
 @lru_cache(SHAPES)
 def found_documents(shape: Shape) -> AnySelect:
-    """Build the statement of documents (`ids`) with their resource, and their best chunk.
-
-    `dense_share` and `lexical_share` say how much each score counts for the best chunk.
-    """
+    """Build the statement of documents (`ids`) with their resource and best chunk, by the two scores' shares."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
     shares = {name: bindparam(name, type_=Float()) for name in ("lexical_share", "dense_share")}
     lexical = shares["lexical_share"] * lexical_score(chunks.c.terms, shape)

@@ -1,7 +1,6 @@
-"""Reading a query by a language model, as structured output; what it says is checked before anything is searched.
+"""Reading a query by a language model; its answer is checked, and becomes filters and words to search for.
 
-The model is sent the query, the names and types of the fields, and those values that the query may name and that occur
-in what the searcher may read. It can't make a search find more: what it says becomes filters, and words to search for.
+The model is sent the query, the fields, and such values of readable documents as the query may name.
 """
 
 import asyncio

@@ -85,11 +85,7 @@ class StatedCondition(BaseModel):
 def check_conditions(
     stated: Sequence[StatedCondition], query: str, *, fields: Mapping[str, str], values: Values, today: date
 ) -> list[DrawnCondition]:
-    """Return the conditions of a query: those that rules draw, and of the model's those of other fields that it states.
-
-    `fields` are types by name; `values` those of `keys_to_find` that occur. Where rules and the model together name
-    alternatives, or a field in two ways, the rules' alone.
-    """
+    """Return a query's conditions: those of rules, and the model's on other fields; but no model's alternatives."""
     words = words_of(query)
     asked = read_query(query, fields)
     known = {key: values[key] for key in (keys_of(asked) if asked else ()) if key in values}
@@ -105,10 +101,7 @@ def check_conditions(
 
 
 def check_questions(read: Sequence[str], query: str) -> list[str]:
-    """Return the questions that a model read in a query; those of the rules when it made one up or left one out.
-
-    A query that rules leave whole, and that is one sentence, stays: other words than the searcher's find other things.
-    """
+    """Return the model's questions; the rules' if it invents or omits any, or the query is a single sentence."""
     by_rules = extract_questions(query)
     questions = [each for each in map(str.strip, read) if each]
     if not questions or (by_rules == [query] and len(list(cut_sentences(query))) < 2):

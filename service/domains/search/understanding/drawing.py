@@ -1,8 +1,6 @@
-"""Drawing conditions from a question by rules: only where its words leave no doubt, and in English alone.
+"""Drawing conditions from a question by rules, in English alone, where its words leave no doubt.
 
-A date, a number or a name in a question is mostly what the text is about, and not a condition: "how many passengers did
-we carry in 2024". So each is one only where the words tie it to documents ("reports from 2024") or name its field
-("budget over 5000 EUR").
+A date, number or name is mostly what the text is about: it must be tied to documents, or have its field's name.
 """
 
 import re
@@ -57,10 +55,7 @@ _BEFORE_PERIOD = (
     r"(?:(?P<made>(?:written|\w+ed|sent)) )?"
     r"(?P<whose>(?:(?:from|to|by) (?:(?:the|our) )?|(?P<of>of (?:the|our) ))(?:{}) )?"
 )
-"""Pattern of documents before a period, whose they are, and how they came to be in it: "reports issued by the board".
-
-What stands behind one word or a value may be a verb: "letters from the bank expire".
-"""
+"""Pattern of documents before a period, with their owner and verb: "reports issued by the board"."""
 _BEFORE_UNUSED = _BEFORE_PERIOD.format(f"{_NAME}(?: {_NAME})?")
 _STATED = re.compile(rf" (?:{PERIOD}|{COMPARED}(?P<unit> (?:{UNIT}|pages?|words?|slides?|rows?))?)(?= )")
 _OF_SUBJECTS = frozenset({None, "in", "of", "on", "during", "within", "for"})
@@ -103,10 +98,7 @@ class Match(NamedTuple):
 
 
 def draw_conditions(asked: QueryText, *, today: date, values: Values) -> list[DrawnCondition]:
-    """Return the conditions that a question states on fields; none of a field that is in doubt.
-
-    `values` are those of `keys_of` that occur. What isn't of its field's type is none of them.
-    """
+    """Return the conditions that a question states, none on a field in doubt; `values` are known ones of `keys_of`."""
     return keep_agreeing(asked.words, find_stated(asked, today=today, values=values))
 
 
@@ -192,10 +184,7 @@ def _draw_periods(asked: QueryText, today: date, values: Values) -> Iterator[Mat
 
 
 def _is_theirs(match: re.Match[str]) -> bool:
-    """Return whether a period behind "letters from the bank" is that of the letters.
-
-    "In 2008" behind "records of the storm" is not: these are about it.
-    """
+    """Return whether a period is that of "letters from the bank", and not of "records of the storm"."""
     return match["relation"] not in (_OF_SUBJECTS if match["of"] else {"of", "for"})
 
 
@@ -254,10 +243,7 @@ def read_amount(match: re.Match[str], field: Field) -> Bounds | None:
 
 
 def _draw_flags(asked: QueryText) -> Iterator[Match]:
-    """Read "confidential documents" and "documents on pay that are not confidential".
-
-    "Not" is "not true", which documents without the field fit, too.
-    """
+    """Read "confidential documents", and "that are not confidential", which documents without the field fit, too."""
     named = asked.find_named(Kind.BOOLEAN)
     name = f"(?P<name>{any_of(named)})"
     before = rf" (?P<first>(?P<not>(?:not|non) )?{name})(?=(?: \w+){{0,3}}? {DOCUMENTS} )"
@@ -354,10 +340,7 @@ def _find_link(line: str, field: str | None, start: int, end: int) -> _Stated | 
 
 
 def keep_agreeing(words: Words, matches: Sequence[Match]) -> list[DrawnCondition]:
-    """Return the conditions of matches; none where a field is stated in two ways, or alternatives are named.
-
-    Either speaks of several kinds of documents, and each condition would exclude the others' documents.
-    """
+    """Return the conditions of matches; none where a field is stated twice or alternatives are named."""
     by_field: dict[str, list[Match]] = {}
     ordered = sorted(matches, key=lambda each: each.start)
     for match in ordered:
@@ -376,11 +359,7 @@ def keep_agreeing(words: Words, matches: Sequence[Match]) -> list[DrawnCondition
 
 
 def _has_alternatives(words: Words, spans: Sequence[tuple[int, int]]) -> bool:
-    """Return whether one of these parts of the line, in their order, is joined to another thing that is asked for.
-
-    A search's conditions must all be met, so one of several alternatives ("from 2024 or 2025", "finance documents and
-    legal ones") would exclude what fits another.
-    """
+    """Return whether parts of the line are joined to alternatives ("2024 or 2025"), as all conditions must be met."""
     line = words.line
     for first, end in spans:
         start = first + (line[first] == " ")

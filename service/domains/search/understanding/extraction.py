@@ -117,10 +117,7 @@ def _leans(question: str) -> bool:
 
 
 def _drop_history(message: str) -> tuple[str, str]:
-    """Return a message without what it quotes, its greeting and its signature, and the message before it.
-
-    Of a conversation they are the last turn that asks, and the one before of the same speaker.
-    """
+    """Return a message without quotes, greeting or signature, and the one before it (its speaker's last two turns)."""
     lines = [line.strip() for line in message.splitlines() if not line.lstrip().startswith(">")]
     # The patterns look for white space at every place: of many empty lines in a row, one is left.
     text = "\n".join(line for at, line in enumerate(lines) if line or (at and lines[at - 1]))

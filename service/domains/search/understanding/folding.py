@@ -24,10 +24,7 @@ _FOREIGN = frozenset({
 
 
 def fold(text: str) -> str:
-    """Return a value or words in the spelling that they are compared in: no accents, capitals or punctuation.
-
-    The function `metadata_keys` of the database does the same.
-    """
+    """Return the compared spelling: no accents, capitals or punctuation, as `metadata_keys` of the database does."""
     bare = _MARKS.sub("", unicodedata.normalize("NFKD", text))
     return _BETWEEN.sub(" ", bare.translate(_CAPITALS)).strip()
 

@@ -73,10 +73,7 @@ def leans_on_another(message: str) -> bool:
 
 
 def _asks_by_itself(words: Sequence[str], telling: Sequence[str]) -> bool:
-    """Return whether words behind "and" are a whole question: "and what is the dress code?", "and what is overtime?".
-
-    "And what is the limit?" is of something that was named before; so is "and what is included?".
-    """
+    """Return whether words behind "and" are a whole question ("what is overtime?"), unlike "what is the limit?"."""
     if not _POINTS_BACK.isdisjoint(words) or _VERBS.isdisjoint(words):
         return False
     names_it = any(not word.endswith("ed") and word not in _OF_ANOTHER for word in telling)
@@ -92,11 +89,7 @@ def _skip_what_about(words: list[str]) -> list[str]:
 
 
 def find_new_words(message: str) -> list[str]:
-    """Return the words that a message which leans on another puts in place of the other's: "and part-time?".
-
-    As they are written, each once. None when it leans on nothing, asks something else about the same ("and how long
-    does it take?"), or has more than `MOST_NEW_WORDS` of them.
-    """
+    """Return the new words of a message that leans on another ("and part-time?"); none beyond `MOST_NEW_WORDS`."""
     written = {word.lower(): word for word in reversed(_PHRASE.findall(message[:_LONGEST]))}
     words = [word.lower() for word in _PHRASE.findall(message[:_LONGEST])]
     if not words or len(message) > _LONGEST or not leans_on_another(message):

@@ -31,10 +31,7 @@ class OccurringValue(NamedTuple):
 def ask_values(
     batch: Batch, caller: Caller, *, space_id: int, keys: Collection[str], fields: Collection[str]
 ) -> Answer[OccurringValue]:
-    """Ask which of these folded texts are values of these fields in a collection's documents that the caller may read.
-
-    A caller who is narrowed to collections searches one of these, whose space this is.
-    """
+    """Ask which folded texts are values of these fields in a collection's documents that the caller may read."""
     parameters = {
         "organization_id": caller.organization_id,
         "space_id": space_id,

@@ -93,10 +93,7 @@ class QueryText:
         return _BEFORE | {name.split()[-1] for name in self.find_named(Kind.BOOLEAN)}
 
     def begins_at(self, start: int) -> bool:
-        """Return whether the word at this place begins a name of documents, be it behind another condition's words.
-
-        It does not in what documents are about: "documents on how confidential mail is kept".
-        """
+        """Return whether a name of documents begins at this word; not in "documents on how secret mail is kept"."""
         before = self.line[:start].split()
         return not before or (before[-1] in self._begins and not _ABOUT.search(self.line[:start]))
 

@@ -68,10 +68,7 @@ class Filtering:
 
 
 def ask_whether_model(batch: Batch, runtime: Runtime, organization_id: UUID) -> Callable[[], bool]:
-    """Ask in a batch whether the language model reads queries; what is returned tells it, once the batch has been run.
-
-    The organization says so. Where the service has no language model, that has no effect.
-    """
+    """Ask in a batch whether the organization has the language model, if there is any, read queries."""
     if runtime.models.default is None:
         return bool
     settings = ask_organization(batch, organization_id)
@@ -88,10 +85,7 @@ async def understand(
     own: Collection[str],
     asks_model: bool,
 ) -> Understood:
-    """Return what a query states and asks; no transaction is open while the language model is waited for.
-
-    Of the fields in `own`, which the request filters by itself, there are no conditions.
-    """
+    """Return what a query states and asks, without a transaction; no conditions on the request's `own` fields."""
     by_rules = Understood(extract_questions(query) if options.enable_query_extraction else ())
     model = runtime.models.default
     if model is None or not asks_model:
@@ -134,10 +128,7 @@ def _said(each: DrawnCondition | StatedCondition) -> tuple[str, str, str]:
 
 
 async def draw_readable(read: Snapshot, caller: Caller, filtering: Filtering, *, clock: Clock) -> list[DrawnCondition]:
-    """Return the conditions that a query states; of several questions none, which would narrow the other questions.
-
-    Values are those of documents that the caller may read in this snapshot: of others nobody learns that they occur.
-    """
+    """Return the conditions of a query, from values that the caller may read; of several questions, none."""
     if len(read.search_queries) > 1:
         return []
     if filtering.conditions is not None:
