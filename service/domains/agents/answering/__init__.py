@@ -1,7 +1,4 @@
-"""Answering a message from what its sender may read: retrieval, a model, and citations that are checked.
-
-`answer` knows nothing of conversations or HTTP: an `Assignment` goes in, a `Reply` comes out.
-"""
+"""Answering a message from documents that its sender may read; it knows nothing of conversations or HTTP."""
 
 import asyncio
 from importlib import import_module
@@ -33,10 +30,7 @@ __all__ = [
 
 
 async def answer(runtime: Runtime, assignment: Assignment, *, progress: Progress) -> Reply:
-    """Answer a message as its sender; `progress` is called with the checked part of the text meanwhile.
-
-    Raises ModelFailure when there is no reply, within `CARREL_MODEL_SECONDS` whatever happens.
-    """
+    """Answer a message; `progress` gets the checked text so far. Raises ModelFailure, within `CARREL_MODEL_SECONDS`."""
     # What talks to models takes a fifth of the service's start; it is loaded by the first message, off the event loop.
     await asyncio.to_thread(import_module, "service.domains.agents.answering.replying")
     from service.domains.agents.answering.replying import reply_to  # noqa: PLC0415 - see above

@@ -82,9 +82,8 @@ class AgentDeps:
         return [*told, *([self.note] if self.note else [])]
 
     async def search(self, query: str) -> list[tuple[int, Passage]]:
-        """Search with the rights that the sender has now; return passages with their numbers.
+        """Search with the sender's present rights; return passages with numbers that stay the same in a reply.
 
-        These count from 1 and stay the same throughout the reply.
         The document of the best passage comes first; a document's passages come in reading order.
         """
         self.searches += 1

@@ -1,8 +1,4 @@
-"""What surrounds each request to a model: its span, and retries.
-
-A span says which model was asked, where, and how much it read and wrote; nothing of what was said. A model that was out
-of reach is asked again, as long as there is time and nothing of its reply has come.
-"""
+"""The span of each request to a model, without any words, and retries while nothing of a reply has come."""
 
 import asyncio
 import random

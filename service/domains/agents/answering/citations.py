@@ -57,10 +57,7 @@ class Checked:
 
 
 def check(text: str, *, passages: Sequence[Passage], known: Iterable[str] = ()) -> Checked:
-    """Check everything a model wrote against the passages it was given; links in `known` texts may be repeated.
-
-    Taking one thing out can bring the parts of another together, so it is done until nothing is left to take out.
-    """
+    """Check a text against passages, until there is nothing to remove; links in `known` texts may be repeated."""
     links = LinkFilter(addresses_in([*known, *(passage.text for passage in passages)]))
     marks = _Marks(passages)
     text = _SENTINELS.sub("", text)
@@ -135,10 +132,7 @@ def _number(text: str, verified: Sequence[Citation]) -> tuple[str, list[Citation
 
 
 def _find_quote(quote: str, passage: str) -> str | None:
-    """Return quoted words as the passage spells them; None when they don't stand there, or aren't words at all.
-
-    White space and quotation marks may differ; every other character counts.
-    """
+    """Return a quote as the passage spells it, but for white space and quotation marks; None where it is not there."""
     wanted, _ = _normalize(quote.strip())
     if not any(character.isalnum() for character in wanted):
         return None

@@ -1,8 +1,4 @@
-"""The built-in model: it looks the message up, and replies with the sentences that answer it, quoted and cited.
-
-It is a model like any other to the agent: what it knows is the messages it is sent, what it does is call the tool and
-write text with citations, which are checked as everybody's are. It needs neither key nor network.
-"""
+"""The built-in model: it quotes and cites the sentences that answer. It needs neither key nor network."""
 
 import asyncio
 import json

@@ -1,7 +1,6 @@
-"""Model failures: their error codes, and the messages that tell people what to do.
+"""Model failures: their error codes, and messages that tell people what to do.
 
-The provider's own words are repeated nowhere, neither to the person nor in the log: they may hold what was sent to it,
-the key included.
+A provider's words are never repeated: they may hold what was sent to it, the key included.
 """
 
 import math

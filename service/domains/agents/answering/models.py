@@ -43,11 +43,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A chunk that was retrieved; the caller was allowed to READ its document then.
-
-    `chunk_no` counts the document's chunks in the collection, of this `version`; `place` is where it stands there, if
-    that is known.
-    """
+    """A chunk that the caller could READ when it was retrieved; `chunk_no` and `place` are of this `version`."""
 
     document_id: UUID
     document_name: str

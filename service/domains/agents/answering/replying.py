@@ -170,10 +170,7 @@ class _Listener:
 
 
 async def select_history(history: Sequence[Exchange], *, tokenizer: WordPieces, most_tokens: int) -> list[Exchange]:
-    """Return the newest exchanges, oldest first, that have at most so many tokens together.
-
-    The tokens are those of the embedding model, of which other models have about as many.
-    """
+    """Return the newest exchanges, oldest first, with at most this many of the embedding model's tokens together."""
     newest_first = [Exchange(each.message, _CITED.sub("", each.reply)) for each in reversed(history)]
     counts = await asyncio.to_thread(tokenizer.count, [f"{each.message}\n{each.reply}" for each in newest_first])
     kept: list[Exchange] = []

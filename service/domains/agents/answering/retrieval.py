@@ -1,7 +1,4 @@
-"""The passages that may answer a query, from what its sender may read: the ranking of search, without a results page.
-
-Nothing is logged as a search: nobody typed these words into a search box, and the conversation keeps what was found.
-"""
+"""The passages that may answer a query, by the ranking of search; the search log has no entry of them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -38,10 +35,7 @@ LONGEST_QUERY = 2000
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """A look-up of passages: the query, and as many of the best as are wanted.
-
-    `messages` are the person's, the newest last, as far as the model is shown them: what they ask states the filters.
-    """
+    """A look-up of the best passages; `messages`, the newest last, are the person's, and state the filters."""
 
     query: str
     limit: int

@@ -74,10 +74,7 @@ async def choose_quotes(
 
 
 def _overlaps(question: str, quotable: Sequence[Quotable]) -> list[float]:
-    """Return what each sentence scores by the question's words; rare ones among the sentences count for more.
-
-    A word of the question is looked for in the forms of each language that the documents are in.
-    """
+    """Score sentences by the question's words, in the forms of the documents' languages; rare words count for more."""
     stemmings = _tell_stemmings(quotable)
     every = sorted(set(stemmings))
     asked = {terms for word in query_words(question, every) for terms in terms_of(word, every) if terms}
@@ -151,10 +148,7 @@ def _choose(quotable: Sequence[Quotable], scores: Sequence[float]) -> list[Quota
 
 
 def is_alike(one: Quotable, other: Quotable) -> bool:
-    """Return whether one of two sentences has the other as whole words, or they say the same.
-
-    Other numbers are never the same.
-    """
+    """Return whether a sentence has the other as whole words, or says the same with the same numbers."""
     if _has(one.text, other.text) or _has(other.text, one.text):
         return True
     if _NUMBER.findall(one.text) != _NUMBER.findall(other.text):

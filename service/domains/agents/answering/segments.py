@@ -32,10 +32,7 @@ _CLOSERS = " )]}\"'”’»*_"  # noqa: RUF001 - likewise
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Words of a passage, exactly as they stand there but for white space, and the headings above them.
-
-    `headings` are its first line and the nearest heading; `section` is that heading, empty when there is none.
-    """
+    """Words of a passage as they stand there, the nearest heading (`section`), and all `headings` above them."""
 
     text: str
     headings: str
@@ -43,10 +40,7 @@ class Segment:
 
 
 def segments_of(passage: str, *, document: str = "") -> list[Segment]:
-    """Return what can be quoted of a passage, in reading order; a line that repeats the document's name is none of it.
-
-    `document` is the name; as a file's name it counts without its ending, too.
-    """
+    """Return what can be quoted of a passage, in reading order, without lines that repeat the document's name."""
     lines = [span.text.strip() for span in cut_lines(passage) if span.text.strip()]
     sentences = [_cut_line(line) for line in lines]
     names = {_plain(document), _plain(PurePath(document).stem)} - {""}
@@ -116,10 +110,7 @@ def _cut_line(line: str) -> list[Span]:
 
 
 def _texts(sentences: Sequence[Span], below: Sequence[Sequence[Span]]) -> Iterator[str]:
-    """Return a line's sentences, those that lead to something with what is below them.
-
-    A sentence that points back ("They are kept for a month.") comes with the one before it.
-    """
+    """Return a line's sentences, with what a lead-in leads to, and the sentence that a sentence points back to."""
     for place, sentence in enumerate(sentences):
         before, text = sentences[place - 1] if place else None, sentence.text
         if before and _points_back(text) and len(before.text) + len(text) < LONGEST_SEGMENT:

@@ -1,7 +1,6 @@
 """Saving an unfinished reply while one worker writes it, so that others can watch.
 
-An attempt's text only grows. When a worker changes text that is saved already, another attempt begins, and readers
-know that the text of the earlier attempt is void.
+An attempt's text only grows; a worker that changes saved text begins another attempt, and the earlier text is void.
 """
 
 import time
@@ -27,10 +26,7 @@ class Superseded(Exception):  # noqa: N818 - no error: somebody else answers, or
 
 
 class Draft:
-    """A `Progress` that saves a reply's unfinished text in the database, at most every `PAUSE_SECONDS`.
-
-    `carried` are documents of earlier replies in the conversation, which this reply may rest on too.
-    """
+    """A `Progress` that saves text at most every `PAUSE_SECONDS`; `carried` are documents of earlier replies."""
 
     def __init__(self, runtime: Runtime, work: Work, *, attempt: int, carried: Sequence[UUID]) -> None:
         self._runtime = runtime

@@ -1,7 +1,6 @@
-"""Sending a message: one transaction checks the sender's rights, adds the turn, and enqueues the job that answers it.
+"""Sending a message: a transaction checks rights, adds the turn, and enqueues the job that answers it.
 
-An Idempotency-Key is stored with the id of its turn: a repeated request returns that turn, and a failed turn is
-answered again.
+A repeated Idempotency-Key returns its turn, and a failed turn is answered again.
 """
 
 from dataclasses import dataclass

@@ -18,10 +18,7 @@ from service.platform.senders import Sender
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A person's message to an agent: in one of their conversations with the agent, or (None) in a new conversation.
-
-    `variables` are filled in when the turn is added.
-    """
+    """A person's message to an agent, in a conversation (None: a new one); `variables` are filled in later."""
 
     agent_id: UUID
     text: str
@@ -61,10 +58,9 @@ VARIABLE = re.compile(r"\{\{([^{}]{1,300})\}\}")
 
 
 async def fill_in(connection: AsyncConnection, caller: Caller, *, message: Message) -> str:
-    """Return the text of a message with the names of documents for its variables.
+    """Return a message's text with documents' names for its variables.
 
-    Raises NotFound for a document that the caller may not READ, BadRequest for a name given twice, and for a message
-    that becomes too long.
+    Raises NotFound without READ, BadRequest for a name given twice, and for a message that becomes too long.
     """
     variables = message.variables
     if not variables:

@@ -17,10 +17,7 @@ FAILED, COMPLETED, WITHHELD = "failed", "completed", "withheld"
 
 
 async def complete(connection: AsyncConnection, caller: Caller, work: Work, *, draft: Draft, reply: Reply) -> bool:
-    """Save a reply and the passages it rests on; return False when the turn is no longer this worker's.
-
-    `caller` is the sender with their present rights. The caller of this function has locked the turn's conversation.
-    """
+    """Save a reply as its sender's; False when the turn is no longer this worker's. The conversation is locked."""
     cited = list(dict.fromkeys(citation.passage_no for citation in reply.citations))
     resting = cited if reply.quotes_only else range(len(reply.passages))
     passages = to_stored_passages(reply.passages, resting=resting)
@@ -54,10 +51,7 @@ def _to_stored_citation(citation: Citation, passage: Passage) -> dict[str, Any]:
 
 
 async def fail(connection: AsyncConnection, work: Work, *, attempt: int, error: ServiceError) -> bool:
-    """Save the error that prevented a reply; return False when the turn is no longer this worker's.
-
-    The caller of this function has locked the turn's conversation.
-    """
+    """Save a turn's error, its conversation locked; return False when the turn is no longer this worker's."""
     retry_after = error.headers.get("Retry-After")
     values = {
         "status": queries.FAILED,

@@ -85,10 +85,7 @@ HEARTBEAT_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A client's position in the stream: an attempt, and how many characters of its text the client has.
-
-    `is_last`: nothing follows.
-    """
+    """A client's position in the stream: an attempt and the number of its characters; `is_last`: nothing follows."""
 
     attempt: int = 0
     sent: int = 0
@@ -96,10 +93,7 @@ class Position:
 
     @classmethod
     def read(cls, request: Request) -> "Position":
-        """Read the position from the request's Last-Event-ID; without the header, it is the beginning.
-
-        Raises BadRequest for a value that isn't the id of an event.
-        """
+        """Read Last-Event-ID (without it: the beginning); raises BadRequest for a value that isn't an event's id."""
         value = request.headers.get(LAST_EVENT_ID)
         if not value:
             return cls()
@@ -182,10 +176,7 @@ def _event(kind: StreamEvent, data: BaseModel | None, position: Position) -> byt
 
 
 def v0_events(turn: SeenTurn, position: Position) -> tuple[list[bytes], Position]:
-    """Return the chunks of v0 between a position and a turn, and the position they lead to.
-
-    v0 has no event for text that becomes void, as after a crash: when some of it was sent, the stream ends there.
-    """
+    """Return v0's chunks up to a turn, and the position after them; the stream ends where sent text becomes void."""
     attempt = turn.row.attempt
     if turn.status == "WITHHELD":
         return [_chunk(ChunkKind.BLOCKED, **_opening(turn), blocks=[WITHHELD_REPLY])], position

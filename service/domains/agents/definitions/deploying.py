@@ -1,7 +1,4 @@
-"""Who may use an agent: those it is deployed to, which is a grant of VIEWER on its resource, and nobody else.
-
-A deployment opens none of the agent's collections or documents to anybody.
-"""
+"""Who may use an agent: principals with VIEWER on its resource. It opens no collection or document to anybody."""
 
 from uuid import UUID
 
@@ -24,10 +21,7 @@ from service.web.pagination import Cursor
 async def deploy_agent(
     connection: AsyncConnection, caller: Caller, *, request: wire.AdminAgentsDeployRequest
 ) -> wire.AdminAgentsDeployResponse:
-    """Replace who may use an agent.
-
-    It takes effect at commit. Raises NotFound, and BadRequest naming the principals this organization doesn't have.
-    """
+    """Replace who may use an agent, at commit; 400 names the principals that the organization doesn't have."""
     agent = await require_agent(connection, caller.organization_id, agent_id=request.agent_id)
     if await lock_resource(connection, caller.organization_id, agent.agent_id) is None:
         raise unknown_agent()

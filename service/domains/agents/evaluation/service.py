@@ -1,7 +1,4 @@
-"""Rules of evaluation sets and their cases, for admins; runs are in `service.domains.agents.evaluation.runs.service`.
-
-What changes a set locks it first: what two people do at once is done one after the other, and nothing is lost.
-"""
+"""Rules of evaluation sets and their cases, for admins; each change locks its set first."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -52,8 +49,7 @@ async def create_set(
 ) -> AdminEvaluationSetsCreateResponse:
     """Create an evaluation set: questions with judged documents, to measure searches or an agent by.
 
-    Raises NotFound of an unknown collection or agent, Conflict `evaluation_set_name_taken` and
-    `too_many_evaluation_sets`.
+    Raises NotFound of a collection or agent, Conflict `evaluation_set_name_taken` and `too_many_evaluation_sets`.
     """
     organization_id = caller.organization_id
     await lock_organization(connection, organization_id)
@@ -91,10 +87,7 @@ async def list_sets(
 async def rename_set(
     connection: AsyncConnection, caller: Caller, *, request: AdminEvaluationSetsUpdateRequest
 ) -> AdminEvaluationSetsUpdateResponse:
-    """Rename an evaluation set.
-
-    Raises NotFound and Conflict `evaluation_set_name_taken`.
-    """
+    """Rename an evaluation set; 409 `evaluation_set_name_taken`."""
     set_id, name = request.evaluation_set_id, request.name
     await lock_organization(connection, caller.organization_id)
     await lock_set(connection, caller, set_id)
@@ -122,8 +115,7 @@ async def put_judgements(
 ) -> AdminEvaluationSetsPutJudgementsResponse:
     """Add questions and judgements to an evaluation set; what is there and isn't named stays.
 
-    Raises NotFound, Conflict `too_many_cases`, `too_many_judgements` and `case_contradicts_itself`; then nothing of the
-    request is kept.
+    Keeps nothing when it raises: NotFound, Conflict `too_many_cases`, `too_many_judgements`, `case_contradicts_itself`.
     """
     set_id = request.evaluation_set_id
     await lock_set(connection, caller, set_id)
@@ -151,10 +143,7 @@ async def put_judgements(
 async def remove_judgements(
     connection: AsyncConnection, caller: Caller, *, request: AdminEvaluationSetsRemoveJudgementsRequest
 ) -> AdminEvaluationSetsRemoveJudgementsResponse:
-    """Remove judgements of a question, or the question with its results.
-
-    Raises NotFound of the set alone.
-    """
+    """Remove judgements of a question, or the question with its results; 404 for an unknown set alone."""
     organization_id, set_id, case_id = caller.organization_id, request.evaluation_set_id, request.case_id
     await lock_set(connection, caller, set_id)
     external_ids = request.document_external_ids

@@ -1,7 +1,4 @@
-"""Turns, and the jobs that reply to them, as their sender may see them now.
-
-A reply comes with its sources, or is withheld.
-"""
+"""Turns and the jobs that reply to them, as their sender may see them now: with sources, or withheld."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -77,10 +74,7 @@ class SeenTurn:
 async def see_turn(
     connection: AsyncConnection, caller: Caller, *, turn_id: UUID, agent_ids: Collection[UUID] | None = None
 ) -> SeenTurn | None:
-    """Return a turn of the caller's own with all passages that were retrieved for it; None when there is none.
-
-    `agent_ids`: only turns of conversations with these agents.
-    """
+    """Return a turn of the caller's with all its passages, or None; `agent_ids` limits the conversations' agents."""
     row = await queries.find_turn(connection, caller, turn_id=turn_id, agent_ids=agent_ids)
     if row is None:
         return None
@@ -174,10 +168,7 @@ KEPT = timedelta(hours=24)
 
 
 async def see_job(runtime: Runtime, connection: AsyncConnection, caller: Caller, *, job_id: UUID) -> SeenTurn:
-    """Return the turn of one of the caller's jobs.
-
-    Raises NotFound for another's job, for agents that the caller's token isn't for, and 24 hours after the message.
-    """
+    """Return the turn of the caller's job; NotFound for others' jobs and agents, and 24 hours after the message."""
     turn = await see_turn(connection, caller, turn_id=job_id, agent_ids=messageable_agents(caller))
     now = await runtime.clock.now(connection)
     if turn is None or turn.row.created_at <= now - KEPT:

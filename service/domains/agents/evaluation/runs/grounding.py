@@ -44,10 +44,9 @@ class _Words:
 
 
 def measure_groundedness(reply: str, passages: Mapping[int, str]) -> float | None:
-    """Return the share of a reply's sentences that its cited passages support, from 0 to 1.
+    """Return the supported share of a reply's sentences, 0 to 1; None when it cites no passage or says nothing.
 
-    `passages` are the texts of those that it cites, by the number of the citation: `[1]` in the reply is number 1.
-    None when it cites none, or says nothing that could be looked up.
+    `passages` are the texts of the cited passages, by the number of the citation: `[1]` in the reply is number 1.
     """
     if not passages:
         return None

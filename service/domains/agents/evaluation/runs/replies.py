@@ -19,10 +19,7 @@ _Reply = tuple[UUID, str, Mapping[int, str]]
 async def measure_replies(
     database: Database, caller: Caller, results: Sequence[CaseResult]
 ) -> dict[UUID | None, float | None]:
-    """Return how well each reply is supported, by message; of those alone that the caller may read now.
-
-    The caller is an admin. No transaction is open while replies are measured, which takes milliseconds for each.
-    """
+    """Return how well each reply is supported, by message, if the admin may read it now; no transaction is open."""
     message_ids = [one.message_id for one in results if one.message_id is not None]
     measured: dict[UUID | None, float | None] = {}
     for begin in range(0, len(message_ids), REPLIES_AT_ONCE):
