@@ -39,10 +39,7 @@ _CODES: Mapping[wire.RunOutcome, str] = {
 async def report_run(
     runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.ReportRunRequest
 ) -> wire.ReportRunResponse:
-    """Report that a run has not ended yet, or how it ended, so that somebody is told when it fails.
-
-    Conflict `too_many_reports`.
-    """
+    """Report that a run has not ended yet, or how it ended, so that a failure is told; 409 `too_many_reports`."""
     goes_on = request.outcome is wire.RunOutcome.RUNNING
     await _refuse_too_many(connection, caller, kind=wire.AlertKind.RUN_FAILED, subjects=[request.subject])
     values = {
@@ -63,10 +60,7 @@ async def report_run(
 async def report_schedules(
     runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.ReportSchedulesRequest
 ) -> wire.ReportSchedulesResponse:
-    """Report when schedules are due, so that somebody is told when nothing starts them.
-
-    Conflict `too_many_reports`.
-    """
+    """Report when schedules are due, so that a missed start is told; 409 `too_many_reports`."""
     subjects = [one.subject for one in request.schedules]
     await _refuse_too_many(connection, caller, kind=wire.AlertKind.SCHEDULE_MISSED, subjects=subjects)
     now = await runtime.clock.now(connection)

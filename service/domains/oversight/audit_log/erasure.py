@@ -1,7 +1,4 @@
-"""Erasing texts that people wrote: queries, comments and conversations, by age (a setting) or of one person at once.
-
-The entries of the audit and search log stay, with their ids and times; only their texts are deleted.
-"""
+"""Erasing texts that people wrote, by age or person; the entries of both logs stay, with ids and times."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
@@ -33,10 +30,7 @@ async def erase_old(runtime: Runtime, *, days: int) -> None:
 
 
 async def erase_before(database: Database, *, moment: datetime) -> int:
-    """Erase every text written before `moment`, in every organization; return the number of texts.
-
-    Conversations are erased as a whole, when no message came since `moment`.
-    """
+    """Erase texts written before `moment`, everywhere, and count them; a conversation only with its newest message."""
     erased = 0
 
     async def erase(organization_id: UUID) -> None:

@@ -84,10 +84,7 @@ async def transfer(
 
 
 async def hand_over(runtime: Runtime, caller: Caller, estate: Estate) -> Handover:
-    """Give what a principal owns another owner, batch by batch, for some seconds; count what is left.
-
-    Raises what `find_new_owner` raises, for each batch anew.
-    """
+    """Hand over a principal's estate in batches for some seconds; raises what `find_new_owner` raises."""
     began, transferred = monotonic(), Counter[str]()
     if estate.includes(_SYNC):
         transferred += await _transfer_syncs(runtime, caller, estate)
@@ -106,10 +103,7 @@ async def hand_over(runtime: Runtime, caller: Caller, estate: Estate) -> Handove
 async def find_new_owner(
     connection: AsyncConnection, caller: Caller, reference: PrincipalReference, *, owner_id: UUID | None
 ) -> PrincipalSummary:
-    """Find who is to own something, other than its owner until now.
-
-    Raises BadRequest `unknown_principal`, or `invalid_new_owner` for a group, somebody inactive, or the same owner.
-    """
+    """Find a new owner; raises BadRequest `unknown_principal` or `invalid_new_owner` (no active other principal)."""
     found = await find_referenced_principal(connection, caller.organization_id, reference, field="newOwner")
     if found.kind == "group":
         raise _invalid_new_owner("A group can't own anything. Name a user or a service account.")
