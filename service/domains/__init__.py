@@ -1,4 +1,1 @@
-"""The operations of the API, in six areas: people, access, documents, search, agents, oversight.
-
-An area may use the areas before it. A package of an area has endpoints, rules (`service`) and SQL (`queries`).
-"""
+"""The operations of the API, in six areas, each using the areas before it: endpoints, rules and SQL."""
