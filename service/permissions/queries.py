@@ -70,6 +70,7 @@ class Resource:
 
 
 _RESOURCE = columns_of(resources, Resource)
+_readers = class_readers.c
 
 
 def readable_classes(caller: Reader, *, at_least: Role = Role.VIEWER) -> Select[int]:
@@ -128,14 +129,8 @@ def _refuse_narrowed(caller: Reader) -> None:
 
 def classes_of(caller: Reader, *, at_least: Role = Role.VIEWER) -> Select[int]:
     """Select the access classes the caller has a role in, for what lies in no collection, such as agents."""
-    statement = (
-        select(class_readers.c.access_class)
-        .where(
-            class_readers.c.organization_id == caller.organization_id,
-            in_array(class_readers.c.principal_id, caller.principals),
-        )
-        .distinct()
-    )
+    own = _readers.organization_id == caller.organization_id, in_array(_readers.principal_id, caller.principals)
+    statement = select(_readers.access_class).where(*own).distinct()
     if at_least is Role.VIEWER:
         return statement
     return statement.where(class_readers.c.role.in_(RANKED[: RANKED.index(at_least) + 1]))
@@ -144,14 +139,8 @@ def classes_of(caller: Reader, *, at_least: Role = Role.VIEWER) -> Select[int]:
 def readable_by_parameters() -> Select[int]:
     """Build `readable_classes` for a statement that is built once; `reader_parameters` passes the caller."""
     principal: Any = bindparam("reading_principals", type_=ARRAY(Uuid()))
-    return (
-        select(class_readers.c.access_class)
-        .where(
-            class_readers.c.organization_id == bindparam("reading_organization", type_=Uuid()),
-            class_readers.c.principal_id == any_(principal),
-        )
-        .distinct()
-    )
+    of_organization = _readers.organization_id == bindparam("reading_organization", type_=Uuid())
+    return select(_readers.access_class).where(of_organization, _readers.principal_id == any_(principal)).distinct()
 
 
 def reader_parameters(caller: Caller, *, is_narrowing: bool = False) -> dict[str, object]:
@@ -173,27 +162,18 @@ def within_parameters() -> Select[UUID]:
 
 def owned_classes(organization_id: UUID, owner_id: UUID) -> Select[int]:
     """Select the access classes of what a principal owns itself, whether or not it is active."""
-    return select(class_readers.c.access_class).where(
-        class_readers.c.organization_id == organization_id,
-        class_readers.c.principal_id == owner_id,
-        class_readers.c.role == Role.OWNER,
-    )
+    owned = _readers.principal_id == owner_id, _readers.role == Role.OWNER
+    return select(_readers.access_class).where(_readers.organization_id == organization_id, *owned)
 
 
 def open_classes(organization_id: UUID) -> Select[int]:
     """Select the access classes in which everybody in the organization has a role."""
-    return (
-        select(class_readers.c.access_class)
-        .where(class_readers.c.organization_id == organization_id, class_readers.c.principal_id == organization_id)
-        .distinct()
-    )
+    everybody = _readers.organization_id == organization_id, _readers.principal_id == organization_id
+    return select(_readers.access_class).where(*everybody).distinct()
 
 
-_LOCK_RESOURCE = (
-    select(resources.c.access_class)
-    .where(resources.c.organization_id == ORGANIZATION, resources.c.object_id == param(resources.c.object_id))
-    .with_for_update()
-)
+_OF_OBJECT = resources.c.organization_id == ORGANIZATION, resources.c.object_id == param(resources.c.object_id)
+_LOCK_RESOURCE = select(resources.c.access_class).where(*_OF_OBJECT).with_for_update()
 
 
 def ask_lock(batch: Batch, organization_id: UUID, object_id: UUID) -> Answer[dict[str, int]]:
@@ -218,16 +198,9 @@ async def lock_resources(
     connection: AsyncConnection, organization_id: UUID, *, identities: Collection[tuple[str, str]]
 ) -> list[Resource]:
     """Lock the resources of these (type, id in its source system), in one order, so that two calls never deadlock."""
-    statement = (
-        select(*_RESOURCE)
-        .where(
-            resources.c.organization_id == organization_id,
-            tuple_(resources.c.resource_type, resources.c.resource_id).in_(list(identities)),
-        )
-        .order_by(resources.c.object_id)
-        .with_for_update()
-    )
-    return await find_rows(connection, statement, Resource)
+    named = tuple_(resources.c.resource_type, resources.c.resource_id).in_(list(identities))
+    statement = select(*_RESOURCE).where(resources.c.organization_id == organization_id, named)
+    return await find_rows(connection, statement.order_by(resources.c.object_id).with_for_update(), Resource)
 
 
 async def lock_owned_resources(
@@ -279,20 +252,15 @@ async def find_resource(
     connection: AsyncConnection, organization_id: UUID, *, resource_type: str, resource_id: str
 ) -> Resource | None:
     """Find a resource by its identity in its source system."""
-    statement = select(*_RESOURCE).where(
-        resources.c.organization_id == organization_id,
-        resources.c.resource_type == resource_type,
-        resources.c.resource_id == resource_id,
-    )
+    named = resources.c.resource_type == resource_type, resources.c.resource_id == resource_id
+    statement = select(*_RESOURCE).where(resources.c.organization_id == organization_id, *named)
     return await find_row(connection, statement, Resource)
 
 
 async def get_resource(connection: AsyncConnection, organization_id: UUID, *, object_id: UUID) -> Resource | None:
     """Get the resource of an object."""
-    statement = select(*_RESOURCE).where(
-        resources.c.organization_id == organization_id, resources.c.object_id == object_id
-    )
-    return await find_row(connection, statement, Resource)
+    own = resources.c.organization_id == organization_id, resources.c.object_id == object_id
+    return await find_row(connection, select(*_RESOURCE).where(*own), Resource)
 
 
 _INSERTED = ("organization_id", "object_id", "resource_type", "resource_id", "container_id")
@@ -320,21 +288,15 @@ def ask_resource(
 
 async def delete_resources(connection: AsyncConnection, organization_id: UUID, *, object_ids: Collection[UUID]) -> None:
     """Remove resources; a container goes with all that is in it."""
-    statement = resources.delete().where(
-        resources.c.organization_id == organization_id, in_array(resources.c.object_id, object_ids)
-    )
-    await connection.execute(statement)
+    own = resources.c.organization_id == organization_id, in_array(resources.c.object_id, object_ids)
+    await connection.execute(resources.delete().where(*own))
 
 
 async def move_resources(connection: AsyncConnection, organization_id: UUID, *, classes: Mapping[UUID, int]) -> None:
     """Move resources (by object), whose rows are locked already, to other access classes."""
     moved = _unnest_classes(classes)
-    statement = (
-        update(resources)
-        .where(resources.c.organization_id == organization_id, resources.c.object_id == moved.c.object_id)
-        .values(access_class=moved.c.access_class)
-    )
-    await connection.execute(statement)
+    own = resources.c.organization_id == organization_id, resources.c.object_id == moved.c.object_id
+    await connection.execute(update(resources).where(*own).values(access_class=moved.c.access_class))
 
 
 async def move_access_classes(
@@ -349,20 +311,13 @@ async def move_access_classes(
     for dimensions in used.scalars().all():
         tables = INDEX_TABLES[dimensions]
         for table in (tables.chunks, tables.code_pages):
-            statement = (
-                update(table)
-                .where(table.c.organization_id == organization_id, table.c.document_id == moved.c.object_id)
-                .values(access_class=moved.c.access_class)
-            )
-            await connection.execute(statement)
+            own = table.c.organization_id == organization_id, table.c.document_id == moved.c.object_id
+            await connection.execute(update(table).where(*own).values(access_class=moved.c.access_class))
 
 
 def _unnest_classes(classes: Mapping[UUID, int]) -> TableValuedAlias:
-    return (
-        func.unnest(literal(list(classes), ARRAY(Uuid)), literal(list(classes.values()), ARRAY(BigInteger)))
-        .table_valued(column("object_id", Uuid), column("access_class", BigInteger))
-        .render_derived(name="moved")
-    )
+    rows = func.unnest(literal(list(classes), ARRAY(Uuid)), literal(list(classes.values()), ARRAY(BigInteger)))
+    return rows.table_valued(column("object_id", Uuid), column("access_class", BigInteger)).render_derived(name="moved")
 
 
 def is_deployed(caller: Reader) -> tuple[ColumnElement[bool], ...]:
@@ -410,12 +365,8 @@ async def insert_classes(
     """Add access classes with readers, in one order against deadlocks; classes of another transaction are left out."""
     organization = literal(organization_id, Uuid)
     digests = rows_of([access_classes.c.digest], [{"digest": digest} for digest in sorted(accesses)])
-    statement = (
-        insert(access_classes)
-        .from_select(["organization_id", "digest"], select(organization, digests.c.digest))
-        .on_conflict_do_nothing()
-        .returning(access_classes.c.digest, access_classes.c.access_class)
-    )
+    new = insert(access_classes).from_select(["organization_id", "digest"], select(organization, digests.c.digest))
+    statement = new.on_conflict_do_nothing().returning(access_classes.c.digest, access_classes.c.access_class)
     added: dict[bytes, int] = {row.digest: row.access_class for row in await connection.execute(statement)}
     readers = [
         {"principal_id": grantee, "access_class": access_class, "role": role}
@@ -443,11 +394,8 @@ async def has_role(
     connection: AsyncConnection, organization_id: UUID, *, access_class: int, principal_id: UUID
 ) -> bool:
     """Check whether a principal itself (not one of its groups) has a role in an access class."""
-    held = select(class_readers.c.principal_id).where(
-        class_readers.c.organization_id == organization_id,
-        class_readers.c.access_class == access_class,
-        class_readers.c.principal_id == principal_id,
-    )
+    own = _readers.access_class == access_class, _readers.principal_id == principal_id
+    held = select(_readers.principal_id).where(_readers.organization_id == organization_id, *own)
     return (await connection.execute(select(exists(held)))).scalar_one()
 
 

@@ -12,7 +12,7 @@ from service.auth.callers import Caller
 from service.auth.queries import get_acting_principal
 from service.permissions.queries import Reader, is_deployed, readable_classes
 from service.platform.identifiers import NIL
-from service.platform.sql import columns_of, find_rows, in_array
+from service.platform.sql import columns_of, find_rows, in_array, rows_after
 from service.schema.agents import agent_collections, agents
 from service.schema.collections import collections
 from service.schema.indexing import space_documents
@@ -34,13 +34,8 @@ async def list_deployed_agents(
     connection: AsyncConnection, caller: Reader, *, among_ids: Collection[UUID] | None, after: UUID, limit: int
 ) -> list[Agent]:
     """Return the agents (of these ids, if any are given) that are deployed to the caller, by id."""
-    statement = (
-        select(*columns_of(agents, Agent))
-        .join(resources, resources.c.object_id == agents.c.agent_id)
-        .where(*is_deployed(caller), agents.c.agent_id > after)
-        .order_by(agents.c.agent_id)
-        .limit(limit)
-    )
+    deployed = select(*columns_of(agents, Agent)).join(resources, resources.c.object_id == agents.c.agent_id)
+    statement = rows_after(deployed.where(*is_deployed(caller)), agents.c.agent_id, after=after, limit=limit)
     if among_ids is not None:
         statement = statement.where(in_array(agents.c.agent_id, among_ids))
     return await find_rows(connection, statement, Agent)
