@@ -86,10 +86,6 @@ def _target_of(rule: AlertRule) -> str:
     return rule.webhook_url or one_line(", ".join(one.email for one in rule.recipients)) or "nobody any more"
 
 
-def _kinds_of(rule: AlertRule) -> str:
-    return "Every alert" if len(rule.kinds) == len(AlertKind) else "; ".join(KINDS[kind] for kind in rule.kinds)
-
-
 NEW = "alert_rule"
 _WEBHOOK, _MAIL = "Webhook", "Mail"
 _KINDS, _TARGET, _URL, _PEOPLE = f"{NEW}.kinds", f"{NEW}.target", f"{NEW}.url", f"{NEW}.people"
@@ -177,7 +173,9 @@ def _show_rule(rule: AlertRule) -> None:
     key = f"alert_rule.{rule.alert_rule_id}"
     with st.container(horizontal=True, vertical_alignment="center", border=True):
         paused = "" if rule.enabled else " · paused"
-        show_text(f"{_kinds_of(rule)} → {_target_of(rule)}{paused}")
+        every = len(rule.kinds) == len(AlertKind)
+        kinds = "Every alert" if every else "; ".join(KINDS[kind] for kind in rule.kinds)
+        show_text(f"{kinds} → {_target_of(rule)}{paused}")
         if st.button("Send a test", key=f"{key}.test"):
             show_errors(partial(api.client().admin.alert_rules.test, rule.alert_rule_id))
             st.toast("A test is on its way. Its outcome is in the list below after a refresh.")

@@ -26,10 +26,8 @@ _log = logging.getLogger(__name__)
 
 
 def policy(page: str) -> str:
-    """Return the Content-Security-Policy of an HTML page whose own inline scripts may run, and no others.
-
-    Streamlit sets styles inline, and draws graphs in WebAssembly; from elsewhere nothing is fetched.
-    """
+    """Return the Content-Security-Policy of an HTML page: its own inline scripts may run, and nothing else is fetched.
+    Streamlit sets styles inline, and draws graphs in WebAssembly."""
     hashes = [b64encode(sha256(script.encode()).digest()).decode() for script in _INLINE_SCRIPT.findall(page)]
     scripts = " ".join(f"'sha256-{digest}'" for digest in hashes)
     return (

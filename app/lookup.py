@@ -115,10 +115,8 @@ T = TypeVar("T")
 
 
 def find_principals(client: Carrel, query: str, *, kinds: Iterable[str] = PRINCIPALS) -> list[Principal]:
-    """Return principals by a part of a name or address, at most `MOST` and one more, those that begin with it first.
-
-    The one more shows that there are others; pages don't show it.
-    """
+    """Return at most `MOST` principals by a part of a name or address, those that begin with it first. If there are
+    others, the list has one principal more, which pages don't show."""
     wanted, text, lists = frozenset(kinds), _fetch(query), _lists(client)
     if not text:
         return []
@@ -142,10 +140,7 @@ def find_resources(client: Carrel, query: str, *, kinds: Iterable[str]) -> list[
 
 
 def principal_at(client: Carrel, key: str) -> Principal | None:
-    """Return the principal of a key in an address, or None.
-
-    A service account is also found by its address, as lists of readers name it like a person.
-    """
+    """Return the principal of a key in an address, or None; a service account is also found by its address."""
     kind, _, wanted = key.partition(":")
     if kind == PERSON:
         return _at_address(client, wanted)
@@ -214,6 +209,5 @@ def _at_address(client: Carrel, wanted: str) -> Principal | None:
 
 
 def _lists(client: Carrel) -> Mapping[str, Callable[..., Iterable[User | Group | ServiceAccount]]]:
-    """Return the service's lists of principals, by kind."""
     admin = client.admin
     return {PERSON: admin.users.list, GROUP: admin.groups.list, SERVICE_ACCOUNT: admin.service_accounts.list}

@@ -91,10 +91,7 @@ def _is_mine(agent_id: UUID) -> bool:
 
 
 def without_sources(agent: AgentDefinition, who: Iterable[Principal]) -> list[Principal]:
-    """Return which of these principals may search none of an agent's collections, so that it can't answer them.
-
-    Only the first `MOST_LOOKED_AT` people and service accounts are checked; members of groups differ.
-    """
+    """Return which principals may search no collection of an agent; only the first `MOST_LOOKED_AT` are checked."""
     if not agent.collection_ids:
         return []
     looked_at = islice((one for one in who if one.kind != GROUP), MOST_LOOKED_AT)

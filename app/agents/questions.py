@@ -62,7 +62,6 @@ OUTCOMES: Mapping[Outcome, str] = {
 THUMBS: Mapping[Verdict, str] = {Verdict.NEGATIVE: "Thumbs down", Verdict.POSITIVE: "Thumbs up"}
 HEADS = ("Question", "Reply", "Thumbs", "Comment", "Agent", "Who", "Email", "When", "Text of the reply", "Sources")
 LONGEST_SHOWN = 300
-"""Characters of a question in a row."""
 _MOST_AGENTS = 200
 
 
@@ -469,7 +468,7 @@ def _list_ranked(wanted: Wanted, chosen: str) -> None:
 
     show_pages(
         f"questions.{chosen}",
-        source_of(found, about=(wanted, chosen, tuple(_shown_of(one) for one in found))),
+        source_of(found, about=(wanted, chosen, tuple(found))),
         row=lambda one: {
             "Agent" if by is RankedBy.AGENT else "Group": one_line(one.name),
             "Questions": one.questions,
@@ -486,11 +485,6 @@ def _list_ranked(wanted: Wanted, chosen: str) -> None:
         go=narrow,
         hint="Choose a row to see its questions.",
     )
-
-
-def _shown_of(one: RankedQuestions) -> tuple[object, ...]:
-    """Return what a row of a ranking shows, so that a changed ranking is drawn anew."""
-    return (one.id, one.questions, one.unanswered, one.thumbs_down)
 
 
 def _show_one(address: str) -> None:
@@ -517,7 +511,6 @@ def _show_one(address: str) -> None:
 
 
 def _offer_actions(question: LoggedQuestion, words: str) -> None:
-    """Show what can be done about a question: look for the document, load it, and ask the question again later."""
     agent = show_errors(partial(find_agent, str(question.agent_id)))
     names = show_errors(api.collection_names)
     ids = [str(one) for one in agent.collection_ids] if agent is not None else []

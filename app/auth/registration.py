@@ -50,15 +50,13 @@ class Registration:
     def get(self) -> Registered:
         """Return the registration, created now if there is none; raises the service's error."""
         if self.settings.client_id:
-            return self._of_settings()
+            return self._of(self.settings.client_id, self.settings.client_secret.get_secret_value())
         with self._lock():
             return self._read_stored() or self._register_now()
 
     def renew(self, refused: Registered) -> Registered:
-        """Replace a registration that the service refuses, by a new secret or a new application.
-
-        Raises ConfigurationError for a registration in the settings that an admin has to mend, or the service's error.
-        """
+        """Replace a registration that the service refuses, by a new secret or a new application. Raises
+        ConfigurationError for a registration in the settings that an admin has to mend, or the service's error."""
         if self.settings.client_id:
             msg = (
                 "The service doesn't take CARREL_CLIENT_ID and CARREL_CLIENT_SECRET (any more). The person "
@@ -87,9 +85,6 @@ class Registration:
         self._keep(registered)
         return registered
 
-    def _of_settings(self) -> Registered:
-        return self._of(self.settings.client_id, self.settings.client_secret.get_secret_value())
-
     @property
     def _path(self) -> Path:
         return self.settings.app_dir / _FILE
@@ -106,7 +101,6 @@ class Registration:
         )
 
     def _read_stored(self) -> Registered | None:
-        """Return the registration of an earlier start; None for another service or address."""
         try:
             kept = Registered.model_validate_json(self.sealer.unseal(self._path.read_bytes(), of=_OF))
         except (FileNotFoundError, SealError, ValidationError):
@@ -143,10 +137,8 @@ class Application:
             return self._made[1]
 
     def check_client(self) -> OAuthClient:
-        """Return a client that the service accepts; create another if an admin deleted it or changed its secret.
-
-        Raises ConfigurationError that says what an admin has to do, or CarrelError.
-        """
+        """Return a client that the service accepts; create another if an admin deleted it or changed its secret. Raises
+        ConfigurationError that says what an admin has to do, or CarrelError."""
         client = self.client()
         try:
             client.revoke(_NO_TOKEN)

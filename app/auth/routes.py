@@ -1,7 +1,6 @@
-"""The routes of sign-in: /oauth/login, /oauth/callback, /oauth/logout; and who may use uploads and downloads.
-
-Values from a browser aren't trusted: a state is good once, for ten minutes, in the browser it was made for; the
-page to return to is a path of the workbench; and a callback always begins a new session."""
+"""The routes of sign-in, /oauth/login, /oauth/callback and /oauth/logout; and who may use uploads and downloads. A
+state is good once, for ten minutes, in its browser; a page to return to is the workbench's; each callback begins a new
+session."""
 
 import html
 import logging
@@ -44,10 +43,7 @@ _FORM = '<form method="post" action="{again}"><button>{doing}</button></form>'
 def notice(
     title: str, message: str, *, again: str, status: int, doing: str = "Try again", posts: bool = False
 ) -> HTMLResponse:
-    """Return a page with a message and one link or button; all texts are escaped.
-
-    `posts`: the next step changes something, so it is a form's button and not a link.
-    """
+    """Return a page with an escaped message, and a link or, where the next step changes something, a button."""
     way_on = (_FORM if posts else _LINK).format(again=html.escape(again), doing=html.escape(doing))
     page = _PAGE.format(title=html.escape(title), message=html.escape(message), way_on=way_on)
     return HTMLResponse(page, status, headers={"Cache-Control": "no-store"})
@@ -59,11 +55,8 @@ OPEN = frozenset({f"{STREAMLIT}health", f"{STREAMLIT}host-config"})
 
 
 class AccessMiddleware:
-    """Lets requests for files pass for signed-in people, and connections from the workbench's own origin.
-
-    Streamlit knows no sessions of people. It accepts files from any browser that opened a page, gives them to everybody
-    who has their address, publishes its metrics, and accepts connections from pages of other ports of this machine.
-    """
+    """Lets requests for files pass for signed-in people, and connections from the workbench's own origin. Streamlit has
+    no sessions of people: it serves files to any browser, and accepts connections from other ports of this machine."""
 
     def __init__(self, app: ASGIApp, *, sessions: Sessions, cookie: str, origin: str) -> None:
         self._app = app
@@ -176,10 +169,8 @@ class SignIn:
         return response
 
     def end(self, request: Request) -> Response:
-        """Sign out: end the session here, and revoke its tokens at the service (RFC 7009).
-
-        Another site must not do that: if the browser doesn't say that the request comes from here, the person is asked.
-        """
+        """End the session here, and revoke its tokens at the service (RFC 7009). If the browser doesn't say that the
+        request comes from here, the person is asked: another site must not sign them out."""
         if not self._is_meant(request):
             asked = "Another page may have asked for this."
             return notice("Sign out?", asked, again=SIGN_OUT, status=403, doing="Sign out", posts=True)
@@ -190,19 +181,15 @@ class SignIn:
         return response
 
     def _is_otherwise_spelled(self, request: Request) -> bool:
-        """Return whether a request names this machine otherwise than the origin, to which the service leads back.
-
-        A browser keeps the cookies of `localhost` and of 127.0.0.1 apart.
-        """
+        """Return whether a request names this machine otherwise than the origin, to which the service leads back. A
+        browser keeps the cookies of `localhost` and of 127.0.0.1 apart."""
         own, asked = urlsplit(self._origin), request.url
         return {own.hostname, asked.hostname} <= LOOPBACK and own.hostname != asked.hostname and own.port == asked.port
 
     def _is_meant(self, request: Request) -> bool:
-        """Return whether the request comes from the person's own action on the workbench.
-
-        Browsers say so at addresses they trust (https, or this machine). Elsewhere a form's POST must come from a page
-        here: Lax cookies aren't sent from other sites, and other ports of this host have another origin.
-        """
+        """Return whether the request comes from the person's own action on the workbench. Browsers say so at addresses
+        they trust (https, or this machine). Elsewhere a form's POST must come from a page here: Lax cookies aren't sent
+        from other sites, and other ports of this host have another origin."""
         if (site := request.headers.get("sec-fetch-site")) is not None:
             return request.method != "HEAD" and site in {"same-origin", "none"}
         return request.method == "POST" and is_own(request, origin=self._origin)

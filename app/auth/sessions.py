@@ -1,7 +1,5 @@
-"""Sessions and unfinished sign-ins, encrypted in a SQLite file that all processes of the workbench share.
-
-Cookies and states are stored as digests, so that the file gives no access; tokens and verifiers are encrypted. A
-session ends when it wasn't used for `IDLE`, `LONGEST` after it began in any case, or by signing out."""
+"""Sessions and unfinished sign-ins, encrypted in a SQLite file that all processes of the workbench share; cookies and
+states are digests. A session ends unused after `IDLE`, after `LONGEST` in any case, or by signing out."""
 
 import hashlib
 import os
@@ -52,10 +50,8 @@ class Sealer:
 
 
 def key_of(given: SecretStr | None, *, kept_in: Path) -> bytes:
-    """Return the workbench's key: the given one, else the one in the file, which is created if it is missing.
-
-    A given key is 32 bytes as unpadded or padded base64url, else ValueError. Replicas need the same key.
-    """
+    """Return the workbench's key: the given key, else the key in the file, which is created if it is missing. A given
+    key is 32 bytes as unpadded or padded base64url, else ValueError. Replicas need the same key."""
     if given is not None:
         return _decode(given.get_secret_value())
     if kept_in.exists():

@@ -1,7 +1,5 @@
-"""A person's conversations with agents: reading, sending, and showing them; replies are Markdown without HTML.
-
-A reply is written by a model that has read texts of others. Nothing in it links or loads anything: addresses are shown
-as text, and the only links are the numbers of sources, which lead to the sources, and from there to documents."""
+"""A person's conversations with agents. A reply is Markdown by a model that has read texts of others: nothing in it is
+HTML, links or loads anything, except that numbers of sources lead to the sources, and from there to documents."""
 
 import html
 import re
@@ -40,10 +38,8 @@ _NUMBER = re.compile(r"\[(\d{1,4})\]")
 
 
 def reply_html(text: str, sources: Sequence[ReferencedSource], *, message_id: UUID, chat: str = "") -> str:
-    """Return a reply as HTML with its sources; `[1]` in the text links to the first of them.
-
-    `chat` is the query string of its conversation, which its documents lead back to.
-    """
+    """Return a reply as HTML with its sources; `[1]` in the text links to the first of them. `chat` is the query string
+    of the conversation, to which the documents lead back."""
     body = _MARKDOWN.render(text, {"sources": sources, "message": message_id})
     said = f'<div class="carrel-reply">{body}</div>'
     if not sources:
@@ -115,7 +111,6 @@ LONGEST_MESSAGE = 20_000
 """Characters that the service takes."""
 
 EXAMPLES = 3
-"""How many questions a new conversation offers."""
 
 _AT_ONCE = 200
 _COLLECTIONS, _LONGEST_NAME = 3, 60
@@ -193,10 +188,8 @@ def read(conversation: str) -> Transcript | None:
 
 @st.cache_data(ttl=300, show_spinner=False, scope="session")
 def example_questions() -> list[str]:
-    """Return questions about some documents that the person may read, of the collections that they may search.
-
-    People aren't told which collections an agent answers from: an example may be one that this agent can't answer.
-    """
+    """Return questions about some documents that the person may read, of the collections that they may search. This
+    agent may be unable to answer an example: people aren't told from which collections an agent answers."""
     client = person_client()
     names: list[str] = []
     for collection in islice(
@@ -214,11 +207,8 @@ Events: TypeAlias = Iterable[TextDelta | Restarted | Reply]
 
 
 class ReplyReader:
-    """Reads the reply to one message. `text` is the text so far; after `ended` nothing more comes.
-
-    After the end the conversation has the reply, or why there is none; with a `problem` the connection is lost, while
-    the agent continues.
-    """
+    """Reads the reply to a message; after `ended` nothing more comes. The conversation then has the reply, or why there
+    is none; with a `problem` the connection is lost, while the agent continues."""
 
     def __init__(self, message_id: UUID, events: Callable[[UUID], Events]) -> None:
         self.message_id = message_id

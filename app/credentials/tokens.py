@@ -174,7 +174,6 @@ def _key(name: str, scope: StrEnum) -> str:
 
 
 ACCOUNTS, TOKENS = "accounts", "tokens"
-"""The tables of accounts, and of an account's tokens."""
 
 MOST_TOKENS = 5000
 
@@ -220,7 +219,6 @@ def clear_caches() -> None:
 
 
 KEYS = "keys"
-"""The table of keys."""
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
@@ -245,10 +243,8 @@ def clear_keys() -> None:
 def show_credential(
     one: C, *, every: Sequence[C], kind: str, facts: Sequence[tuple[str, str]], revoke: Callable[[], object]
 ) -> None:
-    """Show a credential with its `facts` and exact times; `kind` is its noun in "Revoke this token?".
-
-    `every` are those among which its successor is looked for, which says when this one can be revoked.
-    """
+    """Show a credential with its `facts` and exact times; `kind` is its noun in "Revoke this token?". Its successor,
+    which says when it can be revoked, is looked for among `every`."""
     show_heading(one.name, f"…{one.hint}", STATUSES[one.status])
     times = [
         ("Created", moment(one.created_at)),

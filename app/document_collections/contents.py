@@ -26,7 +26,6 @@ TYPES: Mapping[str, FieldType] = {
     "Date and time": FieldType.DATETIME,
     "Yes or no": FieldType.BOOLEAN,
 }
-"""How people call a field's type."""
 
 EXAMPLES: Mapping[FieldType, str] = {
     FieldType.STRING: "",
@@ -44,10 +43,7 @@ def type_in_words(kind: FieldType) -> str:
 
 
 def schema_of(written: Iterable[tuple[str, str]]) -> list[SchemaField]:
-    """Return the fields that somebody typed, each a name and the label of its type.
-
-    Raises ValueError with a sentence about what is wrong.
-    """
+    """Return the fields that a person typed, by name and label of the type; raises ValueError with a sentence."""
     fields = [SchemaField(name=name, type=TYPES[kind]) for name, kind in written]
     names = [field.name for field in fields]
     if twice := sorted({name for name in names if names.count(name) > 1}):
@@ -73,10 +69,7 @@ class Again(StrEnum):
 
 @dataclass(frozen=True)
 class Done:
-    """The result of a change to one document of a collection; `problem` is empty on success.
-
-    `left`: the document needed no change.
-    """
+    """The result of a change to a document of a collection; `problem` is empty on success, `left`: unchanged."""
 
     document_id: UUID
     name: str
@@ -135,10 +128,8 @@ def _fields_inside(collection_id: UUID, documents: Sequence[UUID]) -> dict[UUID,
 def add(
     collection_id: UUID, documents: Sequence[tuple[UUID, str]], metadata: Mapping[str, str], *, again: Again
 ) -> Iterator[Done]:
-    """Add documents (id, name) to a collection, each with this metadata; yield the result of each.
-
-    The service replaces the fields of a document that is in it: which are, is read now, since others add too.
-    """
+    """Add documents (id, name) to a collection, each with this metadata; yield the result of each. The service replaces
+    the fields of a document that is in it, so its members are read now: others add too."""
     put = api.client().document_collections.add_document_to_collection
     present = _fields_inside(collection_id, [document_id for document_id, _ in documents])
 
@@ -164,7 +155,6 @@ def _one_by_one(documents: Iterable[tuple[UUID, str]], change: Callable[[UUID], 
 
 
 INSIDE = "inside"
-"""The table of a collection's documents."""
 _OUTCOMES = "collection.outcomes"
 
 
@@ -198,10 +188,8 @@ _LONGEST_NAME, _LONGEST_VALUE = 200, 10_000
 
 
 def ask_for_fields(key: str) -> None:
-    """Show inputs for fields and their types; there is always one empty line more.
-
-    An editable table is shorter, but loses letters that are typed while the page is drawn.
-    """
+    """Show inputs for fields and their types, with an empty line at the end. An editable table is shorter, but loses
+    letters that are typed while the page is drawn."""
     show_text("Fields that its documents may have; searches can be narrowed by them. They can't be changed later.")
     written = [number for number in range(MOST_FIELDS) if _name(key, number)]
     for number in range(min(max(written, default=-1) + 2, MOST_FIELDS)):
@@ -309,7 +297,6 @@ def _choose(where: UUID) -> tuple[list[str], dict[str, str], dict[str, dict[str,
 
 
 def _ask_about(collection: DocumentCollection, present: Mapping[str, Mapping[str, str]]) -> Again:
-    """List the chosen documents that are in the collection already, and ask what happens to their fields."""
     if not present:
         return Again.LEAVE
     show_text(f"{count_text(len(present), 'of these is', 'of these are')} already in the collection:")
@@ -317,14 +304,9 @@ def _ask_about(collection: DocumentCollection, present: Mapping[str, Mapping[str
         show_table([(name,) for name in present], heads=("Document",))
         show_text("They stay as they are.")
         return Again.LEAVE
-    show_table(
-        [(name, _in_a_line(fields) or "None") for name, fields in present.items()], heads=("Document", "Its fields now")
-    )
+    lines = [(name, ", ".join(map(": ".join, fields.items())) or "None") for name, fields in present.items()]
+    show_table(lines, heads=("Document", "Its fields now"))
     return st.radio("What becomes of them", list(_AGAIN), key="add.again", format_func=lambda one: _AGAIN[one])
-
-
-def _in_a_line(fields: Mapping[str, str]) -> str:
-    return ", ".join(f"{name}: {value}" for name, value in fields.items())
 
 
 def _add(where: UUID, documents: Sequence[tuple[UUID, str]], metadata: Mapping[str, str], *, again: Again) -> None:

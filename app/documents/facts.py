@@ -21,7 +21,6 @@ def _describe_kind(kind: str) -> tuple[str, tuple[str, ...]]:
 
 
 KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {each.kind: _describe_kind(each.kind) for each in FORMATS}
-"""What the address of a list says: how people call a kind, and its media types."""
 
 STATES = {
     IndexingStatus.DONE: "Searchable",

@@ -11,11 +11,8 @@ _BETWEEN, _NAMED = " | ", ": "
 
 
 def rows_html(text: str, place: PassagePlace | None, *, marked: Sequence[str] | None = None) -> str:
-    """Return the passage of a sheet or table as an HTML table; nothing for other passages, and where none can be made.
-
-    A row is text such as `Berth: Quay 1 | Fee: 71`. The rows that have the most of the words or word beginnings in
-    `marked` are marked, all where none has any; None marks nothing.
-    """
+    """Return the passage of a sheet or table, such as `Berth: Quay 1 | Fee: 71`, as an HTML table, "" where none can be
+    made. Marked are the rows that have the most of the words or word beginnings in `marked`, all where none has any."""
     if place is None or place.rows is None:
         return ""
     above, lines = _split(text.splitlines(), place.rows)

@@ -22,7 +22,6 @@ from carrel.wire.people import AdminGroupsPreviewLossesResponse, GroupMembership
 from flows.operations.formatting import count_text
 
 PEOPLE, GROUPS, MEMBERS, KEYS, SESSIONS = "people", "groups", "members", "person.keys", "person.sessions"
-"""The tables of people, of groups, of a group's members, and of a person's API keys and sessions."""
 
 MOST_MEMBERSHIPS = 200
 
@@ -105,7 +104,6 @@ def counts_in_words(counts: Iterable[ResourceCount]) -> str:
 
 
 ADD, JOIN, NEW_MEMBERS, NEW_GROUPS = "add_members", "join_groups", "members.new", "groups.new"
-WILL_CHANGE = ("What will change, from the next request on",)
 SHOWN_LOSSES = 10
 
 
@@ -171,7 +169,7 @@ def show_gains(pairs: Sequence[tuple[Principal, Principal]]) -> None:
         for group, member in pairs
         for more in [counts_in_words(show_errors(partial(gains_of, group, member)))]
     ]
-    show_table(rows, heads=WILL_CHANGE)
+    show_table(rows, heads=("What will change, from the next request on",))
 
 
 def ask_removing(group_id: str, group_name: str, member: Principal) -> None:

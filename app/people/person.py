@@ -104,7 +104,6 @@ def _show_offboarding(person: ListedUser) -> None:
 
 
 def _warn_about(receiver: Principal) -> None:
-    """Say so if nobody may be looking after what this person would get."""
     found = show_errors(partial(person_at, receiver.id)) if receiver.kind == PERSON else None
     if found is None:
         return
@@ -336,7 +335,6 @@ def _show_group(group: GroupMembership, who: Principal) -> None:
 
 
 def _show_keys(person: ListedUser) -> None:
-
     st.subheader("API keys", anchor=False)
     chosen = show_pages(
         KEYS,

@@ -52,7 +52,6 @@ _GRAPH = (
 
 
 Names = Mapping[tuple[str, str], str]
-"""What the stops of paths are called."""
 
 
 def names_in(paths: Iterable[Path]) -> Names:
@@ -76,8 +75,8 @@ def draw_paths(paths: Iterable[Path], names: Names) -> str:
             _add_node(nodes, lines, step, names=names)
         places = [nodes[_identity(step)] for step in stops]
         for number, (start, end) in enumerate(pairwise(places)):
-            last = number == len(places) - 2
-            lines.setdefault(f"{start} -> {end}{_role_label(path) if last else ''};")
+            label = f' [label=" {_quote(_role_of(path))} "]' if number == len(places) - 2 else ""
+            lines.setdefault(f"{start} -> {end}{label};")
     return f"digraph {{ {_GRAPH} {' '.join(lines)} }}"
 
 
@@ -108,10 +107,6 @@ def _add_node(
     name = names[identity]
     label = "\\n".join(_quote(part) for part in (_cut(name), _KINDS.get(step.type, "")) if part)
     lines[f'{nodes[identity]} [label="{label}", tooltip="{_quote(name)}", fillcolor="{_COLORS[step.type]}"];'] = None
-
-
-def _role_label(path: Path) -> str:
-    return f' [label=" {_quote(_role_of(path))} "]'
 
 
 def _identity(step: AuthorizationStep) -> tuple[str, str]:

@@ -106,10 +106,8 @@ def count_measured(run: EvaluationRun) -> str:
 
 
 def choose_runs(runs: Sequence[EvaluationRun]) -> tuple[EvaluationRun | None, EvaluationRun]:
-    """Show the choice of two runs to compare, which the address has too; of one run alone there is nothing to choose.
-
-    At first it is the newest run, with the newest one before it that searched in the same way.
-    """
+    """Show the choice of two runs to compare, which the address has too; of a single run there is nothing to choose. At
+    first it is the newest run, with the newest run before it that searched in the same way."""
     newest = runs[0]
     if len(runs) == 1:
         return None, newest
@@ -419,10 +417,7 @@ def _drop() -> None:
 
 
 def _draw_chart(runs: Sequence[EvaluationRun]) -> None:
-    """Draw the main score over time, a bar for each run, when there are two of one way.
-
-    Bars, because each has a name that a screen reader can say, and a line has none.
-    """
+    """Draw the main score over time, if two runs are of one way; in bars, which have names for a screen reader."""
     by_way: dict[str, list[EvaluationRun]] = {}
     for run in runs:
         if is_whole(run):

@@ -49,7 +49,6 @@ def places() -> dict[str, str]:
 
 
 SHOWN = 5
-"""How many results a search that is done again shows in each mode."""
 
 
 @dataclass(frozen=True)
@@ -120,10 +119,7 @@ def names_of(documents: Iterable[str]) -> dict[str, str]:
 
 @st.cache_data(ttl=300, show_spinner=False, scope="session")
 def search_again(query: str, *, where: str, mode: SearchMode) -> list[Hit]:
-    """Search now, as the signed-in person; return the first few documents, best first.
-
-    Every search is logged; this one is cached, so that drawing the page again adds no more to the log.
-    """
+    """Search now, as the signed-in person, for the first documents; cached, since every search is logged."""
     search = api.client().search
     if where == CATALOG:
         found = search.search_document_catalog(query, max_results=SHOWN, mode=mode).results
@@ -240,7 +236,8 @@ def show_replay(search_id: str) -> None:
     )
     with st.container(horizontal=True, gap="medium"):
         if search.query is not None:
-            show_link("Judge its results", "quality", **_judge_address(search.query, where))
+            place = {} if where == CATALOG else {"in": where}
+            show_link("Judge its results", "quality", part="judge", q=search.query, **place)
         show_link("Add a missing document", "documents")
         show_link("Who can read a document?", "who_can_read")
     _show_comments(search.search_id)
@@ -316,10 +313,6 @@ def _link_to_readers(hit: Hit) -> str:
     return f' · <a href="{where}" target="_self">Who can read it?</a>'
 
 
-def _judge_address(question: str, where: str) -> dict[str, str]:
-    return {"part": "judge", "q": question, **({} if where == CATALOG else {"in": where})}
-
-
 DAYS = 7
 MOST_READ = 1000
 _DOWN_WEIGHT = 3
@@ -370,12 +363,8 @@ def _bad_query(searches: Sequence[LoggedSearch]) -> BadQuery:
 
 @st.cache_data(ttl=30, show_spinner=False, scope="session")
 def read_worst() -> tuple[list[BadQuery], bool]:
-    """Return the worst queries of the last week, and whether there were more bad searches than were read.
-
-    They got thumbs down, found nothing, or have words that nothing has: by meaning such a search finds something all
-    the same, and mostly not what was meant. Only the newest searches of each kind are read, so that a busy week costs
-    no more than a quiet one.
-    """
+    """Return the worst queries of the last week (thumbs down, nothing found, or words that nothing has), and whether
+    there were more bad searches than were read: only the newest of each kind are."""
     since = datetime.now(UTC) - timedelta(days=DAYS)
     query = api.client().admin.search_log.query
     down = next(query(from_=since, feedback=SearchFeedback.THUMBS_DOWN, page_size=MOST_READ).pages())

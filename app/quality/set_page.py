@@ -75,7 +75,6 @@ def _save(one: EvaluationSet, case: EvaluationCase, key: str) -> None:
 
 _LONGEST = 300
 RUNS = ("before", "after")
-"""The parameters of the address for two runs that are compared."""
 
 
 def show_set(address: str) -> None:

@@ -23,11 +23,9 @@ from carrel.wire.evaluation import EvaluationCase, EvaluationSet
 from flows.operations.formatting import count_text
 
 SETS, CASES, SET, CASE = "sets", "sets.cases", "set", "q"
-"""The lists of sets and of cases; and the parameters of the address for a set and for a question of it."""
 _NEW, _RENAME, _ADD = "sets.new", "sets.rename", "sets.add"
 _IMPORT_PROBLEM, _IMPORTED = "sets.import.problem", "sets.imported"
 LONGEST_QUESTION = 8192
-"""Characters of a question, as the service takes them."""
 NOTHING_ANSWERS = "Nothing should answer this"
 NOTHING_ANSWERS_HELP = "Then a reply without a source is right, and any other one is wrong."
 _AGENT = "agent:"

@@ -84,10 +84,7 @@ def _offer(query: SearchQuery, places: Mapping[str, str], go: Go, *, key: str, w
 
 
 def offer_saving(query: SearchQuery) -> None:
-    """Show a button that saves the search that was done, or takes it out of the saved ones.
-
-    Whether filters and questions are read from the text, and whether it is reranked, is not kept with it.
-    """
+    """Show a button that saves the search, or removes it; how its text is read and reranked is not kept."""
     reads = query.draws_filters or query.extracts_questions
     query = replace(query, draws_filters=False, extracts_questions=False, reranks=None, drawn=())
     is_saved = query in show_errors(_read_saved)
@@ -104,7 +101,6 @@ def offer_saving(query: SearchQuery) -> None:
 
 
 def _save(query: SearchQuery) -> None:
-    """Save a search, in a callback, which a second click can't interrupt."""
     filters = [{"field": one.field, "operator": one.operator, "value": one.value} for one in query.only]
     collection = None if query.where == CATALOG else query.where
     with keep_problem(_PROBLEM):

@@ -1,6 +1,4 @@
-"""Search queries with their conditions on metadata: read from an address, sent, and offered as fields.
-
-Their classes are not in the page's script, because it runs at every interaction."""
+"""Search queries with their conditions on metadata; not in the page's script, because it runs at every interaction."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -137,10 +135,8 @@ MODES: Mapping[SearchMode, str] = {
     SearchMode.LEXICAL: "Keywords",
     SearchMode.SEMANTIC: "Meaning",
 }
-"""What people call the ways to search."""
 
 HOW_TO_RERANK = "A reranking model can order results, too: give the service its endpoint"
-"""The text of a link for admins of a service that has none."""
 
 SIZES = (10, 30, 100)
 """How many results are shown at first, and each time more are asked for; the last is the most the service gives."""
@@ -152,13 +148,9 @@ Answer = SearchDocumentCatalogResponse | SearchDocumentCollectionResponse
 
 @dataclass(frozen=True)
 class SearchQuery:
-    """A search with everything its answer depends on; the answer is cached by this value.
-
-    `where` is CATALOG or a collection's id; `only` are conditions that a document's metadata must all meet. In a
-    collection the service may draw further ones from the text, and look for the questions in it. `reranks` is None for
-    what the organization has by default. `drawn` are those that are left of what the service drew from the text, once
-    the person has taken one away.
-    """
+    """A search with everything its answer depends on; the answer is cached by this value. `where` is CATALOG or a
+    collection's id; `only` are conditions that a document's metadata must all meet. `reranks` is None for the
+    organization's default. `drawn` are conditions that the service drew from the text and the person kept."""
 
     text: str
     where: str = CATALOG
@@ -171,10 +163,8 @@ class SearchQuery:
 
     @classmethod
     def from_address(cls, parameters: Mapping[str, Sequence[str]]) -> "SearchQuery":
-        """Return the query in a page's address; a collection in `in` need not exist.
-
-        The parameters have all their values; of all but `only`, `drawn` and `read` the last one counts.
-        """
+        """Return the query in a page's address; a collection in `in` need not exist. The parameters have all their
+        values; of all but `only`, `drawn` and `read` the last value counts."""
         last = {name: values[-1] for name, values in parameters.items() if values}
         try:
             mode = SearchMode(last.get("by", "").upper())
@@ -227,7 +217,6 @@ Go = Callable[[SearchQuery], None]
 
 _ONLY, _DRAWN, _FIELD = "only", "only.drawn", "only.field"
 _VALUES = {"true": "yes", "false": "no"}
-_FOR_CATALOG = tuple(IN_WORDS)
 
 
 def offer_conditions(question: SearchQuery, collection: DocumentCollection | None, go: Go) -> None:
@@ -281,7 +270,7 @@ def _offer(question: SearchQuery, kinds: Kinds, go: Go, *, has_schema: bool) -> 
     words = OF_TIMES if kind is FieldType.DATETIME else IN_WORDS
     operator = st.selectbox(
         "Condition",
-        OFFERED[kind] if has_schema else _FOR_CATALOG,
+        OFFERED[kind] if has_schema else tuple(IN_WORDS),
         key=f"only.operator.{kind if has_schema else ''}",
         format_func=lambda one: words[one],
     )

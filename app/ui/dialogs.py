@@ -34,11 +34,9 @@ def confirm(
     leaving: Sequence[str] = (),
     name: str | None = None,
 ) -> None:
-    """Show a dialog that confirms `action`, then draw the page again; an error is shown in the dialog.
-
-    `consequence` says what will be lost. With `name` it must be typed: for what can't be undone and is large. After the
-    action, `then` is called, and the parameters `leaving` are removed from the address.
-    """
+    """Show a dialog that confirms `action`, then draw the page again; an error is shown in the dialog. `consequence`
+    says what will be lost. With `name` it must be typed: for a large loss that can't be undone. After the action,
+    `then` is called, and the parameters `leaving` are removed from the address."""
     for kept in (_DONE, _PROBLEM):
         st.session_state.pop(kept, None)
 
@@ -87,10 +85,8 @@ def _do(action: Callable[[], object]) -> None:
 
 
 def _problem_of(error: Exception) -> Problem:
-    """Return an error of a dialog's action in words; one that nobody foresaw is logged, and not kept from the person.
-
-    Streamlit would show that one on the page, which the dialog hides: the button would seem to do nothing.
-    """
+    """Return an error of a dialog's action in words; an unforeseen error is logged too. Streamlit would show that on
+    the page, which the dialog hides: the button would seem to do nothing."""
     if isinstance(error, FAILURES):
         return problem_of(error)
     _log.error("a dialog's action failed", exc_info=error)
@@ -113,10 +109,8 @@ def _show_problem(do: Callable[[], None]) -> None:
 
 @st.fragment(run_every=REPEATED_EVERY)
 def _repeat(do: Callable[[], None]) -> None:
-    """Try again what has to be confirmed, until it is; the service does nothing of it before.
-
-    Not where the dialog has been left, nor while it is being drawn.
-    """
+    """Try again what has to be confirmed, until it is; not where the dialog has been left, nor while it is being
+    drawn."""
     state = st.session_state
     problem, repeated = cast("Problem | None", state.get(_PROBLEM)), state.get(_REPEATED, 0)
     if problem is None or problem.confirm_at is None or repeated >= MOST_REPEATS:
@@ -175,10 +169,8 @@ def offer_dialog(label: str, name: str, *, key: str = "new.open", icon: str = ":
 
 
 def open_dialog(name: str, about: str = "") -> None:
-    """Open a dialog, which the page draws with a function of `dialog(…, name)`; for the callback of a button.
-
-    `about` is what the dialog is about, if that is the page's subject: the dialog is closed for another subject.
-    """
+    """Open a dialog, which the page draws with a function of `dialog(…, name)`; for the callback of a button. Where
+    `about` is the page's subject, the dialog is closed for another subject."""
     st.session_state[_OPEN] = (name, about)
     for kept in (_PROBLEM, _LED):
         st.session_state.pop(kept, None)
@@ -197,11 +189,9 @@ def close_dialog() -> None:
 
 
 def offer_submit(name: str, label: str, *, action: Callable[[], object], disabled: bool = False) -> None:
-    """Show the buttons that submit and cancel a dialog; an error is shown, and the dialog stays open.
-
-    `action` runs in a callback: no second click ends it half-way, and for two clicks it runs once. It reads fields from
-    the session, since those may have changed after they were drawn, and raises NotYetError for what is wrong with them.
-    """
+    """Show the buttons that submit and cancel a dialog; an error is shown, and the dialog stays open. `action` runs in
+    a callback, once for two clicks, and no click ends it half-way. It reads fields from the session, since they may
+    have changed after they were drawn, and raises NotYetError for wrong fields."""
     sure, never = st.columns(2)
     never.button("Cancel", key=f"{name}.cancel", width="stretch", on_click=close_dialog)
     sure.button(
@@ -245,19 +235,13 @@ class Secret:
 
 
 def hold_secret(secret: Secret) -> None:
-    """Keep a new secret until `show_held_secret` has shown it; call it in the callback that creates the secret.
-
-    A run of the page can be ended by the next click at any line: a secret that only its variables hold could be lost
-    unseen. It is kept no longer than its dialog is open.
-    """
+    """Keep a new secret until `show_held_secret` has shown it; call it in the callback that creates the secret. The
+    next click can end a run of the page at any line: a secret in a variable could be lost unseen."""
     st.session_state[_SECRET] = secret
 
 
 def show_held_secret() -> None:
-    """Show a new secret in a dialog, if there is one; a page that creates secrets draws nothing else then.
-
-    The secret is forgotten with the dialog, and with the page.
-    """
+    """Show a new secret in a dialog, if there is any; it is forgotten with the dialog, and with the page."""
     secret: Secret | None = st.session_state.get(_SECRET)
     if secret is None:
         return

@@ -143,7 +143,6 @@ def _message_of(error: carrel.APIError) -> tuple[str, ...]:
 
 
 def _of_part(detail: ErrorDetail) -> str:
-    """Return a message about a part of a request, with the part's name if people know it."""
     part, _, field = detail.field.partition(".")
     return f"{field}: {detail.message}" if part == "customMetadata" and field else detail.message
 

@@ -41,10 +41,8 @@ def about_reply(agent_id: UUID, message_id: UUID) -> About:
 
 
 def offer_feedback(about: About, *, given: bool | None = None) -> None:
-    """Show two thumbs and, once one is chosen, a comment; `given` is the one that the service has already.
-
-    Buttons, because a second click of a double click takes Streamlit's own thumbs back before the first one is sent.
-    """
+    """Show two thumbs and, once a thumb is chosen, a comment; `given` is the thumb that the service has already. They
+    are buttons: the second click of a double click takes Streamlit's own thumbs back before the first is sent."""
     chosen = st.session_state.setdefault(about.key("thumb"), given)
     for good, word, icon in THUMBS:
         st.button(

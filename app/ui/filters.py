@@ -14,10 +14,8 @@ _IN_LINE = ContextVar("in_line", default=False)
 
 @contextmanager
 def filter_line(*parameters: str) -> Generator[None]:
-    """Put the filters that are drawn within into one line; on a phone all but the first fold under a button.
-
-    `parameters` are those of the address that the folded ones keep their values in: the button says how many are set.
-    """
+    """Put the filters that are drawn within into a line; on a phone all but the first fold under a button. The button
+    says how many of the address's `parameters` are set, in which the folded filters keep their values."""
     is_open = bool(st.session_state.get(_OPEN))
     with st.container(horizontal=True, key=f"filters-{'open' if is_open else 'folded'}", gap="small"):
         before = _IN_LINE.set(True)
@@ -69,10 +67,8 @@ def choice_filter(label: str, parameter: str, options: Mapping[str, str], *, def
 
 
 def part_of(parameter: str, parts: Mapping[str, str], *, default: str, leaving: Sequence[str] = ()) -> str:
-    """Show the labels of a page's parts side by side, and return the part to draw; labels are Markdown.
-
-    Choosing a part removes the parameters `leaving` from the address: what was open in a part isn't open any more.
-    """
+    """Show the Markdown labels of a page's parts side by side, and return the part to draw. Choosing a part removes the
+    parameters `leaving` from the address, which say what was open in another part."""
 
     def choose() -> None:
         _tell_address(parameter, default)

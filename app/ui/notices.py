@@ -28,10 +28,7 @@ class HelpLink:
 
 
 def help_address(topic: str) -> str:
-    """Return the address of a page of the documentation ("loading"), or of a heading on it ("loading#the-ledger").
-
-    A test looks for each topic that is written in the workbench's code.
-    """
+    """Return the address of a page of the documentation ("loading"), or of a heading on it ("loading#the-ledger")."""
     page, mark, anchor = topic.partition("#")
     return f"{HELP}/{page}{mark}{anchor}"
 
@@ -147,10 +144,8 @@ def show_empty(title: str, hint: str = "") -> None:
 
 
 def show_title(title: str, purpose: str, *, action: Callable[[], object] | None = None) -> DeltaGenerator:
-    """Show a page's title in one line, with its purpose behind a mark, and what `action` draws at the line's end.
-
-    A link leads to the page's part of the documentation. The place that is returned is for `show_count`.
-    """
+    """Show a page's title, with its purpose behind a mark, and what `action` draws at the line's end. A link leads to
+    the page's part of the documentation. The place that is returned is for `show_count`."""
     topic = topic_of_page(title)
     with st.container(horizontal=True, vertical_alignment="center", key="title", gap="small"):
         st.title(title, anchor=False, help=purpose, width="content")

@@ -1,7 +1,5 @@
-"""Text that others wrote, as HTML: everything escaped, what matched marked; and the addresses of passages.
-
-Nothing of theirs goes through Markdown: Streamlit turns addresses, `:material/…:` and arrows into links and symbols
-after backslashes are resolved, so that no escaping holds there."""
+"""Text that others wrote, as HTML: everything escaped, what matched marked; and the addresses of passages. Nothing of
+theirs goes through Markdown, where no escaping holds against Streamlit's links and symbols."""
 
 import hashlib
 import html
@@ -45,10 +43,7 @@ _LONG = 6
 
 
 def words_like(text: str, words: Iterable[str]) -> list[TextSpan]:
-    """Return the spans of words in `text` that are one of these or an inflection of one; a number is itself alone.
-
-    What is written without spaces is found wherever it stands.
-    """
+    """Return the spans of words in `text` that are any of these or an inflection; a number is itself alone."""
     wanted = [part for word in words for part in re.findall(rf"[{_UNSPACED}]+|{_WORD}", word)]
     stems = frozenset[str]().union(*(_stems_of(part.casefold()) for part in wanted))
     unspaced = "|".join(re.escape(part) for part in wanted if not re.match(_WORD, part)) or "(?!)"
@@ -61,10 +56,8 @@ def words_like(text: str, words: Iterable[str]) -> list[TextSpan]:
 
 @lru_cache(2**14)
 def _stems_of(word: str) -> frozenset[str]:
-    """Return a lower-case word's stems in English and, as the text's language isn't known, a long one's in others.
-
-    Short words of several languages have one stem: rate and rat.
-    """
+    """Return a lower-case word's stems in English and, as the text's language isn't known, a long word's in others.
+    Short words of several languages have the same stem: rate and rat."""
     languages = (_ENGLISH, *_OTHER_LANGUAGES) if len(word) >= _LONG else (_ENGLISH,)
     # A stemmer keeps the word it is at, and sessions have threads of their own.
     stemmers = ((language, cast("Any", Stemmer).Stemmer(language, 0)) for language in languages)
@@ -120,11 +113,9 @@ _PLACE = re.compile(rf"{_BOX}(?:~{_BOX}){{0,11}}|[0-9]{{1,9}}")
 @dataclass(frozen=True)
 class PassageLocation:
     """Where a passage is looked at: its document, the number of its chunk, and the collection that has this chunk.
-
     Without a collection it is the catalog's chunk; without a number, only its place is known. `version` is the
-    document's that the passage is of, `quoted` the mark of the words that count (`mark_of_quote`), and `search` the
-    query string of the search that found it, or `chat` that of the conversation that quotes it, for the way back.
-    """
+    document's, `quoted` a `mark_of_quote`. `search` or `chat` is the query string of the search or the conversation to
+    lead back to."""
 
     document_id: UUID
     place: PassagePlace | None = None
@@ -137,10 +128,8 @@ class PassageLocation:
 
     @classmethod
     def from_address(cls, document_id: UUID, parameters: Mapping[str, str]) -> "PassageLocation":
-        """Return the passage that the address of a document's page names; what can't be read there counts as absent.
-
-        Of its place, only the pages and the boxes are known.
-        """
+        """Return the passage that the address of a document's page names; what can't be read there counts as absent. Of
+        its place, only the pages and the boxes are known."""
         try:
             collection_id = UUID(parameters["chunk_in"]) if parameters.get("chunk_in") else None
             chunk_index = number_in(parameters.get("chunk", ""), least=0)
@@ -215,10 +204,7 @@ def _read_place(text: str) -> PassagePlace | None:
 
 
 def mark_of_quote(quote: str) -> str:
-    """Return what an address has in place of quoted words, which it must not tell to servers and histories on its way.
-
-    It is their length and the beginning of their SHA-256.
-    """
+    """Return the length and the beginning of the SHA-256 of quoted words, which an address must not tell to servers."""
     return f"{len(quote)}_{_digest(quote)}" if quote else ""
 
 

@@ -1,8 +1,5 @@
-"""Inputs that find principals or resources: each key press asks the service for a few, of which one is chosen.
-
-`pick_principal("who", …)` and `pick_resource("resource", …)` keep the choice in the page's address, so that a
-reload or a shared address shows it again. `pick_principals` chooses several, for a dialog or a form of the page's.
-"""
+"""Inputs that find principals or resources: each key press asks the service for a few. `pick_principal` and
+`pick_resource` keep the choice in the page's address; `pick_principals` chooses several."""
 
 import html
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -40,10 +37,8 @@ NOBODY, NOTHING = "Nobody is called that.", "Nothing is called that."
 def pick_principal(
     name: str, *, label: str, kinds: Sequence[str] = EVERYBODY, compact: bool = False
 ) -> Principal | None:
-    """Return the principal in the address's parameter `name`, with an input to find one or another.
-
-    `compact`: the input has its label inside, for a line of filters.
-    """
+    """Return the principal in the address's parameter `name`, with an input to find any; `compact`: its label is
+    inside."""
     find = partial(_principals, kinds=tuple(kinds))
     return _pick(name, label=label, find=find, at=_principal, kinds=kinds, compact=compact)
 
@@ -56,12 +51,9 @@ def pick_resource(name: str, *, label: str, kinds: Sequence[str] = RESOURCES) ->
 def pick_principals(
     key: str, *, label: str, chosen: Iterable[Principal] = (), kinds: Sequence[str] = EVERYBODY, most: int | None = None
 ) -> list[Principal]:
-    """Show an input that finds several principals, at first `chosen`, at most the latest `most`; return them.
-
-    The only match counts as chosen while it is shown, from `TELLING` letters on. Not in an `st.form`, in which nobody
-    can search. What was chosen is forgotten with `drop_choice(key)`, and when a run of the page doesn't draw this:
-    nobody is left over for another thing.
-    """
+    """Show an input that finds several principals, at first `chosen`, at most the latest `most`; return them. The only
+    match counts as chosen while it is shown, from `TELLING` letters on. Not in an `st.form`, in which nobody can
+    search. `drop_choice(key)`, and a run of the page that doesn't draw this, forget the choice."""
     if f"{key}.kept" not in st.session_state:
         st.session_state[key] = {one.key: one for one in chosen}
     kept: dict[str, Principal] = st.session_state[key]
@@ -187,7 +179,6 @@ def _pick(
 
     @st.fragment
     def offer() -> None:
-        """Show the input and the matches, so that a key press draws only them."""
         options = disambiguate(_search(name, label=label, find=find, none=none, compact=compact))
         picked = _only(options, typed=str(st.session_state[f"{name}.typed"] or "")) if options else None
         if options and picked is None:
@@ -235,8 +226,7 @@ def _show_chosen(name: str, *, label: str, chosen: Principal | Resource) -> None
 
 
 def _clear(name: str) -> None:
-    if name in st.query_params:
-        del st.query_params[name]
+    st.query_params.pop(name, None)
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")

@@ -23,10 +23,8 @@ Page = TypeVar("Page", bound=PagedResponse)
 
 
 def show_progress(outcomes: Iterable[T], *, of: int, doing: str) -> Iterator[T]:
-    """Yield outcomes one by one under a progress bar; `doing` is the label of the bar.
-
-    A click meanwhile ends the page's run at the bar: after an outcome was yielded, never before.
-    """
+    """Yield outcomes one by one under a progress bar, which `doing` labels. A click meanwhile ends the page's run at
+    the bar: after an outcome was yielded, never before."""
     bar = st.progress(0.0, text=f"{doing} 1 of {of:,}")
     for number, outcome in enumerate(outcomes, 1):
         yield outcome
@@ -35,10 +33,8 @@ def show_progress(outcomes: Iterable[T], *, of: int, doing: str) -> Iterator[T]:
 
 
 def find_rows(pages: Iterator[Page], *, rows: Callable[[Page], Sequence[object]], most: int, of: str) -> Page:
-    """Return the first page that has rows, or the last, and tell until then how many were looked through.
-
-    A log that is narrowed by words has pages without any: the service looks through `most` entries for each.
-    """
+    """Return the first page that has rows, or the last, and tell until then how many were looked through. A log that is
+    narrowed by words has pages without any: the service looks through `most` entries for each."""
     page, place, looked_through = next(pages), st.empty(), 0
     while not rows(page) and page.next_page_token is not None:
         looked_through += most
@@ -68,9 +64,7 @@ def in_batches(
     heads: Sequence[str], pages: Iterable[Iterable[Sequence[str]]], *, count: Callable[[int], object], most: int
 ) -> bytes:
     """Return the rows of all pages as CSV in UTF-8, at most `most`; `count` gets the number of rows after each page.
-
-    It begins with a byte order mark, without which spreadsheets take UTF-8 for another encoding.
-    """
+    Without the byte order mark at its beginning, spreadsheets take UTF-8 for another encoding."""
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(heads)
@@ -104,12 +98,9 @@ def offer_export(
     about: Hashable,
     most: int = MOST_ROWS,
 ) -> None:
-    """Show a button that makes a list's CSV and downloads it; the session keeps the last file only.
-
-    `pages` are the rows, page by page, and `about` is what they depend on.
-
-    The page's script (assets/page.js) downloads what was just made; where a browser refuses that, a second button does.
-    """
+    """Show a button that makes a list's CSV and downloads it; the session keeps the last file only. `pages` are the
+    rows, page by page, and `about` is what they depend on. The page's script (assets/page.js) downloads the file; where
+    a browser refuses that, a second button does."""
     about = (file_name, about)
     kept: _Kept | None = st.session_state.get(_KEPT)
     if kept is not None and kept.about != about:

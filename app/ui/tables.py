@@ -92,10 +92,7 @@ class ItemsPage(Generic[Item]):
 
 @dataclass(frozen=True, slots=True)
 class Source(Generic[Item]):
-    """A list in pages: `fetch` returns the page of a token (None: the first).
-
-    `about` is what the list depends on (filters, whose it is): a changed value begins at the first page again.
-    """
+    """A list in pages: `fetch` returns the page of a token (None: the first); a changed `about` begins it again."""
 
     fetch: Callable[[str | None], ItemsPage[Item]]
     about: Hashable = None
@@ -130,11 +127,9 @@ def source_of(items: Sequence[Item], *, about: Hashable) -> Source[Item]:
 
 @dataclass
 class _Cursor:
-    """A person's position in a list: the tokens of the pages up to this one, and this page, while it is fresh.
-
-    `chosen` are the rows that were known as chosen when the whole page was drawn; `changes` counts how often chosen
-    rows were changed, after which none is chosen.
-    """
+    """A person's position in a list: the tokens of the pages up to this page, and the page, while it is fresh. `chosen`
+    are the rows that were known as chosen when the whole page was drawn; after a change of chosen rows, which `changes`
+    counts, none is chosen."""
 
     about: Hashable
     tokens: list[str | None] = field(default_factory=lambda: [None])
@@ -163,14 +158,11 @@ def show_pages(
     hint: str = "",
     count_at: DeltaGenerator | None = None,
 ) -> Item | None:
-    """Show the current page of a list, with buttons for other pages; return the row that was chosen.
-
-    `row` returns the cells of an item: texts, numbers, or a `Cell`. Of Streamlit's column_config, `columns` takes None
-    (hidden), a width of "large" (this column gets the room, in place of the first) or "small", `help` and `alignment`.
-    `empty` is drawn in place of an empty list. An error of the service ends the page's run, as error_boundary does.
-    `go` leads away from the list to the chosen row, and so at once, before the list would be drawn again. `hint` says
-    under the rows what choosing one does. `count_at` is what show_title returned: how many rows there are stands there.
-    """
+    """Show the current page of a list, with buttons for other pages; return the row that was chosen. `row` returns the
+    cells of an item: texts, numbers, or a `Cell`. Of Streamlit's column_config, `columns` takes None (hidden), a width
+    of "large" (this column gets the room, in place of the first) or "small", `help` and `alignment`. `empty` is drawn
+    in place of an empty list. `go` leads to the chosen row before the list would be drawn again. `hint` stands under
+    the rows. `count_at` is what show_title returned, for how many rows there are."""
     mode: Mode = "one" if go is None else "open"
     chosen = choose_rows(
         key, source, row=row, empty=empty, columns=columns, mode=mode, go=go, hint=hint, count_at=count_at

@@ -34,7 +34,6 @@ from carrel.wire.fields import format_instant
 from carrel.wire.oversight import MOST_LOOKED_THROUGH, AdminAuditLogQueryResponse, AuditEntry
 
 MOST_EXPORTED = 50_000
-UNPACKED = "document.unpack"
 FIRST_DAY, LAST_DAY = date(2000, 1, 1), date(2100, 1, 1)
 HEADS = (
     "At (UTC)", "What happened", "Who", "For", "Action", "Kind", "Id", "Name", "Device", "Address", "Attempts",
@@ -199,7 +198,7 @@ def _show_entry(entry: AuditEntry) -> None:
         st.code(json.dumps(entry.details, indent=2, ensure_ascii=False, sort_keys=True), language="json")
     if target is not None:
         st.button("All that was done to this", key="log.same", on_click=_narrow_to, args=("target", target.id))
-        if entry.action == UNPACKED:
+        if entry.action == "document.unpack":
             st.button("All that was done to its files", key="log.files", on_click=_narrow_to, args=("files", target.id))
 
 

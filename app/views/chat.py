@@ -1,6 +1,7 @@
 """The page Chat: asking agents that answer from documents, and continuing conversations."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import cast
 
 import streamlit as st
@@ -31,7 +32,6 @@ from carrel.wire.agents import Agent
 from carrel.wire.conversations import Conversation, ConversationMessage, MessageStatus
 
 SHOWN = 20
-"""How many exchanges of a long conversation are drawn at first, and each time more are asked for."""
 
 FOLLOWING, SENT, UNSENT = "chat.following", "chat.sent", "chat.unsent"
 MORE, AGENT, WORDS, LISTED = "chat.more", "chat.agent", "chat.words", "chat.listed"
@@ -115,16 +115,13 @@ def _show_transcript(transcript: Transcript, place: ChatLocation, *, can_continu
         more = len(transcript.messages) - hidden + SHOWN
         st.button("Show earlier messages", on_click=lambda: st.session_state.update({MORE: more}))
     running = next((one for one in transcript.messages if one.status is MessageStatus.RUNNING), None)
+    ask_again = partial(send_once, place) if can_continue else None
     for message in transcript.messages[hidden:]:
         if message is running:
             show_growing(message, get_reply_reader(message), ended=refresh_conversation)
         else:
-            show_exchange(transcript.conversation.agent_id, message, ask_again=_resend(place) if can_continue else None)
+            show_exchange(transcript.conversation.agent_id, message, ask_again=ask_again)
     forget_sent(transcript)
-
-
-def _resend(place: ChatLocation) -> Callable[[str], None]:
-    return lambda text: send_once(place, text)
 
 
 def get_reply_reader(message: ConversationMessage) -> ReplyReader:
