@@ -85,7 +85,6 @@ def show(agent: Named, *, as_json: AsJson = False) -> None:
 
 
 def _describe_retrieval(retrieval: AgentRetrieval) -> list[str]:
-    """Name the options that an agent looks things up with."""
     reranked = {None: "reranked as the organization has it", True: "reranked", False: "not reranked"}
     return [
         *["with filters that the message states"] * bool(retrieval.enable_smart_filtering),
@@ -192,7 +191,6 @@ def evaluate(
 def _run_and_compare(
     client: "Carrel", one: "EvaluationSet", agent_id: UUID | None, note: str | None, *, screen: Screen
 ) -> "tuple[EvaluationRun, list[Difference], list[str]]":
-    """Run an evaluation set; return the run, and which replies and settings differ from the last of the set's agent."""
     from carrel import evaluation  # noqa: PLC0415 - slow to import: not for help and completion
 
     sets, set_id = client.admin.evaluation_sets, one.evaluation_set_id
@@ -247,7 +245,6 @@ def _show_run(
     code: ExitCode,
     screen: Screen,
 ) -> None:
-    """Show what a run measured, which replies are worse or better than before, and which scores are low."""
     from carrel.evaluation import SCORES_OF_REPLIES  # noqa: PLC0415 - slow to import: not for help and completion
     from flows.operations.evaluating import describe_low_scores  # noqa: PLC0415 - likewise
 
@@ -332,7 +329,6 @@ def _write_reply(events: "Iterable[Reply | Restarted | TextDelta]", *, screen: S
 
 
 def _show_sources(reply: "Reply", *, screen: Screen) -> None:
-    """Show what a reply rests on, under its words, and how to go on."""
     screen.write("\n")
     for number, source in enumerate(reply.sources, 1):
         name = ", ".join(part for part in (source.name, describe_place(source.place)) if part)

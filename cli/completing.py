@@ -10,18 +10,14 @@ if TYPE_CHECKING:
     from carrel import Carrel
 
 MOST, SECONDS = 50, 2.0
-_CREDENTIALS = ("CARREL_API_KEY", "CARREL_ACCESS_TOKEN")
 
 
 def _completer(ask: Callable[["Carrel", str | None], Iterable[str]]) -> Callable[[str], list[str]]:
-    """Return a function that asks for the first names with a part, and returns those that begin with it.
-
-    They are as the shell takes them. Whatever goes wrong, there is nothing to complete: a message would stand in the
-    middle of the line that is typed.
-    """
+    """Return a function that asks for the first names with a part, and returns those that begin with it, as the shell
+    takes them. An error completes nothing: a message would stand in the middle of the typed line."""
 
     def complete(incomplete: str) -> list[str]:
-        if not any(os.environ.get(name) for name in _CREDENTIALS):
+        if not any(os.environ.get(name) for name in ("CARREL_API_KEY", "CARREL_ACCESS_TOKEN")):
             return []
         from carrel import Carrel  # noqa: PLC0415 - slow to import, and not needed without a credential
 

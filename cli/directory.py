@@ -79,7 +79,6 @@ def import_directory(
 
 
 def _before_applying(plan: DirectoryPlan, *, dry_run: bool) -> str | None:
-    """Return the outcome when nothing is to be applied."""
     if plan.problems and not (plan.skips_problems and all(problem.skippable for problem in plan.problems)):
         return "problems"
     if plan.refusal:

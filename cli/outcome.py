@@ -78,11 +78,8 @@ def client_of(screen: Screen) -> "Generator[Carrel]":
 
 @contextmanager
 def connect(*, as_json: bool, yes: bool | None = None, action: str = "delete it") -> "Generator[tuple[Screen, Carrel]]":
-    """Yield a command's screen and its client (`client_of`).
-
-    `yes` is the answer to the question before the `action`: None for a command that asks nothing. With False, the
-    command ends here when there is no terminal to ask on.
-    """
+    """Yield a command's screen and its client (`client_of`). `yes` is the answer to the question before the `action`:
+    None for a command that asks nothing. With False, the command ends here without a terminal to ask on."""
     screen = Screen(as_json=as_json, agrees=bool(yes))
     if yes is False and not screen.can_ask:
         raise usage(screen, f"There is no terminal to ask on: say --yes to {action}.")

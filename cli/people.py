@@ -168,7 +168,6 @@ def _total(counts: Iterable[ResourceCount]) -> int:
 
 
 def _words(counts: Iterable[ResourceCount]) -> str:
-    """Return counts by type as people say them, those of every source's documents together; "nothing" without any."""
     totals: dict[str, int] = {}
     for one in counts:
         kind = _kind(one.resource_type)

@@ -42,9 +42,7 @@ def _deafen() -> None:
 
 class Screen:
     """Where a command shows what it does; `as_json`: one JSON object on standard output, and nothing else there.
-
-    `agrees`: every question was answered beforehand, with yes.
-    """
+    `agrees`: every question was answered beforehand, with yes."""
 
     def __init__(self, *, as_json: bool, agrees: bool = False) -> None:
         self.as_json, self._agrees = as_json, agrees

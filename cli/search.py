@@ -87,7 +87,6 @@ def search(
 
 
 def _show_applied(applied: AppliedOptions, *, screen: Screen) -> None:
-    """Say what was made of the query, and how to search without a filter that was drawn from it."""
     if applied.extraction is not None:
         screen.say(f"Searched for: {' | '.join(applied.extraction.questions)}")
     if applied.filtering is not None and applied.filtering.filters:

@@ -270,7 +270,6 @@ def _uri(uri_file: str | None, *, screen: Screen) -> SecretStr:
 def _config(
     before: dict[str, Any], paths: dict[str, str | None], filter_text: str | None, **members: object
 ) -> dict[str, Any]:
-    """Return a sync's config with what is given in the place of what was before."""
     if filter_text is not None:
         members["filter_expression"] = _filter(filter_text)
     given = {name: value for name, value in members.items() if value is not None}
