@@ -1,8 +1,5 @@
-"""Bulk work on a Carrel service, as Prefect flows; `python -m flows` runs them.
-
-Prefect reports its use to hosts of its makers unless told otherwise when it is first imported. Nothing here asks for
-that, so importing this package declines it before any module of it can import Prefect; an explicit setting stands.
-"""
+"""Bulk work on a Carrel service, as Prefect flows; `python -m flows` runs them. Prefect reports its use to its makers
+unless told otherwise when it is first imported: importing this package declines that; an explicit setting stands."""
 
 import os
 

@@ -17,13 +17,10 @@ from flows.settings import FlowSettings
 async def bulk_upload(
     source: str, options: UploadOptions | None = None, *, dry_run: bool = False
 ) -> State[dict[str, Any]]:
-    """Upload what is new or changed in `source`: a folder, a glob pattern, or a .csv or .jsonl manifest.
-
-    `dry_run` ends with the plan: nothing is sent or deleted.
-
-    The service and its key come from the environment of the process (flows.settings), never from parameters. A bad
-    document doesn't stop the others; a run that fails or is killed continues where it was when it is run again.
-    """
+    """Upload what is new or changed in `source`: a folder, a glob pattern, or a .csv or .jsonl manifest. `dry_run` ends
+    with the plan: nothing is sent or deleted. The service and its key come from the environment of the process
+    (flows.settings), never from parameters. A bad document doesn't stop the others; a run that fails or is killed
+    continues where it was when it is run again."""
     settings = FlowSettings()
     async with publish_progress(current_run_id()) as progress:
         hooks = hooks_of(progress, source=source, settings=settings)

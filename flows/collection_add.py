@@ -14,11 +14,9 @@ from flows.settings import FlowSettings
 
 @flow(name="collection-add", persist_result=False)
 async def collection_add(source: str, options: CollectionOptions) -> State[dict[str, Any]]:
-    """Add the documents that `source` names to the collection, with the metadata it gives them.
-
-    Documents are found by their external id, as flows.bulk_upload set it; no file is read or sent. A document that
-    isn't in the catalog goes to quarantine. Created counts the added and updated ones.
-    """
+    """Add the documents that `source` names to the collection, with the metadata it gives them; no file is read or
+    sent. A document whose external id isn't in the catalog goes to quarantine. Created counts the added and updated
+    documents."""
     settings = FlowSettings()
     async with publish_progress(current_run_id()) as progress:
         hooks = hooks_of(progress, source=source, settings=settings)

@@ -60,7 +60,6 @@ class Marked:
 
 
 def _load(text: str) -> Marked:
-    """Read a document. Raises yaml.YAMLError."""
     node = cast("yaml.Node | None", yaml.compose(text, Loader=yaml.SafeLoader))  # pyright: ignore[reportUnknownMemberType] - the stubs say nothing
     lines: dict[Place, int] = {}
     repeated: list[Place] = []
@@ -84,7 +83,6 @@ def _places(node: yaml.Node | None, place: Place = ()) -> Iterator[tuple[Place, 
 
 AnyFlow = Flow[Any, Any]
 Mistake = tuple[Place, str]
-"""Where in the file, and what is wrong there."""
 
 _REMOVED = {
     "flows.quarantine.quarantine": "the service keeps what could not be loaded, and the page Ingestion shows it"
@@ -93,7 +91,6 @@ _REMOVED = {
 
 
 def _load_flow(entrypoint: object) -> object:
-    """Return the flow that `package.module.function` names."""
     if (instead := _REMOVED.get(str(entrypoint))) is not None:
         msg = f"{entrypoint} is no more: {instead}. Remove this entry"
         raise ValueError(msg)
@@ -139,11 +136,8 @@ class Times(BaseModel):
 
 
 class Entry(BaseModel):
-    """One deployment: a flow with its parameters; without `schedules` it runs when somebody starts it.
-
-    `paused`, and `active` of its times, are for the first time: later they stay as people set them. `work_pool` is for
-    `prefect deploy`.
-    """
+    """A deployment: a flow with its parameters; without `schedules` it runs when a person starts it. `paused`, and
+    `active` of its times, are for the first time: later they stay as people set them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
@@ -238,11 +232,8 @@ def read_deployments(path: Path) -> Sequence[Entry]:
 
 
 def read_served(path: Path) -> Sequence[Entry]:
-    """Return a file's entries, with those of Carrel's own prefect.yaml by which people start single runs.
-
-    A file of somebody's own needs no `carrel` entries, then, and has those of a later version as well. Raises
-    DeploymentsError as `read_deployments` does.
-    """
+    """Return a file's entries, with those of Carrel's own prefect.yaml by which people start single runs. Raises
+    DeploymentsError as `read_deployments` does."""
     entries = read_deployments(path)
     startable = {entry.flow.name for entry in entries if entry.name == DEPLOYMENT}
     own = read_deployments(SHIPPED) if path != SHIPPED else ()
@@ -285,7 +276,6 @@ def _mistakes(error: ValidationError, place: Place, *, known: Iterable[str]) -> 
 
 
 def _explain(path: Path, marked: Marked, place: Place, message: str) -> str:
-    """Return `file:line: entry: member: what is wrong`."""
     parts = [f"{path}:{marked.line_of(place)}"]
     if len(place) > 1 and place[0] == "deployments":
         number, member = int(place[1]), ".".join(map(str, place[2:]))
@@ -304,11 +294,8 @@ _one_at_a_time = asyncio.Lock()
 
 
 async def register(entries: Sequence[Entry], *, runner: Runner) -> list[str]:
-    """Make the server's deployments equal to the entries, run by the runner; return the names of removed ones.
-
-    Schedules that people have paused or resumed stay so, and those that people have made stay. Machines that share a
-    Prefect server serve equal files: each removes deployments that its own file doesn't have.
-    """
+    """Make the server's deployments equal to the entries; return the names of removed deployments. Schedules that
+    people have made, paused or resumed stay so. Machines that share a Prefect server must serve equal files."""
     async with _one_at_a_time, get_client() as client:
         kept = {await _register(entry, client, runner=runner) for entry in entries}
         gone = [old for old in await _read_registered(client) if old.id not in kept]

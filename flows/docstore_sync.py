@@ -16,11 +16,8 @@ from flows.settings import FlowSettings
 
 @flow(name="docstore-sync", persist_result=False)
 async def docstore_sync(source: str, options: SyncOptions | None = None) -> State[dict[str, Any]]:
-    """Launch the sync that `source` names, by its name or id, and watch its run; a running one is only watched.
-
-    The service and its key come from the environment of the process (flows.settings), never from parameters. The run
-    is the service's: it continues when this flow ends.
-    """
+    """Launch the sync that `source` names, by its name or id, and watch its run, which is the service's and outlives
+    this. The service and its key come from the environment of the process (flows.settings), never from parameters."""
     async with publish_progress(current_run_id()) as progress:
 
         async def publish_plan(found: DocstoreSync) -> None:

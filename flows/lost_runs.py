@@ -66,11 +66,8 @@ async def keep_taking_over(*, say: Callable[[str], None]) -> None:
 
 
 async def take_over(client: PrefectClient) -> list[str]:
-    """Have a process that serves the file's deployments start their lost runs again; return the names of the runs.
-
-    A run continues from its ledger. Of several processes that find one at once, both only say that it waits. One whose
-    process lives on this machine was only cut off, or suspended: it is left alone.
-    """
+    """Start lost runs again in a process that serves the file's deployments; return the names of the runs. A run whose
+    process lives on this machine was only cut off, or suspended: it is left alone."""
     lost = FlowRunFilter(
         state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.CRASHED])),
         end_time=FlowRunFilterEndTime.model_validate({"after_": datetime.now(UTC) - TAKEN_OVER_FOR}),
@@ -96,7 +93,6 @@ def _is_lost(run: FlowRun) -> bool:
 
 
 def _read_living() -> set[str]:
-    """Return the ids of the runs whose processes live on this machine, as far as this user may see them."""
     living: set[str] = set()
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):

@@ -17,11 +17,9 @@ SNAPSHOT = "carrel-snapshot"
 
 @flow(name="permission-snapshot", persist_result=False)
 async def permission_snapshot() -> State[dict[str, Any]]:
-    """Write who may read what as Parquet, and what widened and narrowed since the last snapshot as artifacts.
-
-    The service and an admin's key come from the environment of the process (flows.settings), which also says where
-    snapshots are kept. A killed run leaves no partial snapshot.
-    """
+    """Write who may read what as Parquet, and what widened and narrowed since the last snapshot as artifacts. The
+    service, an admin's key and the folder of snapshots come from the environment of the process (flows.settings). A
+    killed run leaves no partial snapshot."""
     async with publish_progress(current_run_id()) as progress:
         taken = await take_snapshot(FlowSettings())
         await progress.publish(SNAPSHOT, kind="markdown", data=markdown(taken))
@@ -57,7 +55,6 @@ def markdown(taken: Taken) -> str:
 
 
 def _rows(difference: Difference) -> list[dict[str, Any]]:
-    """Return the changes as lines of a table."""
     return [
         {
             "change": one.change,

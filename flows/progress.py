@@ -112,7 +112,6 @@ class Progress:
         await self.publish(key, kind="table", data=json.dumps(rows))
 
     def _rate(self, sent: int) -> float:
-        """Return the documents sent per second over the last updates."""
         then, before = self._marks[0]
         now = self._seconds
         self._marks.append((now, sent))

@@ -14,11 +14,8 @@ from flows.settings import FlowSettings
 
 @flow(name="quarantine-retry", persist_result=False)
 async def quarantine_retry(source: str, loaded_from: str = "", names: Sequence[str] = ()) -> State[dict[str, Any]]:
-    """Send what of a source is in quarantine again, and nothing else, as its last run was told to.
-
-    `source` is a ledger's name, a path or a URL; `loaded_from` tells people where that is, of a ledger's name.
-    With `names` (external ids, or places of what has none), only these items.
-    """
+    """Send what of a source is in quarantine again, or these items (external ids, or places without one), and nothing
+    else. `source` is a ledger's name, a path or a URL; `loaded_from` tells people where a named ledger's source is."""
     del loaded_from
     settings = FlowSettings()
     async with publish_progress(current_run_id()) as progress:

@@ -21,10 +21,8 @@ _TOLD_EVERY = 2.0
 @flow(name="reindex", persist_result=False)
 async def reindex(source: str, options: ReindexOptions | None = None) -> State[dict[str, Any]]:
     """Index again the documents of the collection that `source` names, by its name or id (`catalog:` is the catalog).
-
     Only stale documents, unless the options say otherwise. With a model the whole index is built again beside the old
-    one, which is searched until the new one replaces it. A run that was killed continues when it is run again.
-    """
+    index, which is searched until then. A run that was killed continues when it is run again."""
     chosen = options or ReindexOptions()
     async with publish_progress(current_run_id()) as progress:
         last = 0.0

@@ -78,11 +78,8 @@ def _read_leases(kept: Path) -> list[UUID]:
 
 @asynccontextmanager
 async def one_of_the_batches(kept: Path) -> AsyncGenerator[None]:
-    """Wait for a slot of the limit, and hold it until the block ends. Raises when the limit doesn't exist.
-
-    The slot is recorded in the file `kept`, for `give_slots_back`, until it is released. A server that goes away
-    meanwhile doesn't stop the batch.
-    """
+    """Wait for a slot of the limit, and hold it until the block ends. Raises when the limit doesn't exist. The slot is
+    recorded in the file `kept`, for `give_slots_back`. A server that goes away meanwhile doesn't stop the batch."""
     leases = list[UUID]()
     with ConcurrencyContext() as context:
         slot = concurrency(BATCHES, strict=True, lease_duration=_LEASE_SECONDS, raise_on_lease_renewal_failure=False)

@@ -1,10 +1,7 @@
-"""Deletion of documents that are missing from the source: only those that this source has sent, behind a guard.
-
-Nothing is deleted when the source was not read whole or is empty, or when it would be more than the limit of what was
-there before. A document that somebody else has changed since, or that another source has too, stays: it is no longer
-this source's alone. What a run doesn't look at (hidden files, lock files, keys, …, unless
-they are asked for) it can't miss.
-"""
+"""Deletion of documents that are missing from the source: only those that this source has sent, behind a guard. Nothing
+is deleted when the source was not read whole or is empty, or above the limit. A document that others have changed
+since, or another source has too, stays. What a run doesn't look at (hidden files, lock files, keys, …) it can't
+miss."""
 
 import asyncio
 from collections.abc import Iterator, Sequence

@@ -38,12 +38,9 @@ async def evaluate_agent(
     source: str, *, options: EvaluationOptions, settings: FlowSettings, on_progress: Callable[[int, int], object]
 ) -> EvaluationRun:
     """Ask an agent the questions of the set that `source` names, by its name or id, and keep the results as a run.
-
     `on_progress` is called in a thread, with how many questions are asked and how many there are. Raises
-    ScoresTooLowError when a score is below its floor or a question failed: then the run is kept, and people are told as
-    of one that failed.
-    Raises NameUnknownError and RefusedError; a run that is stopped is kept as far as it came.
-    """
+    NameUnknownError, RefusedError, and ScoresTooLowError when a score is below its floor or a question failed: then the
+    run is kept, and people are told. A run that is stopped is kept as far as it came."""
     stopped = threading.Event()
 
     def count(done: int, of: int) -> None:

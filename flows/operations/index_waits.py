@@ -1,10 +1,6 @@
-"""The fourth step of a run: wait until what the service has taken can be searched, and say how long that takes.
-
-An archive or mail is done when the files in it are: as a run waits for it, it counts how many of them are read.
-
-What is still being indexed is listed a thousand at a time; only what no longer is, or the last few documents, is asked
-after one by one. So a round costs no more than what has changed since the last one.
-"""
+"""The fourth step of a run: wait until what the service has taken can be searched, and say how long that takes. An
+archive or mail is done when the files in it are. What is still being indexed is listed a thousand at a time; only the
+others, or the last few documents, are asked after singly: a round costs no more than what has changed."""
 
 import asyncio
 import time
@@ -36,11 +32,9 @@ _WINDOW = 12  # rounds that the pace is taken over
 async def wait_until_indexed(
     client: AsyncCarrel, ledger: Ledger, *, outages: OutagePolicy, user_email: str | None = None
 ) -> None:
-    """Ask after every uploaded document until its index is there or has failed, and note how far that is.
-
-    `user_email` names the user it was uploaded as, who alone may be able to read it. Raises ServiceDownError when
-    nothing at all moves for long.
-    """
+    """Ask after every uploaded document until its index is there or has failed, and note how far that is. Only
+    `user_email`, as whom it was uploaded, may be able to read it. Raises ServiceDownError when nothing moves for
+    long."""
     wait = _IndexWait(client, ledger, outages, user_email)
     try:
         await wait.run()
@@ -75,7 +69,6 @@ class _IndexWait:
     _chunks: int | None = None
 
     async def run(self) -> None:
-        """Ask the service in rounds until no document waits."""
         reader, pause = BacklogReader(self.client), _FIRST_PAUSE
         while waiting := await asyncio.to_thread(self._count_waiting):
             began = time.monotonic()
@@ -95,7 +88,6 @@ class _IndexWait:
         return sum(count.documents for count in self.ledger.counts() if count.state is State.UPLOADED)
 
     async def _ask(self, waiting: int) -> _Answers:
-        """Ask about documents that may be done by now, up to a number."""
         running = set[str]() if waiting <= _FEW else await self.outages.call(self._running)
         chosen = await asyncio.to_thread(self._choose, running)
         queue, answers = iter(chosen), _Answers()
@@ -108,7 +100,6 @@ class _IndexWait:
         return answers
 
     async def _running(self) -> set[str]:
-        """List the documents of the catalog that are still being indexed."""
         listing = self.client.catalog.list_documents(
             indexing=IndexingStatus.RUNNING, user_email=self.user_email, page_size=1000
         )
@@ -201,12 +192,9 @@ class _IndexWait:
 def left_text(
     waiting: int, *, chunks: tuple[int, int], files: tuple[int, int], per_second: float, backlog: Backlog | None
 ) -> str:
-    """Return a text that says how many documents of a run can't be searched yet, and how long that takes.
-
-    `waiting` are documents that are no archives and mails; `chunks` are how many are embedded and how many there are,
-    of documents in work; `files` how many are read and how many there are, in archives and mails; `per_second` counts
-    documents.
-    """
+    """Return a text that says how many documents of a run can't be searched yet, and how long that takes. `waiting` and
+    `per_second` count documents other than archives and mails; `chunks` are how many are embedded and how many there
+    are, `files` how many are read and how many there are, in archives and mails."""
     parts = [f"{files[0]:,} of {count_text(files[1], 'file')} in archives and mails read"] if files[1] else []
     if waiting or not parts:
         parts.append(f"waiting for the index: {count_text(waiting, 'document')} left")

@@ -12,7 +12,6 @@ from flows.operations.outages import OutagePolicy
 from flows.operations.sources.documents import Access, Defaults, Problem, SourceDocument
 
 Lookup = Callable[[], Awaitable[Sequence[tuple[str, str]]]]
-"""Returns every (name or external id, id) the caller may see."""
 
 
 class Names:

@@ -1,10 +1,7 @@
-"""Waiting for a service that does not answer, and telling an outage from a refused document.
-
-A call that found nobody there is not counted against its document: first a probe (a call that does nothing) must have
-got through. So a restart of the service costs time only, and a document that brings its connection down each time is
-given up after a few attempts. A service that indexes what it has been sent is neither away nor the document's fault: a
-run waits as the service says, for as long as anything gets through at all.
-"""
+"""Waiting for a service that does not answer, and telling an outage from a refused document. A call without an answer
+is counted against its document only after a probe (a call that does nothing) got through: a restart costs time only,
+and a document that brings its connection down each time is given up after a few attempts. A run waits for a service
+that indexes as that says, for as long as anything gets through at all."""
 
 import asyncio
 import random
@@ -26,10 +23,8 @@ Page = TypeVar("Page", bound=PagedResponse)
 Probe = Callable[[], Awaitable[object]]
 
 BUSY = frozenset({429, 503})
-"""Statuses by which the service says that it has too much to do."""
 BACKLOG_SECONDS = 3600.0
 """How long a service may refuse everything because of its indexing, in seconds."""
-_BACKLOG = "indexing_backlog"
 _STORAGE_FULL = "storage_full"
 _ATTEMPTS = 6
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 15.0
@@ -63,12 +58,10 @@ class OutagePolicy:
         self._away_since: float | None = None
 
     async def call(self, operation: Callable[[], Awaitable[T]]) -> T:
-        """Run an operation that may be repeated; wait while the service is away or busy.
-
-        A busy service is no document's fault, so it never counts as an attempt. Raises ServiceDownError when it lasts
-        too long, RefusedError when the service refuses the caller, StorageFullError when it has no room, and the
-        operation's own error when that is about the data sent, or when it keeps failing though the service is there.
-        """
+        """Run an operation that may be repeated; wait while the service is away or busy, which never counts as an
+        attempt. Raises ServiceDownError when it lasts too long, RefusedError when the service refuses the caller,
+        StorageFullError when it has no room, and the operation's own error about the data sent, or when it keeps
+        failing though the service is there."""
         try:
             return await self._call(operation)
         except BaseException:
@@ -140,7 +133,7 @@ class OutagePolicy:
     def _give_up_in_time(self, exc: APIConnectionError | APIError) -> None:
         now = time.monotonic()
         self._away_since = self._away_since or now
-        seconds = max(self._seconds, BACKLOG_SECONDS) if _code(exc) == _BACKLOG else self._seconds
+        seconds = max(self._seconds, BACKLOG_SECONDS) if _code(exc) == "indexing_backlog" else self._seconds
         if now - self._away_since > seconds:
             busy = isinstance(exc, APIError) and exc.status in BUSY
             state = "taken nothing" if busy else "been away"
@@ -210,11 +203,9 @@ _LONG_SECONDS = 20.0
 
 
 class Pace:
-    """The number of documents being sent at a time, which the workers of one batch share; at most `most`.
-
-    Additive increase, multiplicative decrease, as TCP does it (RFC 5681, section 3.1): each quick answer lets a little
-    more on its way, and a service that is busy halves the number and is left alone for as long as it asks for.
-    """
+    """The number of documents being sent at a time, which the workers of a batch share; at most `most`. Additive
+    increase, multiplicative decrease, as TCP does it (RFC 5681, section 3.1): each quick answer lets a little more on
+    its way, and a busy service halves the number and is left alone for as long as it asks for."""
 
     def __init__(self, *, most: int) -> None:
         self._most = most

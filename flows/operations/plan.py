@@ -30,13 +30,11 @@ _VERDICTS: Mapping[PlanAction, Action | State] = {
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The numbers of documents by kind; `refused` were refused for good before and are unchanged.
-
-    `resumed` were sent by this run before it was interrupted. `delete` are no longer in the source; nor are `left`, but
-    somebody else has changed them since, or another source has them, so they stay. `left_out` were sent by earlier runs
-    and are excluded from this one, so they stay too. `held_back` says why nothing is deleted. `unread` are
-    to be sent and have a name of a format that is not read, by suffix; only a dry run counts them.
-    """
+    """The numbers of documents by kind; `refused` were refused for good before and are unchanged. `resumed` were sent
+    by this run before it was interrupted. `delete` are no longer in the source; `left` neither, but others have changed
+    them since, or another source has them. `left_out` were sent by earlier runs and are excluded from this run: both
+    stay. `held_back` says why nothing is deleted. `unread`, by suffix, are to be sent and are not read; only a dry run
+    counts them."""
 
     create: int
     update: int

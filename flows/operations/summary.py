@@ -186,7 +186,6 @@ def summarize(ledger: "Ledger") -> Summary:
 
 
 def _count_contained(counts: Sequence[Count]) -> dict[str, Any]:
-    """Count the archives and mails among documents, and the files in them, by how far they are."""
     found = [(ContainedFiles.model_validate_json(each.contained), each.documents) for each in counts if each.contained]
     left_out = Counter[str]()
     for files, containers in found:
@@ -201,7 +200,6 @@ def _count_contained(counts: Sequence[Count]) -> dict[str, Any]:
 
 
 def _readable(size: int) -> str:
-    """Return a number of bytes in a suitable unit."""
     amount = float(size)
     for unit in ("bytes", "KiB", "MiB"):
         if amount < 1024:

@@ -38,11 +38,8 @@ class Action(StrEnum):
 
 
 class Count(NamedTuple):
-    """How many documents are in a state with an action, how many bytes of them were sent, how many of them have parts
-    that were not read, and how many of their pages are read later.
-
-    In each of them are files that are as far as `contained` says (ledger.tables); empty: there are none.
-    """
+    """How many documents are in a state with an action, how many bytes of them were sent, how many have parts that were
+    not read, and how many of their pages are read later. Their files are as far as `contained` says (ledger.tables)."""
 
     state: State
     action: Action | None
@@ -239,11 +236,9 @@ def storable(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The service's response to a document; `state` UPLOADED: not searchable yet.
-
-    `fingerprint` is of the contents that were sent. `parts_not_read` are such as pictures and charts;
-    `pages_waiting` are scanned ones, and pictures, which are read later; so are the files that it is a container of.
-    """
+    """The service's response to a document; `state` UPLOADED: not searchable yet. `fingerprint` is of the contents that
+    were sent. `parts_not_read` are such as pictures and charts; `pages_waiting` are scanned pages and pictures, which
+    are read later, as the files in a container are."""
 
     state: State
     document_id: str

@@ -1,11 +1,7 @@
-"""The ledger's tables, the same in a SQLite file for one source and in a PostgreSQL database for all of them.
-
-Losing them costs time, never a document: what is in the catalog is the service's to say, and every run asks it. The
-one thing that only the ledger knows is what a source has sent, and without that nothing is ever deleted.
-
-A `key` is a digest of 16 bytes (flows.operations.sources.documents), since an external id or a path can be longer
-than an index of PostgreSQL takes.
-"""
+"""The ledger's tables, the same in a SQLite file for a source and in a PostgreSQL database for all sources. Losing them
+costs time, never a document: they alone know what a source has sent, and without that nothing is deleted. A `key` is a
+digest of 16 bytes (flows.operations.sources.documents): an external id or a path can be longer than an index of
+PostgreSQL takes."""
 
 import sqlalchemy as sa
 

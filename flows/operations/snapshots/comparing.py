@@ -1,8 +1,5 @@
-"""Comparing two snapshots: which resources more or fewer people may read, and who they are.
-
-A set of people is a number with a bit for each of them: of 20,000 people it takes 2.5 kB, and the difference of two
-sets is one operation. So the readers of all documents fit into memory, however many documents there are.
-"""
+"""Comparing two snapshots: which resources more or fewer people may read, and who they are. A set of people is a number
+with a bit for each of them, 2.5 kB for 20,000 people: the readers of all documents fit into memory."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -82,7 +79,6 @@ class Readers:
             yield str(object_id), f"{kind}:{resource_id}", str(access_class)
 
     def _of(self, access_class: str) -> int:
-        """Return the people who hold any role in an access class."""
         readers = 0
         for kind, principal_id in self._holders.get(access_class, ()):
             readers |= self._expand(kind, principal_id)
@@ -141,7 +137,6 @@ class _Tally:
     groups: dict[tuple[int, int], _Group]
 
     def count(self, change: tuple[int, int], identity: str) -> None:
-        """Count a resource that is in both snapshots."""
         gained, lost = change
         if not (gained or lost):
             self.figures["same"] += 1

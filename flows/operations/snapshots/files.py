@@ -133,11 +133,9 @@ class Change(BaseModel):
 
 
 class Difference(BaseModel):
-    """The changes since `since`, of READ only: an editor may read as much as a viewer.
-
-    `widened` and `narrowed` are resources in both snapshots that somebody may read now or no more; one can be both.
-    `gained` and `lost` count pairs of a person and a resource. `changes` are the largest, `more` those left out.
-    """
+    """The changes since `since`, of READ only: an editor may read as much as a viewer. `widened` and `narrowed` are
+    resources in both snapshots that a person may read now or no more; a resource can be both. `gained` and `lost` count
+    pairs of a person and a resource. `changes` are the largest, `more` counts the others."""
 
     model_config = ConfigDict(frozen=True)
 

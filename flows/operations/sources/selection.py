@@ -1,8 +1,6 @@
-"""Documents chosen from the catalog itself, as `catalog://GLOB?field=value`, to add them to a collection.
-
-GLOB is of external ids (`reports/*.pdf`; `*` also matches slashes, and no GLOB is every document), or is one document's
-id. Each `field=value` is custom metadata that a document must have; of a field given twice, either value will do.
-"""
+"""Documents chosen from the catalog itself, as `catalog://GLOB?field=value`, to add them to a collection. GLOB is of
+external ids (`*` also matches slashes, no GLOB is all), or a document's id. Each `field=value` is custom metadata that
+a document must have; of a field given twice, either value will do."""
 
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
