@@ -1,9 +1,6 @@
-"""What results show in a notebook: HTML in which all text is escaped, and plain text next to it.
-
-IPython looks for `_repr_mimebundle_` and `_repr_html_` on the class of a result. `register_displays` adds both to the
-classes when the client is loaded: the wire models, which the service uses too, stay plain, and nothing imports IPython.
-Colours are relative to those of the page, and so fit light and dark themes.
-"""
+"""What results show in a notebook: HTML in which all text is escaped, and plain text next to it. `register_displays`
+adds `_repr_mimebundle_` and `_repr_html_` to the classes: the wire models, which the service uses too, stay plain.
+Colours are relative to those of the page, and so fit light and dark themes."""
 
 import html
 import re
@@ -93,7 +90,6 @@ def _let_show(kind: type[Any], blocks_of: Callable[[Any], Iterable[Block]]) -> N
         return as_html(blocks_of(result))
 
     def show_bundle(result: object, **_options: object) -> dict[str, str]:
-        """Return the result as plain text and as HTML."""
         blocks = list(blocks_of(result))
         return {"text/plain": as_text(blocks), "text/html": as_html(blocks)}
 
@@ -331,10 +327,6 @@ def _pager(pager: "Pager[Any, Any]") -> Iterator[Block]:
         yield from _tabular(page)
 
 
-def _async_pager(_pager: "AsyncPager[Any, Any]") -> Iterator[Block]:
-    yield Text("A list: walk it with `async for`, or take `await ….to_frame()`.")
-
-
 _BLOCKS: dict[type[Any], Callable[[Any], Iterable[Block]]] = {
     Tabular: _tabular,
     SearchDocumentCatalogResponse: _catalog_search,
@@ -343,5 +335,5 @@ _BLOCKS: dict[type[Any], Callable[[Any], Iterable[Block]]] = {
     PlanUploadResponse: _upload_plan,
     Reply: _reply,
     Pager: _pager,
-    AsyncPager: _async_pager,
+    AsyncPager: lambda _: [Text("A list: walk it with `async for`, or take `await ….to_frame()`.")],
 }

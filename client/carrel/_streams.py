@@ -42,10 +42,8 @@ Item = TypeVar("Item")
 
 
 class Stream(Closing, Generic[Item]):
-    """Items of a response as they arrive; the first `next` sends the request, and it can be iterated over once.
-
-    The connection is closed early at the end of a `with`, by `close`, or when nothing refers to the stream any more.
-    """
+    """Items of a response as they arrive; the first `next` sends the request, and it can be iterated over once. The
+    connection is closed early at the end of a `with`, by `close`, or when nothing refers to the stream any more."""
 
     def __init__(self, walk: Generator[Item, None, None]) -> None:
         self._walk = walk
@@ -62,11 +60,8 @@ class Stream(Closing, Generic[Item]):
 
 
 class AsyncStream(AsyncClosing, Generic[Item]):
-    """Items of a response as they arrive; the first `anext` sends the request, and it can be iterated over once.
-
-    The connection is closed early at the end of an `async with`, by `close`, or when nothing refers to the stream any
-    more.
-    """
+    """Items of a response as they arrive; the first `anext` sends the request, and it can be iterated over once. The
+    connection is closed early at the end of an `async with`, by `close`, or when nothing refers to the stream."""
 
     def __init__(self, walk: AsyncGenerator[Item, None]) -> None:
         self._walk = walk

@@ -19,11 +19,9 @@ __all__ = ["ProgressBar"]
 
 
 class ProgressBar:
-    """An `on_progress` that draws a bar; what is all done ends it, and the next call begins another.
-
-    `description` stands before the bar, and `unit` after its numbers: of "B" they are written as kB and MB. `file` is
-    where terminals show it.
-    """
+    """An `on_progress` that draws a bar; the last item ends it, and the next call begins another. `description` stands
+    before the bar, and `unit` after its numbers: of "B" they are written as kB and MB. `file` is where terminals show
+    it."""
 
     def __init__(self, description: str = "", *, unit: str = "", file: TextIO | None = None) -> None:
         self._description = description
@@ -83,7 +81,6 @@ def _notebook_kind(tqdm: Any) -> Any:
         _shown: Any = None
 
         def display(self, msg: str | None = None, pos: int | None = None) -> None:
-            """Show the bar as it is now."""
             del msg, pos
             text = self.format_meter(**{**self.format_dict, "ncols": 0})
             known = f'value="{self.n}" max="{self.total}"' if self.total else ""

@@ -253,7 +253,6 @@ def _authorize(application: _Application, address: str, *, open_browser: bool, t
 
 
 def _open_browser(listener: Listener, request: AuthorizationRequest) -> bool:
-    """Open the browser of this machine; return whether there is one."""
     listener.expect(request.state)
     try:
         return webbrowser.open(request.url)
@@ -297,7 +296,11 @@ def _choose_application(
         return _Application(client_id=client_id, client_secret=client_secret)
     application = _ask_with_key(next(reversed(_read_applications(address)), None), address, base_url)
     if application is None:
-        raise _no_application()
+        raise ConfigurationError(
+            "No application is known here that people may sign in to. An admin registers one, once, with the redirect "
+            "addresses of carrel.oauth.LOOPBACK_REDIRECT_URIS; then give its client_id=… and client_secret=…, or set "
+            f"{CLIENT_ID} and {CLIENT_SECRET}."
+        )
     return application
 
 
@@ -320,14 +323,6 @@ def _register(address: str, admin: Carrel) -> _Application:
     application = _Application(client_id=str(made.client_id), client_secret=made.client_secret)
     _keep_application(address, application)
     return application
-
-
-def _no_application() -> ConfigurationError:
-    return ConfigurationError(
-        "No application is known here that people may sign in to. An admin registers one, once, with the redirect "
-        "addresses of carrel.oauth.LOOPBACK_REDIRECT_URIS; then give its client_id=… and client_secret=…, or set "
-        f"{CLIENT_ID} and {CLIENT_SECRET}."
-    )
 
 
 def _connect(application: _Application, address: str, redirect_uri: str = LOOPBACK_REDIRECT_URIS[0]) -> OAuthClient:

@@ -20,12 +20,10 @@ POLL_SECONDS = 0.02
 
 class StoredTokens:
     """The tokens of one session of a store, as a client uses them: `Carrel(tokens=…)`.
-
-    Safe to share between threads and event loops; the store's lock keeps several objects for one session apart, here
-    and in other processes. A refresh runs to its end in its thread, even if its caller is cancelled, and nobody gets
-    new tokens before the store has them. A crash in between leaves a used refresh token in the store: the next refresh
-    is refused, the session's entry deleted, and SignInRequiredError says what to do.
-    """
+    Safe to share between threads and event loops; the store's lock keeps several objects for one session apart, in all
+    processes. A refresh runs to its end in its thread, and nobody gets new tokens before the store has them. A crash in
+    between leaves a used refresh token: the next refresh is refused, the entry deleted, and SignInRequiredError says
+    what to do."""
 
     def __init__(self, store: TokenStore, key: str, *, refresh: Callable[[Tokens], Tokens]) -> None:
         self._store = store
@@ -37,10 +35,8 @@ class StoredTokens:
         self._joining = threading.Lock()
 
     def current(self) -> Flow[str]:
-        """Return an access token that is valid for a minute at least, or while the service can't be reached.
-
-        Raises SignInRequiredError when the session has no tokens that can be refreshed, and the errors of the refresh.
-        """
+        """Return an access token that is valid for a minute at least, or while the service can't be reached. Raises
+        SignInRequiredError when the session has no tokens that can be refreshed, and the errors of the refresh."""
         tokens = self._latest
         if tokens is None or tokens.ends_within(MARGIN):
             tokens = yield from self._get_fresh(None)
@@ -78,7 +74,6 @@ class StoredTokens:
             return shared, is_own
 
     def _run_refresh(self, shared: Future[Tokens], refused: str | None) -> None:
-        """Run a refresh, and set its result or exception for all callers that wait."""
         if not shared.set_running_or_notify_cancel():
             return
         try:

@@ -1,8 +1,5 @@
 """admin/access/*: the access of a whole organization, in lists that nothing is multiplied in; extensions, for admins.
-
-Resources with the same access share an access class. A resource names its class, a class its holders, and a group
-among these the people in it: together they say who may read what, in as many rows as there are facts.
-"""
+Resources with the same access share an access class, which names its holders; groups name the people in them."""
 
 from enum import StrEnum
 from typing import Annotated, Self

@@ -1,8 +1,6 @@
-"""Alerts: what runs and schedules report, what is wrong or was, and whom an organization tells of it; extensions.
-
-An alert begins when something fails and ends when it works again. Rules say which alerts are sent to which web address
-or which people; each message to one receiver is a delivery.
-"""
+"""Alerts: what runs and schedules report, what is wrong or was, and whom an organization tells of it; extensions. An
+alert begins when something fails and ends when it works again. Rules say which alerts are sent where; each message to a
+receiver is a delivery."""
 
 from enum import StrEnum
 from typing import Annotated

@@ -1,7 +1,5 @@
-"""admin/evaluationSets/*: what runs over a set have measured; extensions, for admins.
-
-The service keeps results. The caller searches, asks and measures (`carrel.evaluation`), as itself.
-"""
+"""admin/evaluationSets/*: what runs over a set have measured; extensions, for admins. The service keeps results. The
+caller searches, asks and measures (`carrel.evaluation`), as itself."""
 
 from typing import Annotated, Self
 from uuid import UUID

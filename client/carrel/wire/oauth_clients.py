@@ -1,7 +1,5 @@
-"""admin/oauthClients: the applications that people may let act for them on v1, or at /mcp; extensions.
-
-A redirect URI is compared character by character (RFC 9700, section 2.1), so one is taken only as it will be sent.
-"""
+"""admin/oauthClients: the applications that people may let act for them on v1, or at /mcp; extensions. A redirect URI
+is taken only as it will be sent: it is compared character by character (RFC 9700, section 2.1)."""
 
 import re
 from enum import StrEnum

@@ -1,8 +1,5 @@
-"""What an operation of the API is, for all who need to know: router, authorization, OpenAPI, SDK, references and tests.
-
-Each operation is declared once, after its models (`CREATE_DOCUMENT_COLLECTION` in `carrel.wire.collections`);
-`carrel.wire.api` has them all. The text under an operation documents the method of the SDK that `make docs` writes.
-"""
+"""An operation of the API, for router, authorization, OpenAPI, SDK, references and tests. Each is declared once, after
+its models; `carrel.wire.api` has them all. The text under an operation documents the SDK's method (`make docs`)."""
 
 from dataclasses import dataclass
 from enum import Flag, auto
@@ -21,12 +18,9 @@ Version: TypeAlias = Literal["v0", "v1"]
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """The requirements of an operation on its caller.
-
-    A service-account token its `scope` (None: no such token will do), an access token its `api_scope` (None: any will
-    do), a user to be an admin.
-    `service_accounts`: the organization must have enabled them.
-    """
+    """The requirements of an operation on its caller: of a service-account token its `scope` (None: no such token will
+    do), of an access token its `api_scope` (None: any will do), of a user to be an admin. `service_accounts`: the
+    organization must have enabled them."""
 
     scope: Scope | None
     api_scope: ApiScope | None
@@ -72,13 +66,11 @@ KEYED, SECRET, ADDS_DATA, NOT_FOUND, CONFLICT, CONFIRMED, SHARED = Trait
 
 @dataclass(frozen=True, slots=True)
 class ApiOperation(Generic[Sent, Answer]):
-    """An operation of the API.
-
-    `path`: behind `/api/v0/` and `/api/v1/`, or behind the one `version` that has it. `request`: the model of the JSON
-    body, of a GET the parameters; None for a form. `answer`: the model of the answer; None for a file or events.
-    `successor`: the operation that takes the place of a deprecated one, in the same folder; "" when there is none.
-    `by_position`: the members that the SDK's method takes by position too; None: those that are required.
-    """
+    """An operation of the API. `path`: behind `/api/v0/` and `/api/v1/`, or behind the one `version` that has it.
+    `request`: the model of the JSON body, of a GET the parameters; None for a form. `answer`: the model of the answer;
+    None for a file or events. `successor`: the operation that takes the place of a deprecated one, in the same folder;
+    "" when there is none. `by_position`: the members that the SDK's method takes by position too; None: those that are
+    required."""
 
     path: str
     request: type[Sent] | None

@@ -1,8 +1,5 @@
-"""admin/owners/transfer, admin/users/planOffboarding and admin/users/offboard; extensions, for admins.
-
-Documents and collections have an owner; a sync with a document database acts as the one it belongs to. An agent has
-none.
-"""
+"""admin/owners/transfer, admin/users/planOffboarding and admin/users/offboard; extensions, for admins. Documents and
+collections have an owner; a sync with a document database acts as its owner. An agent has none."""
 
 from typing import Annotated, Self
 from uuid import UUID

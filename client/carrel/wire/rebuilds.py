@@ -1,7 +1,5 @@
-"""documentCollections/…IndexRebuild: an index made anew with another embedding model, beside the one that is searched.
-
-All of it is extensions.
-"""
+"""documentCollections/…IndexRebuild: an index made anew with another embedding model beside the searched index;
+extensions."""
 
 from enum import StrEnum
 from typing import Annotated

@@ -1,7 +1,5 @@
-"""Replies of agents: whole, as results of jobs, and as they are streamed.
-
-The results of v0 have the names that published clients of this API parse, the snake_case one too.
-"""
+"""Replies of agents: whole, as results of jobs, and as they are streamed. The results of v0 have the names that
+published clients of this API parse, the snake_case one too."""
 
 from enum import StrEnum
 from typing import Annotated, Literal

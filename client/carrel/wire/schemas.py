@@ -1,8 +1,6 @@
-"""What the JSON Schema of a wire model says beyond its types: descriptions, and which members are always there.
-
-A member's description is the string under its attribute. It is read from the source when a schema is made: pydantic's
-`use_attribute_docstrings` would read the source of every class whenever the client is imported.
-"""
+"""What the JSON Schema of a wire model says beyond its types: descriptions, and which members are always there. The
+string under an attribute describes it, read when a schema is made: pydantic's `use_attribute_docstrings` would read the
+source of every class whenever the client is imported."""
 
 import ast
 import inspect

@@ -1,8 +1,5 @@
-"""sources/*: what runs load documents from, and its quarantine: what of it could not be loaded, each with the reason.
-
-All of it is extensions. Runs report a source's quarantine as a whole, in batches; nothing of a report is seen before
-its end. What people ignore is kept here, from one report to the next.
-"""
+"""sources/*: what runs load documents from, and the quarantine of what could not be loaded; extensions. Runs report a
+source's quarantine as a whole, seen from its end on. What people ignore is kept from report to report."""
 
 from typing import Annotated, Self
 from uuid import UUID
@@ -15,10 +12,8 @@ from carrel.wire.operations import ADDS_DATA, CONFLICT, KEYED, NOT_FOUND, READ, 
 
 
 def holds_credential(source: str) -> bool:
-    """Return whether a source's URL has a user, a password or a query, which everybody who sees it would see too.
-
-    A selection from the catalog, `catalog://…`, has its conditions in the query, and no password.
-    """
+    """Return whether a source's URL has a user, a password or a query, which everybody who sees it would see too. A
+    selection from the catalog, `catalog://…`, has its conditions in the query, and no password."""
     scheme, is_url, rest = source.partition("://")
     return bool(is_url) and scheme != "catalog" and ("@" in rest.partition("/")[0] or "?" in rest)
 
