@@ -7,11 +7,8 @@ from carrel.wire.oauth_clients import IN_BRACKETS, LOOPBACK
 
 
 def parts_of(address: str) -> SplitResult | None:
-    """Split an absolute http or https address into its parts; None for any other text.
-
-    Accepted is printable ASCII without spaces, with a host and, if any, a valid port, and neither user, password nor
-    fragment.
-    """
+    """Split an absolute http or https address into its parts; None for any other text. Accepted is printable ASCII
+    without spaces, with a host and, if any, a valid port, and neither user, password nor fragment."""
     try:
         parts = urlsplit(address)
         host, _port = parts.hostname, parts.port
@@ -38,11 +35,8 @@ def without_local_port(address: str) -> str | None:
 
 
 def name_loopback(address: str) -> str:
-    """Return an http address of this machine with `localhost` in place of its IP; any other address as it is.
-
-    Browsers allow passkeys at hosts that have a name alone (WebAuthn, section 5.1.3). An address with a path is a
-    proxy's, and stays.
-    """
+    """Return an http address of this machine with `localhost` in place of its IP, where browsers allow passkeys
+    (WebAuthn, section 5.1.3); any other address as it is. An address with a path is a proxy's, and stays."""
     parts = parts_of(address)
     if parts is None or parts.scheme != "http" or parts.path or parts.hostname not in LOOPBACK:
         return address

@@ -7,10 +7,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 
 class Clock:
-    """The database's time, moved by `offset`: none in a service that serves, what a test needs in a test.
-
-    Credentials are looked up by SQL that adds `offset` to now() itself, which spares a round trip.
-    """
+    """The database's time, moved by `offset`: none in a service that serves, what a test needs in a test. Credentials
+    are looked up by SQL that adds `offset` to now() itself, which spares a round trip."""
 
     def __init__(self) -> None:
         self.offset = timedelta(0)

@@ -1,8 +1,5 @@
-"""Copies of stored files on this machine's disk, of a store elsewhere: who leafs through a document has it copied once.
-
-They are few, small together, and gone a few minutes after they were read last. They have no name in their folder:
-they are open files, which the system deletes when this process ends, in whatever way.
-"""
+"""Copies on this machine's disk of files in a remote store, for a few minutes after they were read last. They have no
+name in their folder: they are open files, which the system deletes whenever this process ends."""
 
 import asyncio
 import os
@@ -15,7 +12,6 @@ from pathlib import Path
 MOST_BYTES = 256 << 20
 """The copies of a process take up so much at most; a larger file is copied whenever it is read."""
 MOST_COPIES = 64
-"""A process keeps so many open at most."""
 KEPT_SECONDS = 600.0
 
 
@@ -37,10 +33,7 @@ class Copies:
 
     @asynccontextmanager
     async def open(self, sha256: bytes, copying: AbstractAsyncContextManager[Path]) -> AsyncGenerator[Path]:
-        """Yield where a content can be read until the block ends; `copying` makes a copy, which is gone after that.
-
-        One copy is made at a time: several who want the same one wait for it, and have it.
-        """
+        """Yield where a content can be read until the block ends, from a copy that all who want it share."""
         with ExitStack() as reading:
             async with self._lock:
                 kept = self._kept.get(sha256)

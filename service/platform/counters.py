@@ -1,9 +1,5 @@
-"""Counting hits, in memory that the workers of a service share, or in a store that replicas share.
-
-Counts are of fixed windows that begin with their first hit, because a refusal then can say to the second when
-everything is allowed again: whoever waits as long as it was told gets through. The price is that up to twice the limit
-may fall around the end of a window.
-"""
+"""Counting hits, in memory that workers share, or in a store that replicas share. Windows begin with their first hit,
+so that a refusal can say when to come back; up to twice the limit may fall around the end of a window."""
 
 import math
 import time
@@ -21,10 +17,8 @@ if TYPE_CHECKING:
 
 
 class SharedMemory(Storage):
-    """Counts in the memory that a service's workers share.
-
-    The library's own memory is each process's, looks at every count on each hit, and has no bound.
-    """
+    """Counts in the memory that a service's workers share. The library's own memory is each process's, looks at every
+    count on each hit, and has no bound."""
 
     STORAGE_SCHEME = None
 
@@ -75,10 +69,8 @@ class Counter:
         self._memory = FixedWindowRateLimiter(SharedMemory(share or Share()))
 
     async def hit(self, who: str) -> int | None:
-        """Count a hit: None within the limit, else the whole seconds (at least 1) until hits are allowed again.
-
-        While the shared store is away, every replica counts for itself, and allows the limit.
-        """
+        """Count a hit: None within the limit, else the whole seconds (at least 1) until hits are allowed again. While
+        the shared store is away, every replica counts for itself, and allows the limit."""
         if self._shared is not None and self._shared.in_service:
             async with self._shared.briefly():
                 return await self._hit(self._shared.limiter, who)

@@ -80,10 +80,8 @@ class Reserve:
         self._shrink_to(self._size)
 
     def keep_free(self, free: int) -> None:
-        """Shrink the file until a slice is free; a quarter stays for the next start of PostgreSQL.
-
-        Slice by slice, because whatever fills the disk takes what it finds, and mostly ends when it finds no more.
-        """
+        """Shrink the file until a slice is free; a quarter stays for the next start of PostgreSQL. Slice by slice,
+        because whatever fills the disk takes what it finds, and mostly ends when it finds no more."""
         lacking = self.slice - free
         if lacking > 0:
             self._shrink_to(max(self._measure_size() - lacking, self._size // 4))
@@ -113,10 +111,8 @@ def _fill(file: int, held: int, size: int) -> None:
 
 @contextmanager
 def _open_reserve(path: Path, flags: int = 0) -> Generator[int]:
-    """Open the reserve's file; OSError for what somebody else may have put in the place of one, such as a link.
-
-    The folder is the database server's, which may be another user's than the service's.
-    """
+    """Open the reserve's file; OSError for a link or anything else in its place, which another user may have put there:
+    the folder is the database server's."""
     file = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | flags, 0o600)
     try:
         found = os.fstat(file)
@@ -245,11 +241,8 @@ class Promise:
         self._size = 0
 
     def grow(self, size: int) -> None:
-        """Promise room for so many bytes more (0: only look whether new data is taken at all).
-
-        Raises InsufficientStorage when all of it wouldn't fit, and Unavailable `storage_busy` when only others, which
-        are being taken in, keep it from fitting.
-        """
+        """Promise room for so many bytes more (0: only look whether new data is taken at all). Raises
+        InsufficientStorage where it can't fit, and Unavailable `storage_busy` when only other promises keep it out."""
         received, whole = self._size, self._size + size
         self.end()
         # What was received lies on a disk already, and counts as free no more.
@@ -275,10 +268,8 @@ class Promise:
 
 
 class DiskGuard:
-    """The watch over every file system of the service, and the one place that refuses work without room.
-
-    `look` blocks, and is called in a thread; everything else reads what was seen last.
-    """
+    """The watch over every file system of the service, and the one place that refuses work without room. `look` blocks,
+    and is called in a thread; everything else reads what was seen last."""
 
     def __init__(self, file_systems: Sequence[FileSystem] = ()) -> None:
         self.file_systems = tuple(file_systems)
@@ -301,9 +292,7 @@ class DiskGuard:
     @contextmanager
     def room_for(self, size: int) -> Generator[Promise]:
         """Promise room for a body of so many bytes during the block, or until the promise ends; raises as `grow` does.
-
-        A body of unknown size begins with 0, and its promise grows as it arrives.
-        """
+        The promise for a body of unknown size begins with 0, and grows as it arrives."""
         promise = Promise(self.file_systems)
         promise.grow(size)
         try:
@@ -327,9 +316,7 @@ class DiskGuard:
 
 def open_guard(settings: Settings, *, files_folder: Path | None, share: Share) -> DiskGuard:
     """Watch the folders of a service: its own cluster's, unless another server has the database; uploads; local files.
-
-    Looks once, so that the first request is judged, too. Blocks.
-    """
+    Blocks; looks once, so that the first request is judged, too."""
     areas = {StorageArea.UPLOADS: settings.uploads_dir}
     if files_folder is not None:
         areas[StorageArea.FILES] = files_folder

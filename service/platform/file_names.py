@@ -12,10 +12,8 @@ _UNSHOWN = re.compile("[\x01-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-
 
 
 def clean_file_name(name: str) -> str:
-    """Return the last component of a name, in composed Unicode, without characters that hide what it says.
-
-    Raises BadRequest (file_name_invalid) when it holds a NUL, is too long, or nothing of it is left.
-    """
+    """Return the last component of a name, in composed Unicode, without characters that hide what it says. Raises
+    BadRequest (file_name_invalid) when it holds a NUL, is too long, or nothing of it is left."""
     if "\x00" in name:
         raise _invalid("It holds a NUL character.")
     last = name.replace("\\", "/").rsplit("/", 1)[-1]

@@ -31,7 +31,6 @@ _PART = 8 << 20
 _PARTS_AT_ONCE = 2
 # Quota exceeded and a file-size limit are a full disk to whoever sends a file.
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-_FULL_MESSAGES = tuple(f"(os error {number})" for number in _FULL)
 _KEY = re.compile(r"([0-9a-f]{2})/(\1[0-9a-f]{62})")
 # What a folder has of a file that is being written.
 _UNFINISHED = re.compile(r"[0-9a-f]{64}#\d+")
@@ -53,10 +52,8 @@ class StoredObject:
 
 
 class FileStore:
-    """The store of files by content. Objects never change, so storing one twice, or two at once, is harmless.
-
-    An object appears whole or not at all: it is written beside its place and moved there.
-    """
+    """The store of files by content. Objects never change, so storing a content twice, or two at once, is harmless. An
+    object appears whole or not at all: it is written beside its place and moved there."""
 
     def __init__(self, store: ObjectStore, *, folder: Path | None = None, unarchived: Path | None = None) -> None:
         self._store = store
@@ -70,19 +67,15 @@ class FileStore:
 
     @classmethod
     def from_url(cls, url: str, *, unarchived: Path | None = None) -> Self:
-        """Open the store at `url` (file:, s3:, gs:, az:); a folder is made when it isn't there.
-
-        With `unarchived`, each content that is stored leaves an empty file of its name there, for `take_unarchived`.
-        """
+        """Open the store at `url` (file:, s3:, gs:, az:); a folder is made when it isn't there. With `unarchived`, each
+        content that is stored leaves an empty file of its name there, for `take_unarchived`."""
         store, folder = open_store(url)
         return cls(store, folder=folder, unarchived=unarchived)
 
     async def put(self, path: Path, sha256: bytes) -> None:
-        """Store the file at `path`, whose SHA-256 the caller has computed; durable on return.
-
-        Always writes, also when the content is there already: how long it takes tells nobody what others have stored.
-        Raises InsufficientStorage.
-        """
+        """Store the file at `path`, whose SHA-256 the caller has computed; durable on return; raises
+        InsufficientStorage. Always writes, also when the content is there already: the time it takes tells nobody what
+        others have stored."""
         key = _key(sha256)
         try:
             await obstore.put_async(self._store, key, path)
@@ -96,10 +89,8 @@ class FileStore:
             raise _refusal(error) from error
 
     async def ensure(self, path: Path, sha256: bytes) -> None:
-        """Store the file again if it was collected since `put`; the caller keeps it from being collected now.
-
-        Raises InsufficientStorage.
-        """
+        """Store the file again if it was collected since `put`; the caller keeps it from being collected now. Raises
+        InsufficientStorage."""
         try:
             if await self.exists(sha256):
                 return
@@ -271,7 +262,7 @@ def sync_file(path: Path) -> None:
 
 def _refusal(error: Exception) -> ServiceError:
     is_full = isinstance(error, OSError) and error.errno in _FULL
-    if is_full or any(message in str(error) for message in _FULL_MESSAGES):
+    if is_full or any(f"(os error {number})" in str(error) for number in _FULL):
         return _full()
     return Unavailable("The file can't be stored at the moment. Try again shortly.", code="storage_unavailable")
 

@@ -1,8 +1,5 @@
-"""Keys for one purpose each, derived from the deployment's secret key, which itself signs and encrypts nothing.
-
-Each is HMAC-SHA256 under the secret key, of its purpose and what it is for (NIST SP 800-108, one block), so that
-knowing one tells nothing about another or about the secret key.
-"""
+"""Keys for one purpose each, derived from the deployment's secret key by HMAC-SHA256 (NIST SP 800-108, one block): none
+tells anything about another key or the secret key, which itself signs and encrypts nothing."""
 
 import hashlib
 import hmac
@@ -47,10 +44,8 @@ class Keys:
         return self._derive(b"second factors", organization_id.bytes)
 
     def new_factor_secret(self, *, browser: str, nonce: str) -> bytes:
-        """Return the secret that a browser is shown for an authenticator app, and that isn't stored before it is used.
-
-        It has 32 bytes; the nonce is another one for each time it is shown.
-        """
+        """Return the secret of 32 bytes that a browser is shown for an authenticator app, and that isn't stored before
+        it is used. Each `nonce` gives another secret."""
         return self._derive(b"new second factor", f"{browser}\n{nonce}".encode())
 
     def challenge_code(self, *, browser: str, purpose: str) -> bytes:

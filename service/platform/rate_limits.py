@@ -1,9 +1,6 @@
-"""Rate limits: of requests by one credential, and of failed authentications from one address.
-
-A valid credential is never refused because others at its address fail: an address's failures only turn its further
-failures from 401 into 429. With secrets of 160 bits, that is against noise and load, not against guessing. Sign-ins
-that a provider was asked about in vain hold back further ones from their address, lest it be asked without end.
-"""
+"""Rate limits: of requests by a credential, and of failed authentications and sign-ins from an address. A valid
+credential is never refused because others at its address fail: the failures only turn further failures from 401 into
+429. With secrets of 160 bits, that is against noise and load, not against guessing."""
 
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager

@@ -1,7 +1,4 @@
-"""Credentials: making their values, checking them for typing errors, and hashing them (SHA-256) for storage.
-
-A value is its prefix, 32 random base-62 characters (190 bits) and 6 characters of CRC-32 over both.
-"""
+"""Credentials: a prefix, 32 random base-62 characters (190 bits) and CRC-32 of both (6), stored as SHA-256."""
 
 import hashlib
 import secrets
