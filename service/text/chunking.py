@@ -1,15 +1,9 @@
 """Blocks to chunks: what the embedding model reads at once, and what a search finds.
-
 A chunk with its document's title has at most 254 word pieces. Whole sentences are packed greedily; headings stay with
-the text below them, table rows and lines of code stay whole. A chunk that doesn't begin with a heading begins with the
-path of headings it stands under, if that is short; a table row names its columns itself.
-
-Packing starts afresh where an edit elsewhere can't be felt: at every heading, at every long paragraph, and elsewhere
-where the text itself says so (`text.sentences` cuts, `_anchors` chooses). So an edit moves few boundaries, and few
-chunks are embedded again.
-
-All of it takes time linear in the text: run it in a thread.
-"""
+the text below them, table rows and lines of code stay whole. A chunk that doesn't begin with a heading begins with its
+path of headings, if that is short; a table row names its columns itself.
+Packing starts afresh at every heading, at every long paragraph, and where `_anchors` chooses: so an edit moves few
+boundaries, and few chunks are embedded again. All of it takes time linear in the text: run it in a thread."""
 
 import hashlib
 import zlib
@@ -47,7 +41,6 @@ _CHARACTERS_A_PIECE = 24
 """A span has at least a piece for so many characters, which bounds a chunk's length. English has four or five."""
 
 PATH_SEPARATOR = " > "
-"""What stands between the headings of a path."""
 
 _FRESH, _PARAGRAPH, _SENTENCE, _NEVER = range(4)
 """How gladly a chunk begins at a span: always, at a paragraph's start, at a sentence, not between heading and text."""
@@ -58,12 +51,9 @@ _Key = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A part of a document.
-
-    `text` is shown, and searched by keywords; `dense_text` is embedded: the title, cut at 32 pieces, and the text.
-    `hash` is the SHA-256 of `dense_text`, by which a document's stored vectors are found again. `place` is where it
-    stands, if that is known.
-    """
+    """A part of a document. `text` is shown, and searched by keywords; `dense_text` is embedded: the title, cut at 32
+    pieces, and the text. `hash` is the SHA-256 of `dense_text`, by which a document's stored vectors are found
+    again."""
 
     text: str
     dense_text: str
@@ -103,10 +93,7 @@ class _Passage:
 def chunk_blocks(
     blocks: Iterable[Block], *, title: str, tokenizer: WordPieces, media_type: str = "text/plain"
 ) -> list[Chunk]:
-    """Cut a document into chunks, in reading order; nothing but white space is left out.
-
-    `media_type` is that of the document's file, which tells what its blocks' pages are.
-    """
+    """Cut a document into chunks in reading order, without white space; `media_type` tells what its pages are."""
     title, budget = _title(title, tokenizer)
     units = _units(_passages(blocks, budget, tokenizer), title)
     return [
@@ -126,7 +113,6 @@ def caller_chunks(texts: Sequence[str], *, title: str, tokenizer: WordPieces) ->
 
 
 def _title(title: str, tokenizer: WordPieces) -> tuple[str, int]:
-    """Return the title as it is in every chunk, and the number of pieces left for the chunk's text."""
     cut = tokenizer.cut(title.strip(), TITLE_PIECES)
     return cut, MAX_PIECES - tokenizer.count([cut])[0]
 
@@ -249,9 +235,7 @@ def _begins(passage: _Passage, *, below_heading: bool) -> int:
 
 def _turns_page(before: Block, block: Block) -> bool:
     """Return whether a block that was read by machine begins another page, and doesn't go on with a sentence of it.
-
-    Short scanned pages, such as receipts, have nothing to do with each other: each is found, and shown, alone.
-    """
+    Short scanned pages, such as receipts, have nothing to do with each other: each is found, and shown, alone."""
     if block.confidence is None or block.page == before.page:
         return False
     return before.text.rstrip().endswith(SENTENCE_ENDS) or not block.text[:1].islower()
@@ -266,7 +250,6 @@ def _heading(passage: _Passage, title: str) -> _Path:
 
 
 def _path(headings: Sequence[tuple[int, _Path]]) -> _Path:
-    """Join the innermost headings that are short enough together."""
     kept: list[str] = []
     total = 0
     for _, heading in reversed(headings):
@@ -281,10 +264,8 @@ def _path(headings: Sequence[tuple[int, _Path]]) -> _Path:
 
 
 def _pack(units: Sequence[_WholeSpan], budget: int) -> Iterator[tuple[str, Sequence[_WholeSpan], Sequence[int]]]:
-    """Pack the units into texts, separately between the places where packing starts afresh.
-
-    With each come its units, and the number of the character of the text with which each of them begins.
-    """
+    """Pack the units into texts, separately between the places where packing starts afresh. With each text come its
+    units, and the position of each unit's first character in it."""
     keys = [(unit.begins, zlib.crc32(unit.text.encode()), number) for number, unit in enumerate(units)]
     positions = list(accumulate((unit.pieces for unit in units), initial=0))
     fresh = _anchors(keys, positions)
@@ -304,9 +285,7 @@ def _pack(units: Sequence[_WholeSpan], budget: int) -> Iterator[tuple[str, Seque
 
 def _end(start: int, keys: Sequence[_Key], positions: Sequence[int], fresh: Sequence[bool], room: int) -> int:
     """Return where the chunk that begins at `start` ends: at a fresh start, or at the best place in its last part.
-
-    Taking the best place instead of the last makes two packings that began at different places agree again soon.
-    """
+    Taking the best place instead of the last makes two packings that began at different places agree again soon."""
     end = start + 1
     while end < len(keys) and not fresh[end] and positions[end + 1] - positions[start] <= room:
         end += 1
@@ -318,11 +297,8 @@ def _end(start: int, keys: Sequence[_Key], positions: Sequence[int], fresh: Sequ
 
 
 def _anchors(keys: Sequence[_Key], positions: Sequence[int]) -> list[bool]:
-    """Return for each unit whether packing starts afresh at it.
-
-    Beside the places where it always does, these are the units whose key is the least among all within ANCHOR_PIECES
-    before and after. That depends only on the text around: an edit further away changes nothing here.
-    """
+    """Return for each unit whether packing starts afresh at it. Beside the places where it always does, these are the
+    units whose key is the least within ANCHOR_PIECES before and after: an edit further away changes nothing here."""
     before = _least_so_far(keys, positions)
     after = _least_so_far(keys[::-1], [-position for position in positions[-2::-1]])[::-1]
     return [

@@ -43,7 +43,6 @@ def read_compound(path: Path, *names: str) -> Compound:
 
 
 def _title_of(file: "olefile.OleFileIO[str]") -> str | None:
-    """Return the title among a file's properties, None when they are damaged."""
     try:
         metadata = file.get_metadata()
         page = int(metadata.codepage or 1252)

@@ -16,8 +16,7 @@ _MARKS = (
 )
 # Detection reads a sample: it costs milliseconds a kilobyte.
 _SAMPLE = 32_768
-_TEXT_CONTROLS = b"\t\n\r\f\x08\x1b"
-_CONTROLS = bytes(set(range(32)) - set(_TEXT_CONTROLS))
+_CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\x08\x1b"))
 FONT_CODE_PAGES: Mapping[int, str] = {
     77: "mac_roman",
     222: "cp874",

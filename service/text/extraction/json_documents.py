@@ -1,7 +1,6 @@
 """JSON and JSON Lines: a flat object becomes one row, everything else a paragraph per value with its path."""
 
 import json
-from collections.abc import Iterator
 from typing import Any, cast
 
 from service.text.extraction.building import BlockBuilder
@@ -57,15 +56,8 @@ def _row(members: dict[str, Any]) -> str | None:
     """Return a flat object as a row; None when it contains other objects or lists, or is too long."""
     if any(isinstance(member, dict | list) for member in members.values()):
         return None
-    row = " | ".join(f"{key}: {text}" for key, text in _nonempty_members(members))
+    row = " | ".join(f"{key}: {text}" for key, member in members.items() if (text := _text(member)))
     return row if len(row) <= _ROW_CHARACTERS else None
-
-
-def _nonempty_members(members: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    for key, member in members.items():
-        text = _text(member)
-        if text:
-            yield key, text
 
 
 def _add_scalar(path: str, value: Any, builder: BlockBuilder) -> None:

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 _SHOWN_LEVEL = re.compile("%([1-9])")
 DEEPEST, LONGEST, HIGHEST, MOST_STYLES = 9, 100, 1_000_000, 20
-"""The most levels that a list has, characters before an item, number of a first item, and styles based on each other.
-"""
+"""The most levels of a list, characters before an item, number of a first item, and styles based on each other."""
 _ROMAN = tuple(
     zip(
         (1000, 900, 500, 400, 100, 90, 50, 40, 10, 9, 5, 4, 1),
@@ -20,10 +19,7 @@ BULLET = "-"
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A level of a list: how its numbers are written and what stands around them, and where it begins.
-
-    It begins again after a paragraph of one of so many levels above it.
-    """
+    """How a level's numbers are written, what stands around them, and after which levels above it begins again."""
 
     form: str = "decimal"
     text: str = ""
@@ -80,7 +76,6 @@ def _write(number: int, form: str) -> str:
 
 
 def _letters(number: int) -> str:
-    """Return a, b, … z, aa, bb, … as Word writes them."""
     return chr(ord("a") + (number - 1) % 26) * min((number - 1) // 26 + 1, 20) if number > 0 else str(number)
 
 

@@ -20,9 +20,7 @@ _BEFORE = re.compile(rb"\A(?:\xef\xbb\xbf)?\s+")
 
 def parse_markup(data: bytes) -> Any:
     """Return the root of an XML document; Unreadable when it is damaged, or nested or expanded beyond the limits.
-
-    Entities that the document defines are replaced; those that only an outer file defines stay as they are.
-    """
+    Entities that the document defines are replaced; those that only an outer file defines stay as they are."""
     try:
         return _parse(_BEFORE.sub(b"", data, count=1), "internal")
     except etree.XMLSyntaxError as error:

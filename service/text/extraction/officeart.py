@@ -38,10 +38,7 @@ def read_picture(data: bytes, place: int) -> bytes:
 
 
 def find_stored(data: bytes, place: int, end: int) -> Iterator[tuple[bool, int]]:
-    """Yield where each picture of a store is, in its order: whether that is in the stream of the store, and the place.
-
-    The store's records are between the places that are given.
-    """
+    """Yield where each picture between two places of a store is, in order, and whether in the store's own stream."""
     end = min(end, len(data))
     while place + 8 <= end:
         _, kind, size = struct.unpack_from("<2HI", data, place)

@@ -1,10 +1,8 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyright: reportMissingTypeStubs=false
 # olefile and compressed-rtf are untyped: this module is all of them that we use.
-"""Messages of Outlook (.msg), brought into the form that mails have and read as those are.
-
-[MS-OXMSG] names the storages and streams, [MS-OXPROPS] the properties. A message in a message becomes a mail (.eml).
-"""
+"""Messages of Outlook (.msg), brought into the form that mails have and read as mails. [MS-OXMSG] names the storages
+and streams, [MS-OXPROPS] the properties. A message in a message becomes a mail (.eml)."""
 
 import mimetypes
 import re
@@ -63,7 +61,6 @@ class _Attachment:
 
     @property
     def is_message(self) -> bool:
-        """Whether it is a message."""
         return self.part.get_content_type() == MESSAGE
 
 
@@ -86,10 +83,7 @@ def read_with_pictures(path: Path, *, largest: int) -> EmailMessage:
 
 @contextmanager
 def open_attachments(path: Path, largest: int) -> Generator[list[tuple[str, str, Callable[[], bytes]]]]:
-    """Open the files that a message carries: the name of each, its media type, and how to read it.
-
-    At most `largest` bytes are read, all together.
-    """
+    """Open the files that a message carries: name, media type, and how to read it; at most `largest` bytes in all."""
     with _open(path, largest) as file:
         message, attachments = file.message(())
         reads = {id(each.part): partial(file.read, each) for each in attachments}
@@ -139,7 +133,6 @@ class _MessageFile:
         return self._mail(attachment.folder, depth + 1).as_bytes()
 
     def fill_pictures(self, attachments: Sequence[_Attachment]) -> None:
-        """Give the parts that are pictures their contents."""
         for each in attachments:
             if each.part.get_content_maintype() == "image":
                 self._fill(each)
@@ -150,7 +143,6 @@ class _MessageFile:
         attachment.part["Content-Transfer-Encoding"] = "base64"
 
     def _attachment(self, folder: Folder, html: str) -> _Attachment:
-        """Return what is attached; a picture that the text shows has a Content-ID."""
         inner = (*folder, _INNER)
         if _PROPERTIES in self._entries.get(inner, ()):
             subject = one_line(self._text(inner, _SUBJECT))[:_FIELD_CHARACTERS] or "message"
@@ -164,7 +156,6 @@ class _MessageFile:
         return _Attachment(_part(name[:_FIELD_CHARACTERS], kind, (identity or "shown") if is_shown else ""), folder)
 
     def _mail(self, folder: Folder, depth: int) -> EmailMessage:
-        """Return the message in a storage with all that it carries."""
         if depth > _DEEPEST:
             raise too_complex(f"The message holds messages within each other more than {_DEEPEST} deep.")
         message, attachments = self.message(folder)
@@ -179,7 +170,8 @@ class _MessageFile:
         """Return a message without what it carries, and its text as HTML if it has that."""
         message = EmailMessage()
         self._add_headers(message, folder)
-        plain, html = self._text(folder, _BODY), self._html(folder)
+        plain = self._text(folder, _BODY)
+        html = _decode(self._stream(folder, f"{_HTML}{_BYTES}")) or self._text(folder, _HTML)
         if not plain.strip() and not html.strip():
             plain = self._rich_text(folder)
         message.set_content(clean(plain))
@@ -226,11 +218,7 @@ class _MessageFile:
         except Exception:  # noqa: BLE001 - the library raises no narrower error
             return ""
 
-    def _html(self, folder: Folder) -> str:
-        return _decode(self._stream(folder, f"{_HTML}{_BYTES}")) or self._text(folder, _HTML)
-
     def _text(self, folder: Folder, identity: str) -> str:
-        """Return a property of text; empty without it."""
         if data := self._stream(folder, f"{identity}{_TEXT}"):
             return data.decode("utf-16-le", "replace").rstrip("\0")
         data = self._stream(folder, f"{identity}{_OLD_TEXT}")
@@ -240,7 +228,6 @@ class _MessageFile:
             return _decode(data).rstrip("\0")
 
     def _number(self, folder: Folder, start: int, identity: int) -> int:
-        """Return a property of a fixed size as a number; 0 without it."""
         data = self._stream(folder, _PROPERTIES)
         # Some programs begin a message in a message as they begin a file.
         data = data[_TOP if start == _NESTED and len(data) % _ENTRY.size == 0 else start :]

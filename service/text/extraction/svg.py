@@ -29,10 +29,7 @@ _ADDRESS = re.compile(rb"data:image/svg\+xml[^,\"'<>()\s]{0,80},(?:<svg[^\"]+|[^
 
 
 def read_drawing(content: bytes) -> Drawing | None:
-    """Return what a drawing within a file says: one of Windows (EMF, WMF) or of the web (SVG).
-
-    None for what is neither, is damaged, or is larger than such drawings are.
-    """
+    """Return what an EMF, WMF or SVG within a file says; None for anything else, damaged or too large."""
     try:
         return read_metafile(content) or _read_svg(content)
     except Exception:  # noqa: BLE001 - whatever is wrong with a drawing, the file that holds it is read

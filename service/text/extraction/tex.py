@@ -1,7 +1,5 @@
-"""TeX and LaTeX: the text of a file in one pass, without running it; macros are kept for their arguments.
-
-Formulas stay as they are written. Of macros that the file defines, those that stand for plain words are replaced.
-"""
+"""TeX and LaTeX: the text of a file in one pass, without running it; macros are kept for their arguments. Formulas stay
+as they are written. Of macros that the file defines, those that stand for plain words are replaced."""
 
 import re
 import unicodedata
@@ -109,7 +107,6 @@ def parse_tex(data: bytes, builder: BlockBuilder) -> str | None:
 
 
 def _said(words: str, macros: dict[str, str], limits: Limits) -> str:
-    """Return the text of a title or a label without its commands."""
     found = BlockBuilder(limits)
     _Reader(words, macros, found).read()
     return " ".join(block.text for block in found.blocks)
@@ -134,7 +131,6 @@ class _Reader:
         self._ends: dict[str, int] = {}
 
     def read(self) -> None:
-        """Add the blocks of the text."""
         while token := _TOKEN.match(self._text, self._place):
             self._place = token.end()
             kind, value = token.lastgroup or "", token[token.lastgroup or 0]
@@ -266,7 +262,6 @@ class _Reader:
         self._words.append(unicodedata.normalize("NFC", (letter[1] or letter[2]) + _COMBINING[accent]))
 
     def _open(self, level: int) -> None:
-        """Step over the brace that the heading is in."""
         self._place += 1
         self._braces.append(level)
 
@@ -294,7 +289,6 @@ class _Reader:
             self._cells = []
 
     def _end_cell(self) -> None:
-        """End a cell of a table, and leave the further columns that it takes empty."""
         self._cells += [self._take(), *[""] * min(self._spanned, max(_MOST_COLUMNS - len(self._cells), 0))]
         self._spanned = 0
 

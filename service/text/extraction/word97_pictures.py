@@ -7,7 +7,6 @@ from service.text.extraction import officeart
 from service.text.extraction.building import BlockBuilder
 
 PICTURES = "Data"
-"""The stream of the pictures that stand in the text."""
 _MAIN = "WordDocument"
 # Kinds of pictures: two of shapes, the second with the name of a file before it; all others are drawings of Windows.
 _SHAPE, _LINKED_SHAPE = 0x64, 0x66
@@ -25,10 +24,8 @@ class Pictures:
         places: Sequence[tuple[int, int]],
         builder: BlockBuilder,
     ) -> None:
-        """`drawings` are begin and size of what the stream `table` keeps of those that are laid over the text.
-
-        `places` are in order: the character that stands for a picture, and the picture's place in its stream.
-        """
+        """`drawings` are begin and size of what the stream `table` keeps of those that are laid over the text. `places`
+        are in order: the character that stands for a picture, and the picture's place in its stream."""
         self._streams = streams
         self._table = table
         self._drawings = drawings
@@ -55,7 +52,6 @@ class Pictures:
                 return
 
     def _note(self, place: int) -> None:
-        """Note the picture that a character stands for."""
         data = self._streams.get(PICTURES, b"")
         if place + 8 > len(data) or (PICTURES, place) in self._noted:
             return

@@ -27,9 +27,7 @@ _PLACES_ABOVE = frozenset("012345678")
 
 def mark_list_items(body: Any, numbering: Any, styles: Any) -> None:
     """Write before the text of each paragraph in a list its number as Word shows it ("4.2"), or a hyphen for a bullet.
-
-    `body` is changed. `numbering` and `styles` are the roots of the parts that define lists and styles.
-    """
+    `body` is changed. `numbering` and `styles` are the roots of the parts that define lists and styles."""
     lists = _Lists(numbering, styles)
     # The second copy of a text box is for old programs.
     copies = {paragraph for copy in body.iter(FALLBACK) for paragraph in copy.iter(_WORD + "p")}
@@ -135,7 +133,6 @@ def _start(element: Any, name: str) -> int:
 
 
 def _value(element: Any, *path: str) -> str:
-    """Return the value of an element below another, empty without it."""
     for name in path:
         element = element.find(_WORD + name)
         if element is None:

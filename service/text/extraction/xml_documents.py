@@ -21,10 +21,8 @@ _APART = frozenset(
 
 
 def parse_xml(data: bytes, builder: BlockBuilder) -> str | None:
-    """Add the texts and attributes of an XML document in order, and return None: XML has no title of its own.
-
-    Entities that the document defines are replaced, within libxml2's limits; nothing outside it is ever read.
-    """
+    """Add the texts and attributes of an XML document in order, and return None: XML has no title of its own. Entities
+    that the document defines are replaced, within libxml2's limits; nothing outside it is ever read."""
     refuse_size(data, builder)
     root = parse_markup(data)
     entities = _entities(root)
@@ -46,7 +44,6 @@ def parse_xml(data: bytes, builder: BlockBuilder) -> str | None:
 
 
 def _entities(root: Any) -> Mapping[str, str]:
-    """Return the plain texts of the entities that the document defines itself, by `&name;`."""
     dtd = root.getroottree().docinfo.internalDTD
     defined = dtd.iterentities() if dtd is not None else ()
     return {f"&{each.name};": each.content for each in defined if each.content and not {"&", "<"} & {*each.content}}
@@ -66,7 +63,6 @@ def _is_record(element: Any) -> bool:
 
 
 def _fields(element: Any, entities: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return the name and value of each element in a record; a value is text and attributes."""
     return [
         (local_name(child), one_line(" ".join([_text(child, entities), *(value for _, value in _attributes(child))])))
         for child in element
@@ -90,10 +86,8 @@ def _add_text(element: Any, entities: Mapping[str, str], builder: BlockBuilder) 
 
 
 def _text(element: Any, entities: Mapping[str, str]) -> str:
-    """Return all text of an element; entities that an outer file defines are read as HTML's are.
-
-    Elements that follow each other with nothing between are separated by a space.
-    """
+    """Return all text of an element; entities that an outer file defines are read as HTML's are. Elements that follow
+    each other with nothing between are separated by a space."""
     parts = [element.text or ""]
     for event, node in etree.iterwalk(element, events=("start", "end")):
         if node is not element:
