@@ -1,9 +1,6 @@
-"""Dependencies that endpoints declare by annotation.
-
-Authentication is one message to the database by itself, so that an endpoint which streams or embeds holds none;
-`ConnectionDep` is the request's transaction, open to the caller's organization alone and committed before the answer;
-`SnapshotDep` is one that only reads, on a standby of the database where one shows all that was committed before.
-"""
+"""Dependencies that endpoints declare by annotation. Authentication is a message to the database by itself, so an
+endpoint that streams or embeds holds no connection; `ConnectionDep` is the request's transaction, open to the caller's
+organization alone and committed before the answer; `SnapshotDep` only reads, on a standby where that is current."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -78,10 +75,7 @@ async def _authenticate(request: Request, runtime: Runtime) -> Caller:
 
 @asynccontextmanager
 async def reauthenticate(request: Request, runtime: Runtime) -> AsyncGenerator[tuple[AsyncConnection, Caller]]:
-    """Open a transaction in the organization of the request's caller, whose credential is checked again.
-
-    For what is answered long after it was asked: a credential that was revoked meanwhile raises Unauthenticated.
-    """
+    """Open a transaction in the organization of the caller, whose credential is checked again before a late answer."""
     async with runtime.database.transaction(None) as connection:
         caller = await authenticate(
             connection,
@@ -121,10 +115,8 @@ SnapshotDep = Annotated[AsyncConnection, Depends(request_snapshot)]
 async def read_snapshot(
     request: Request, runtime: Runtime, caller: Caller, read: Callable[[AsyncConnection], Awaitable[Found]]
 ) -> Found:
-    """Open a transaction that only reads in the caller's organization, and return what `read` finds in it.
-
-    Of a standby that confirms, or of the primary; where a standby fails before the end, it is read again.
-    """
+    """Open a transaction that only reads in the caller's organization, and return what `read` finds in it. Of a standby
+    that confirms, or of the primary; where a standby fails before the end, it is read again."""
 
     async def read_from(source: Source) -> Found:
         if source.primary.is_distributed:
@@ -141,10 +133,8 @@ async def read_snapshot(
 async def answer_from_snapshot(
     request: Request, runtime: Runtime, caller: Caller, answer: Callable[[], Awaitable[Response]]
 ) -> Response:
-    """Open the request's transaction for reading as `read_snapshot` does, and return its answer.
-
-    The request's body has been read by then: no transaction waits for it.
-    """
+    """Open the request's transaction for reading as `read_snapshot` does, and return its answer. The request's body has
+    been read by then: no transaction waits for it."""
 
     async def read(connection: AsyncConnection) -> Response:
         request.scope[SNAPSHOT] = connection

@@ -1,9 +1,5 @@
-"""What Prometheus reads at /metrics: counts and times of requests, never anything of an organization.
-
-The workers of a service each count in files of their own (`PROMETHEUS_MULTIPROC_DIR`), which the one that is asked adds
-up; so nothing that a worker has counted is lost with it, and the one that takes its place continues from there. Without
-that folder, a process counts for itself.
-"""
+"""What Prometheus reads at /metrics: counts and times of requests, never anything of an organization. Each worker
+counts in its own files of `PROMETHEUS_MULTIPROC_DIR`, which outlive it; without that, a process counts for itself."""
 
 import os
 from collections.abc import Callable
@@ -28,10 +24,8 @@ Mode = Literal["livesum", "livemax", "sum"]
 
 
 def count_in_row(row: int) -> None:
-    """Have this process count in the files of a row, of which no other living process is.
-
-    Files named by process ids would become more with each worker that ends, and /metrics slower.
-    """
+    """Have this process count in the files of a row, of which no other living process is. Files named by process ids
+    would become more with each worker that ends, and /metrics slower."""
     values.ValueClass = values.MultiProcessValue(lambda: row)  # pyright: ignore[reportUnknownMemberType]
 
 

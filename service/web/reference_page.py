@@ -1,7 +1,4 @@
-"""GET /docs: the API's description as a page, by Swagger UI; nothing is fetched from other hosts.
-
-The scripts and styles come with a package (docs/dependencies.md), so that they are pinned like every other dependency.
-"""
+"""GET /docs: the API's description as a page, by Swagger UI, pinned as a package; nothing comes from other hosts."""
 
 from importlib.metadata import version
 from importlib.resources import files

@@ -1,11 +1,7 @@
 """`Idempotency-Key`: a request sent twice is done once, and answered the same.
-
-`service.web.routing` puts `idempotent` around the endpoint of an operation that is declared to take a key. The endpoint
-returns a wire model and does its work in the request's transaction (`ConnectionDep`). The response is kept in that same
-transaction, so that there is never work without its kept response, nor the other way round. By then the caller has been
-authenticated, its right to call the endpoint checked, and the body validated. Errors are not kept: the same key may try
-again.
-"""
+`service.web.routing` puts `idempotent` around an endpoint that takes a key, after authentication, rights and the body
+were checked. The response is kept in the request's transaction (`ConnectionDep`), so there is never work without its
+kept response, nor the other way round. Errors are not kept: the same key may try again."""
 
 import functools
 import hashlib
@@ -51,9 +47,7 @@ class Attempt:
 
     async def claim(self) -> Kept | None:
         """Claim the key for this transaction (None; also without a key), or return the response stored under the key.
-
-        Raises Conflict for a key of another request.
-        """
+        Raises Conflict for a key of another request."""
         if self.key is None:
             return None
         digest = await self.digest()

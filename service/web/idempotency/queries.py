@@ -32,11 +32,8 @@ class Kept:
 
 
 async def claim(connection: AsyncConnection, key: Key, *, request_digest: bytes) -> Kept | None:
-    """Claim a key for this transaction (None), or return the response stored under the key.
-
-    A transaction that has the key makes others wait here until it ends: when it commits they find its response, when it
-    rolls back one of them takes the key.
-    """
+    """Claim a key for this transaction (None), or return the response stored under the key. Others wait here until the
+    transaction ends: after a commit they find its response, after a rollback one of them takes the key."""
     values = insert(kept_responses).values(
         organization_id=key.organization_id,
         principal_id=key.principal_id,

@@ -50,11 +50,8 @@ def page(
     asked: str | None = None,
     **values: object,
 ) -> HTMLResponse:
-    """Render a page that lies `depth` folders below the root, whose addresses are all relative to it.
-
-    `leads_to` are addresses of others that its forms may lead to by a redirect. `asked` is what it asks the browser's
-    passkeys for (None: nothing), which takes a script.
-    """
+    """Render a page that lies `depth` folders below the root, whose addresses are all relative to it. Its forms may
+    lead to the addresses `leads_to` by a redirect. It asks `asked` of the browser's passkeys, which takes a script."""
     values |= {"style": _address_of(STYLE, depth=depth), "script": asked and _address_of(SCRIPT, depth=depth)}
     html = _environment.get_template(template).render(asked=asked, **values)
     protection = _protection(leads_to, has_script=asked is not None)
@@ -80,10 +77,8 @@ def _protection(leads_to: Collection[str], *, has_script: bool) -> dict[str, str
 
 def _sources(address: str) -> tuple[str, ...]:
     """Return the sources for a policy's `form-action`, besides the service itself, of a form that ends at an address.
-
     Browsers check every further redirect too, and an application redirects to wherever it likes: by https, or on this
-    machine. An IPv6 host can't be named in a policy, so it stands for any.
-    """
+    machine. An IPv6 host can't be named in a policy, so it stands for any."""
     parts = urlsplit(address)
     if parts.scheme == "https":
         return ("https:",)

@@ -1,9 +1,6 @@
-"""Passwords and tokens are taken where nobody on the way can read them (RFC 6749, sections 3.1 and 3.2).
-
-That is by https, which ends here or at a proxy, or by http that stays on this machine. Whether a request came by https
-is not to be seen behind a proxy, so the public address says; without https there, the address that was asked must be
-this machine's own.
-"""
+"""Passwords and tokens are taken only by https, or by http that stays on this machine (RFC 6749, sections 3.1 and 3.2).
+Behind a proxy the request doesn't show it, so the public address says; without https there, the address that was asked
+must be this machine's own."""
 
 from fastapi import Request
 

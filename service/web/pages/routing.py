@@ -32,11 +32,8 @@ class PageRoute(OwnErrorsRoute):
 
 
 def _named_address(request: Request, *, issuer: str) -> str | None:
-    """Return a page's address with `localhost` in place of this machine's IP, where passkeys work; else None.
-
-    Only browsers are led there, by the header that they alone send with what a person opens (Fetch Metadata): programs
-    that read pages stay where they are, with their cookies.
-    """
+    """Return a page's address with `localhost` in place of this machine's IP, where passkeys work; else None. Only
+    browsers are led there, by the header for what a person opens (Fetch Metadata): programs keep their cookies."""
     named = name_loopback(issuer)
     is_opened = request.method == "GET" and request.headers.get("sec-fetch-mode") == "navigate"
     if named == issuer or not is_opened or request.headers.get("host") != urlsplit(issuer).netloc:
@@ -90,10 +87,8 @@ def message(
 
 
 def cookieless(request: Request, *, again: str) -> HTMLResponse:
-    """Return the page for a form that came without a cookie; `again` is where its page is, relative to it.
-
-    It gives no cookie: a form on another site comes without the person's, and a new one would replace that.
-    """
+    """Return the page for a form that came without a cookie; `again` is where its page is, relative to it. It gives no
+    cookie: a form on another site comes without the person's, and a new cookie would replace that."""
     return message(
         request,
         title="Please try again",
