@@ -1,7 +1,5 @@
-"""All that the rest of the service uses of the identity server; an import contract keeps it so.
-
-The caller of a request is no business of these: `service.auth` reads it from the tokens and sessions in the database.
-"""
+"""All that the rest of the service uses of the identity server; an import contract keeps it so. `service.auth` reads
+the caller of a request from the database itself."""
 
 from service.identity_server.oauth import (
     account,

@@ -23,10 +23,8 @@ def query_of(request: Request) -> Parameters:
 
 
 async def form_of(request: Request) -> Parameters:
-    """Return the parameters of a request's form, and not of its query; those without a value are left out.
-
-    Raises UnsupportedMedia for a body that isn't a form, TooLarge, BadRequest.
-    """
+    """Return the parameters of a request's form, and not of its query; those without a value are left out. Raises
+    UnsupportedMedia for a body that isn't a form, TooLarge, BadRequest."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != FORM:
         raise UnsupportedMedia(f"This endpoint takes a form: send it with Content-Type: {FORM}.")

@@ -1,9 +1,7 @@
-"""Client ID metadata documents: clients that nobody registered, described at the address that is their id.
-
-draft-ietf-oauth-client-id-metadata-document. An admin allows hosts, which is the approval of what they describe; an
-address of another host is never asked. Documents are fetched from public addresses alone, or from those that
-CARREL_WEBHOOK_ALLOWED_HOSTS names, and kept as long as their headers say, within bounds.
-"""
+"""Client ID metadata documents: clients that nobody registered, described at the address that is their id
+(draft-ietf-oauth-client-id-metadata-document). An admin allows hosts, which approves their clients; no other host is
+asked. Documents are fetched from public addresses, or from CARREL_WEBHOOK_ALLOWED_HOSTS, and kept as their headers say,
+within bounds."""
 
 import asyncio
 import json
@@ -64,10 +62,8 @@ def is_address(client_id: str) -> bool:
 
 
 def host_of(address: str) -> str | None:
-    """Return the host of a document's address, with its port if it names one; None for what is no such address.
-
-    It has a path, without dots that lead elsewhere, and neither a fragment nor a user.
-    """
+    """Return the host of a document's address, with its port if it names a port; None for any other text. The address
+    has a path, without dots that lead elsewhere, and neither a fragment nor a user."""
     parts = parts_of(address)
     if parts is None or len(address) > LONGEST_ADDRESS or parts.path in {"", "/"}:
         return None

@@ -1,7 +1,5 @@
 """GET and POST /account/confirm: proving again who one is, for an application that is to change access or credentials.
-
-What is confirmed is one application's session of the person, which its tokens share: no other one gains by it.
-"""
+The confirmation is for the person's session of that application, which its tokens share."""
 
 from datetime import datetime
 from uuid import UUID
@@ -62,10 +60,7 @@ async def take_confirmation(request: Request, runtime: RuntimeDep) -> Response:
 async def _prove_again(
     request: Request, runtime: Runtime, browser: Browser, person: SignedIn, form: dict[str, str], *, purpose: str
 ) -> datetime | Refused:
-    """Return when the person has proven who they are: now, or before, if it was in the last 15 minutes.
-
-    Nothing is asked then; and it counts from then, or who has stolen a session could confirm again and again.
-    """
+    """Return when the person has proven who they are: now, or before within 15 minutes, from which it then counts."""
     organization_id, whose = person.organization_id, {"principal_id": person.principal_id}
     async with runtime.database.transaction(organization_id) as connection:
         now = await runtime.clock.now(connection)

@@ -1,8 +1,5 @@
-"""GET and POST /account/invitation: setting a password with the link that an admin made.
-
-Looking at the page changes nothing: programs that check links in messages open it too. The form needs no token of its
-own, because only who has the link can send it.
-"""
+"""GET and POST /account/invitation: setting a password with the link that an admin made. Looking at the page changes
+nothing: programs that check links in messages open it too. Only a holder of the link can send its form."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -19,7 +16,6 @@ from service.web.dependencies import RuntimeDep
 from service.web.pages import page
 from service.web.pages.routing import PageRoute, depth_of, link_to_account, message
 
-DIFFERENT = "The two passwords are not the same. Type the same one twice."
 UNFIT = "A password has 8 to 1024 characters. Choose another one."
 NO_STORE = {"Cache-Control": "no-store"}
 
@@ -45,7 +41,7 @@ async def take_password(request: Request, runtime: RuntimeDep) -> Response:
     async with _count_failures(request, runtime):
         invited = await find_invited(runtime, token)
         if given != form.get("again", ""):
-            return _page(request, token, invited, notice=DIFFERENT)
+            return _page(request, token, invited, notice="The two passwords are not the same. Type the same one twice.")
         try:
             password = _PASSWORD.validate_python(given)
         except ValidationError:

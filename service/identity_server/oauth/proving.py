@@ -22,9 +22,7 @@ LIFETIME = timedelta(minutes=10)
 @dataclass(frozen=True)
 class Proof:
     """What the forms of a page carry, once the person has proven there who they are; `until` is in seconds since 1970.
-
-    The token is in that page alone: who has stolen the session doesn't have it.
-    """
+    The token is in that page alone: a thief of the session doesn't have it."""
 
     token: str
     until: str

@@ -27,10 +27,8 @@ NO_STORE = {"Cache-Control": "no-store"}
 
 @dataclass(frozen=True)
 class Step:
-    """A sign-in's second step: the browser, where its forms go (`action`), and where it leads to (`done`).
-
-    All addresses are relative; `leads_to` are those of others that the forms may end at.
-    """
+    """A sign-in's second step: the browser, where its forms go (`action`), and where it leads to (`done`), all
+    relative; `leads_to` are addresses of others that the forms may end at."""
 
     request: Request
     runtime: Runtime
@@ -134,10 +132,7 @@ class Step:
         )
 
     async def take(self, form: dict[str, str]) -> Response | None:
-        """Take what somebody did on one of the pages, and lead on, or show the page again with the reason.
-
-        None when no sign-in waits in the browser any more.
-        """
+        """Take what a person did on any of the pages, and lead on or ask again; None when no sign-in waits any more."""
         async with self.runtime.database.transaction(None) as connection:
             now = await self.runtime.clock.now(connection)
             pending = await find_pending(connection, self.browser, now=now)

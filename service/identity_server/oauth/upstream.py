@@ -1,8 +1,5 @@
-"""Signing in with another provider, on the way to an application or to one's account, and coming back.
-
-What must be known on return travels in `state`, signed for the browser it is shown to; verifier and nonce follow from
-it and from the service's own key, so that nothing is kept.
-"""
+"""Signing in with another provider, on the way to an application or to one's account, and coming back. All that must be
+known on return is in `state`, signed for its browser; verifier and nonce follow from it and the service's key."""
 
 import hmac
 import json
@@ -80,7 +77,6 @@ class _Arrival:
             return await provider.subject(code, proof, issuer=issuer, needs=self.registered.needed_claims())
 
     async def go_on(self, vouched: SignedInThere) -> Response:
-        """Sign in, and go on to the application, or to the account. Raises NotVouched."""
         parameters = dict(self.begun.parameters)
         if "client_id" in parameters:
             return await self._go_to_application(vouched)
@@ -236,10 +232,8 @@ async def _leave(request: Request, runtime: Runtime, provider_id: UUID | None) -
 
 @router.get("/account/upstream")
 async def leave_for_account(request: Request, runtime: RuntimeDep) -> Response:
-    """Send somebody to a provider who is on the way to what they allowed: the one that decides about their address.
-
-    Without an address it is the one of the settings.
-    """
+    """Send a person on the way to what they allowed to the provider that decides about their address. Without an
+    address it is the provider of the settings."""
     given = first_of(query_of(request))
     email, organization = given.get("email"), given.get("organization", "-")
     chosen = None
@@ -250,7 +244,9 @@ async def leave_for_account(request: Request, runtime: RuntimeDep) -> Response:
             found = await enter_by_domain(connection, domain=domain) if "\0" not in domain else None
             if found is None:
                 back = _way_back(request, _Begun(_confirmed_next(given), None, now))
-                return _not_signed_in(request, _unknown_domain(), back)
+                message = "No provider decides about addresses of this domain. Sign in with your password, or ask an "
+                message += "admin of your organization."
+                return _not_signed_in(request, BadRequest(message, code="unknown_sign_in_domain"), back)
             chosen = ChosenProvider(found.organization_id, found.provider_id)
     begun = _Begun([(ACCOUNT, organization), *_confirmed_next(given)], chosen, now)
     return await _redirect_to_provider(request, runtime, begun, hint=email)
@@ -326,14 +322,6 @@ def _read_state(browser: Browser, runtime: Runtime, state: str, *, now: datetime
 
 def _secret(browser: Browser, runtime: Runtime, purpose: str) -> str:
     return base64url.encode(runtime.keys.upstream_secret(browser=browser.value.get_secret_value(), purpose=purpose))
-
-
-def _unknown_domain() -> BadRequest:
-    return BadRequest(
-        "No provider decides about addresses of this domain. Sign in with your password, or ask an admin of your "
-        "organization.",
-        code="unknown_sign_in_domain",
-    )
 
 
 def _stale_sign_in() -> BadRequest:

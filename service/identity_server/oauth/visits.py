@@ -61,9 +61,7 @@ class AuthorizationRequest:
     @property
     def may_be_another_program(self) -> bool:
         """Whether the response goes to whatever program listens on the person's machine, and proves itself by nothing.
-
-        Then the person is asked each time, whatever they allowed before (RFC 8252, section 8.6).
-        """
+        Then the person is asked each time, whatever they allowed before (RFC 8252, section 8.6)."""
         return self.client.is_public and without_local_port(self.redirect_uri) is not None
 
     def is_too_old(self, person: SignedIn) -> bool:
@@ -102,10 +100,8 @@ class Visit:
         return cls(request, runtime, Browser.of(request, runtime), asked)
 
     async def open(self, connection: AsyncConnection) -> AuthorizationRequest | Answer:
-        """Judge the authorization request, and find the person who is signed in.
-
-        Returns an error for the client as an Answer. Raises BadRequest when nobody can be redirected to the client.
-        """
+        """Judge the authorization request, and find the person who is signed in. Returns an error for the client as an
+        Answer. Raises BadRequest when nobody can be redirected to the client."""
         now = await self.runtime.clock.now(connection)
         named = first_of(self.parameters).get("client_id", "")
         server = AuthorizationServer(Store(connection, now, named=named), issuer=self.runtime.settings.issuer)

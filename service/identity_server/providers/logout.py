@@ -1,8 +1,5 @@
-"""POST /api/oauth/upstream/{provider_id}/logout: a provider says that somebody signed out there.
-
-OpenID Connect Back-Channel Logout 1.0: the logout token is verified like an ID token, is good once, and ends all that
-the person is signed in with here.
-"""
+"""POST /api/oauth/upstream/{provider_id}/logout: a provider says that a person signed out there (OpenID Connect
+Back-Channel Logout 1.0). The logout token is good once, and ends all that the person is signed in with here."""
 
 import hashlib
 from collections.abc import Mapping

@@ -1,8 +1,6 @@
-"""Signing in by address and password, slowed down where it fails: for an account, and for a network's address.
-
-An attempt counts as failed before it is made, in a transaction of its own, so that a hundred at once are a hundred.
-Whether there is such an account shows in nothing: not in the answer, the time it takes, nor in when it must wait.
-"""
+"""Signing in by address and password, slowed down where it fails: for an account, and for a network's address. An
+attempt counts as failed before it is made, in a transaction of its own, so that a hundred at once are a hundred.
+Nothing shows whether there is such an account: no answer, no time that it takes or has to wait."""
 
 import hashlib
 from dataclasses import dataclass
@@ -35,10 +33,8 @@ AN_ENTRY = LONGEST_WAIT
 
 @dataclass(frozen=True)
 class Attempt:
-    """An attempt to sign in to an organization, with a password, a second factor or a passkey, from an address.
-
-    Or `in_session`, to prove in a session that has begun that one is its person.
-    """
+    """An attempt to sign in to an organization, with a password, a second factor or a passkey, from an address. Or
+    `in_session`, to prove in a session that has begun that it is its person's."""
 
     organization_id: UUID
     email: str
@@ -54,19 +50,15 @@ class Attempt:
 
     @property
     def source(self) -> str:
-        """The network of the attempt, its step unless it is the password, and whether it was in a session.
-
-        Failures of one source are one entry.
-        """
+        """The network of the attempt, its step unless it is the password, and whether it was in a session. Failures of
+        a source share an entry."""
         apart = [*(["session"] if self.in_session else []), *([self.step] if self.step != "account" else [])]
         return " ".join([*apart, network_of(self.address)])
 
     @property
     def account(self) -> bytes:
-        """The digest under which failures of the account are counted, whether the account exists or not.
-
-        Those of its second factor are counted apart, so that who has the password can't start again by giving it.
-        """
+        """The digest under which failures of the account are counted, whether the account exists or not. Those of its
+        second factor are counted apart: giving the password again can't start them again."""
         return hashlib.sha256(f"{self.step}\n{normal_email(self.email)}".encode()).digest()
 
     @property
@@ -77,9 +69,7 @@ class Attempt:
 
 async def try_password(runtime: Runtime, attempt: Attempt) -> queries.Person | None:
     """Return the active person of this address and password; None for a wrong password and an unknown address alike.
-
-    Raises TooMany while the account or the network's address must wait.
-    """
+    Raises TooMany while the account or the network's address must wait."""
     await count_attempt(runtime, attempt)
     email = normal_email(attempt.email)
     async with runtime.database.transaction(attempt.organization_id) as connection:
@@ -101,12 +91,10 @@ async def forgive(connection: AsyncConnection, attempt: Attempt, *, now: datetim
 
 
 async def record_failure(runtime: Runtime, attempt: Attempt, *, was_made: bool) -> None:
-    """Record a failed attempt on the audit log, if its address is somebody's; an address of nobody is kept nowhere.
-
-    An attempt that had to wait was not made, and is counted on the account's newest entry: so an account gets no more
-    entries than attempts that are slowed down. To be called when the attempt is answered, since it takes longer where
-    there is an account.
-    """
+    """Record a failed attempt on the audit log, if its address is a person's; an unknown address is kept nowhere. An
+    attempt that had to wait was not made, and is counted on the account's newest entry: so an account gets no more
+    entries than attempts that are slowed down. Call it when the attempt is answered: it takes longer where there is an
+    account."""
     email, source = normal_email(attempt.email), attempt.source
     organization_id = attempt.organization_id
     async with runtime.database.transaction(organization_id) as connection:

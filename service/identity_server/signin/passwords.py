@@ -13,11 +13,8 @@ WRONG = "The email address or the password is wrong."
 
 
 async def sign_in(runtime: Runtime, browser: Browser, attempt: Attempt) -> Browser | Refused:
-    """Sign a browser in with a password; return it with its new value to set as cookie, or the refusal.
-
-    Where the person has a second factor, or must have one, nobody is signed in yet: the sign-in waits for it
-    (`find_pending`).
-    """
+    """Sign a browser in with a password; return it with its new value to set as cookie, or the refusal. Where the
+    person has a second factor, or must have one, the sign-in waits for it (`find_pending`): nobody is signed in yet."""
     person = await check_password(runtime, attempt)
     if isinstance(person, Refused):
         return person

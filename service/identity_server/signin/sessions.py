@@ -1,7 +1,5 @@
-"""Browsers, and sessions: who is signed in with a browser, in which organization, checked again for every page.
-
-A browser holds one cookie, random from its first page on, new at every sign-in; and tokens bound to it.
-"""
+"""Browsers, and sessions: who is signed in with a browser, in which organization, checked again for every page. A
+browser holds one cookie, random from its first page on, new at every sign-in; and tokens bound to it."""
 
 import hashlib
 import hmac
@@ -80,10 +78,8 @@ Way = Literal["password", "passkey", "openIdConnect"]
 
 @dataclass(frozen=True)
 class SignedIn:
-    """A person who is signed in with a browser; `confirmed_at` is when they last proved who they are.
-
-    `by_password` says that it was by a password or a passkey, and not at a provider.
-    """
+    """A person who is signed in with a browser; `confirmed_at` is when they last proved who they are. `by_password`
+    says that it was by a password or a passkey, and not at a provider."""
 
     organization_id: UUID
     organization_name: str
@@ -96,11 +92,8 @@ class SignedIn:
 
 
 async def find_session(connection: AsyncConnection, browser: Browser, *, now: datetime) -> SignedIn | None:
-    """Find the person signed in with a browser, and set the transaction to their organization; None for nobody.
-
-    A session ends after 12 hours, when the person is no longer active, and when the password that it began with
-    changes.
-    """
+    """Find the person signed in with a browser, and set the transaction to their organization; None for nobody. A
+    session ends after 12 hours, when the person is inactive, and when the password that it began with changes."""
     if not browser.known:
         return None
     row = await queries.enter_by_session(connection, secret_hash=browser.hash)
@@ -158,13 +151,10 @@ async def begin_session(
     provider: ProviderSession | None = None,
     details: Mapping[str, str] | None = None,
 ) -> Browser:
-    """Sign a person in, and whoever was signed in out; return the browser with its new value.
-
-    A passkey belongs to the account that a password is kept of, so another password ends that session, too.
-    `second_factor` is the kind of the one that was given after the password, `proven_at` when the person proved at a
-    provider who they are (None: nobody knows, so that it confirms nothing), `provider` the organization's provider
-    that the person came from; `details` are added to the audit entry.
-    """
+    """Sign a person in, and whoever was signed in out; return the browser with its new value. A passkey belongs to the
+    account that a password is kept of, so another password ends that session, too. `second_factor` is the kind that was
+    given after the password, `proven_at` when the person proved at a provider who they are (None: unknown, so it
+    confirms nothing), `provider` where the person came from; `details` are added to the audit entry."""
     organization_id, by_password = person.organization_id, by != "openIdConnect"
     await end_session(connection, browser, organization_id=organization_id)
     fresh = browser.renew()

@@ -1,9 +1,6 @@
-"""Passkeys: the challenge of a page, and verifying what an authenticator answers to it (WebAuthn, W3C).
-
-A challenge says until when it is good, and carries a code that only the service can make, for one browser and one
-purpose: nothing is stored until it is answered. Each authenticator has to verify the person, by a PIN or a finger: so
-a passkey is something they have, and something they know or are.
-"""
+"""Passkeys: the challenge of a page, and verifying what an authenticator answers to it (WebAuthn, W3C). A challenge
+says until when it is good, and carries a code of the service for one browser and purpose: nothing is stored until it is
+answered. Each authenticator has to verify the person, by a PIN or a finger: so a passkey counts as two factors."""
 
 import hashlib
 import hmac
@@ -54,7 +51,6 @@ MOST_CHARACTERS = 16 * 1024
 MOST_ID_BYTES = 1023
 _NONCE_BYTES = 16
 _TIME_BYTES = 8
-_DEFAULT_PORTS = {"http": 80, "https": 443}
 # Where the CBOR of authenticator data begins, by whether a credential is described before it (WebAuthn, section 6.1).
 _HEAD_BYTES, _AAGUID_BYTES, _LENGTH_BYTES = 37, 16, 2
 _FLAGS_AT, _HAS_CREDENTIAL = 32, 0x40
@@ -69,14 +65,12 @@ class RelyingParty:
 
     @classmethod
     def of(cls, settings: Settings) -> "RelyingParty | None":
-        """Return the one of the public address; None where that has no name, which passkeys need.
-
-        An address of this machine has one, to which pages lead browsers (service.web.pages.routing).
-        """
+        """Return the relying party of the public address; None where that has no name, which passkeys need. An address
+        of this machine has a name, to which pages lead browsers (service.web.pages.routing)."""
         parts = parts_of(name_loopback(settings.issuer))
         if parts is None or not parts.hostname or _is_ip(parts.hostname):
             return None
-        port = "" if parts.port in {None, _DEFAULT_PORTS[parts.scheme]} else f":{parts.port}"
+        port = "" if parts.port in {None, {"http": 80, "https": 443}[parts.scheme]} else f":{parts.port}"
         return cls(parts.hostname, f"{parts.scheme}://{parts.hostname}{port}")
 
 
@@ -106,9 +100,7 @@ class Ceremony:
 
     def ask(self, *, now: datetime, factors: Collection[Factor] = ()) -> str | None:
         """Return what a page asks the browser for, as JSON: one of these passkeys, or any that it has of the service.
-
-        None where passkeys can't be used.
-        """
+        None where passkeys can't be used."""
         if self.party is None:
             return None
         options = generate_authentication_options(
@@ -245,10 +237,8 @@ def _object(text: str) -> dict[str, Any]:
 
 
 class _NoTags(dict[int, Any]):
-    """The readers of CBOR's tags: none, for authenticators use none (CTAP 2.1, section 8).
-
-    Those of the library would be read as regular expressions, fractions or dates, some of which takes minutes.
-    """
+    """The readers of CBOR's tags: none, for authenticators use none (CTAP 2.1, section 8). Those of the library would
+    be read as regular expressions, fractions or dates, some of which takes minutes."""
 
     def __missing__(self, tag: int) -> Any:
         raise ValueError

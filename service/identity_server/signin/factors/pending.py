@@ -1,7 +1,5 @@
-"""Sign-ins that wait for a second factor: the password was right, and nobody is signed in yet.
-
-Such a sign-in is no session. It can be continued in its browser alone, for ten minutes, and ends when it succeeds.
-"""
+"""Sign-ins that wait for a second factor: the password was right, and nobody is signed in yet. Such a sign-in is no
+session. It can be continued in its browser alone, for ten minutes, and ends when it succeeds."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -58,10 +56,8 @@ async def begin_pending(connection: AsyncConnection, browser: Browser, *, person
 
 
 async def find_pending(connection: AsyncConnection, browser: Browser, *, now: datetime) -> Pending | None:
-    """Find the sign-in that waits in a browser, and set the transaction to its organization; None without one.
-
-    It ends after ten minutes, when the person is no longer active, and when their password changes.
-    """
+    """Find the sign-in that waits in a browser, and set the transaction to its organization; None without any. It ends
+    after ten minutes, when the person is no longer active, and when their password changes."""
     if not browser.known:
         return None
     row = await queries.enter_by_pending(connection, secret_hash=browser.hash)
@@ -75,10 +71,8 @@ async def find_pending(connection: AsyncConnection, browser: Browser, *, now: da
 
 
 async def give_code(runtime: Runtime, browser: Browser, *, code: str, address: str) -> Browser | Refused:
-    """Sign in whoever's sign-in waits in a browser, with a code; return the browser with its new value, or the refusal.
-
-    Failures are counted for the person and for the network's address, as those of passwords are.
-    """
+    """Sign in the person whose sign-in waits in a browser, with a code; return the browser with its new value, or the
+    refusal. Failures are counted for the person and for the network's address, as those of passwords are."""
     async with runtime.database.transaction(None) as connection:
         pending = await find_pending(connection, browser, now=await runtime.clock.now(connection))
     if pending is None or not pending.factors.factors:
@@ -115,10 +109,8 @@ async def set_up_app(
 
 
 async def give_passkey(runtime: Runtime, browser: Browser, *, answer: str, address: str) -> Browser | Refused:
-    """Sign in the person whose sign-in waits in a browser, with a passkey of theirs; return as `give_code` does.
-
-    What a passkey signs can't be guessed, so that who fails needn't wait.
-    """
+    """Sign in the person whose sign-in waits in a browser, with a passkey of theirs; return as `give_code` does. A
+    failure needs no wait: nobody can guess what a passkey signs."""
     async with runtime.database.transaction(None) as connection:
         now = await runtime.clock.now(connection)
         pending = await find_pending(connection, browser, now=now)

@@ -1,8 +1,5 @@
-"""The second factors of a person: which they have, setting them up, using them, and taking them away.
-
-Every function is called in a transaction of the person's organization. They change one at a time, and not while
-somebody ends the person's access.
-"""
+"""The second factors of a person: which they have, setting them up, using them, and taking them away. Every function is
+called in a transaction of the person's organization. They change singly, and not while the person's access is ended."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,7 +35,6 @@ COPIED = (
     "passkey and make a new one."
 )
 UNUSABLE = "The passkey could not be made. Try again, or choose another way."
-TAKEN = "This passkey is registered already."
 TOO_MANY = f"There are {MOST_PASSKEYS} passkeys. Remove one first."
 
 
@@ -110,11 +106,8 @@ async def add_app(
     code: str,
     now: datetime,
 ) -> list[str] | None:
-    """Set a person's app up, which shows this code of its secret; return recovery codes, to be shown this once.
-
-    There are none unless it is their first factor. None when the code is wrong, or the person has an app already. The
-    code can't be used again to sign in.
-    """
+    """Set a person's app up by a code of it, which is then used up; None when it is wrong, or the person has an app
+    already. Return recovery codes, to be shown this once; none unless it is their first factor."""
     step = codes.find_step(secret, codes.normal_code(code), now=now)
     if step is None or not await _lock_active(connection, organization_id, principal_id):
         return None
@@ -168,7 +161,7 @@ async def add_passkey(
         "synced": made.synced,
     }
     if not await queries.insert_passkey(connection, organization_id, factor=factor, passkey=passkey):
-        return Rejected(TAKEN)
+        return Rejected("This passkey is registered already.")
     await _record(connection, organization_id, principal_id, action="secondFactor.add", kind="passkey")
     return [] if had.factors else await make_recovery_codes(connection, organization_id, principal_id=principal_id)
 
@@ -182,10 +175,8 @@ async def use_passkey(
     organization_id: UUID | None = None,
     principal_id: UUID | None = None,
 ) -> queries.Passkey | Rejected:
-    """Verify what a passkey has signed, and set the transaction to its organization; return the passkey.
-
-    It has to be of this organization and person, if they are given; without a person it has to name its own.
-    """
+    """Verify what a passkey has signed, and set the transaction to its organization; return the passkey. It has to be
+    of this organization and person, if they are given; without a person it has to name its own."""
     sent = read_answer(answer)
     challenge = None if sent is None else ceremony.challenge_of(sent, now=now)
     if sent is None or challenge is None:
@@ -248,10 +239,7 @@ async def remove_factor(
 
 
 async def reset_factors(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> int:
-    """Take all second factors and recovery codes of a person away; return how many factors there were.
-
-    Whoever calls it records it.
-    """
+    """Take all second factors and recovery codes of a person away, unrecorded; return how many factors there were."""
     await lock_organization(connection, organization_id)
     await queries.replace_recovery_codes(connection, organization_id, principal_id=principal_id, hashes=())
     return await queries.delete_factors(connection, organization_id, principal_id=principal_id)
