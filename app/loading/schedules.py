@@ -194,10 +194,7 @@ Options = TypeVar("Options", bound=BaseModel)
 
 
 def offer_new(*, saved: Callable[[], None]) -> None:
-    """Show the form of a new schedule, filled as the run in the address was started, if there is one.
-
-    `saved` is called when the schedule is kept.
-    """
+    """Show the form of a new schedule, filled as the run in the address was started, if there is a run."""
     show_heading("New schedule", "It runs by itself at the times you choose.")
     key = f"{_JOB}.{batch()}"
     if key not in st.session_state:
@@ -217,10 +214,7 @@ def offer_new(*, saved: Callable[[], None]) -> None:
 
 
 def offer_change(schedule: Schedule, *, saved: Callable[[], None]) -> None:
-    """Show the form of a schedule that is kept already, as it was when its page was opened.
-
-    `saved` is called when the change is kept.
-    """
+    """Show the form of a schedule that is kept already, as it was when its page was opened."""
     read: Schedule = st.session_state.setdefault(f"{_READ}.{batch()}", schedule)
     st.subheader("Change", anchor=False)
     job = Job(read.flow, read.parameters)
