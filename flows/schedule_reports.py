@@ -1,8 +1,5 @@
-"""Telling the service when schedules are due, so that it tells people when nothing starts them.
-
-A process that serves schedules says so every minute. Where that process or Prefect is away, nobody does, and the
-service finds out when the time has passed.
-"""
+"""Telling the service every minute when schedules are due. Without a report, the service tells people when the time has
+passed and nothing has started."""
 
 import asyncio
 from collections.abc import Callable, Mapping

@@ -1,8 +1,6 @@
-"""Schedules on a Prefect server: their times, reading them, and making, changing, running and deleting them.
-
-A schedule that people make is kept on its flow's deployment for single runs, with parameters of its own: whoever runs
-what people start runs it too, and no file has to know it. The others are those that the file of deployments declares.
-"""
+"""Schedules on a Prefect server: their times, reading them, and making, changing, running and deleting them. A schedule
+that people make is kept on its flow's deployment for single runs, with parameters of its own; the others are declared
+in the file of deployments."""
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -348,10 +346,8 @@ def _path(schedule: Schedule) -> str:
 
 
 def _plan_runs(runs: Runs, deployment_id: UUID) -> None:
-    """Let Prefect make the next runs of a deployment's schedules at once.
-
-    It removed them with the change, and would make them within a minute, in which one of them could be due.
-    """
+    """Let Prefect make the next runs of a deployment's schedules at once. It removed them with the change, and would
+    make them within a minute, in which a run could be due."""
     with suppress(RunsError):
         if not runs.call("GET", f"/deployments/{deployment_id}")["paused"]:
             runs.call("POST", f"/deployments/{deployment_id}/schedule", {})

@@ -36,11 +36,8 @@ def main() -> None:
 
 
 def let_schedules_run() -> None:
-    """Patch Prefect 3.8, whose scheduler SQLAlchemy 2.1 would refuse to insert runs.
-
-    Prefect inserts mappings with a `state`, which isn't a column and is written separately. SQLAlchemy ignored that
-    before 2.1; now it must be told to.
-    """
+    """Patch Prefect 3.8, whose scheduler SQLAlchemy 2.1 would refuse to insert runs: Prefect inserts mappings with a
+    `state`, which isn't a column and is written separately. SQLAlchemy ignored that before 2.1."""
     from prefect.server.database.orm_models import FlowRun  # noqa: PLC0415 - as above
 
     def leave_out(_: type[FlowRun], mapping: MutableMapping[str, Any], __: object) -> None:
@@ -50,11 +47,8 @@ def let_schedules_run() -> None:
 
 
 def let_writers_wait() -> None:
-    """Patch Prefect 3.8, whose transactions on SQLite fail with "database is locked" when several write at once.
-
-    They begin by reading. One that then writes after another has written fails at once, however long it may wait for a
-    lock. Every transaction that may write therefore takes the lock when it begins, and waits for it up to a minute.
-    """
+    """Patch Prefect 3.8, whose transactions on SQLite fail with "database is locked" if they write after another has
+    written. So each that may write takes the lock when it begins, and waits for it up to a minute."""
     from prefect.server.database.configurations import AioSqliteConfiguration  # noqa: PLC0415 - as above
 
     begin = AioSqliteConfiguration.begin_transaction

@@ -54,21 +54,16 @@ class Outcome:
 
 
 RunBatches = Callable[[Job], Awaitable[None]]
-OnEnd = Callable[[], Awaitable[None]]
-OnPlan = Callable[[Ledger, Scanned, Plan], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """Functions that a run calls, for whoever distributes or shows it.
-
-    `run_batches` carries out the batches (by default in turn, in this process), `on_plan` gets the plan before anything
-    is sent, `on_end` the end while the ledger is still open.
-    """
+    """Functions that a run calls: `run_batches` carries out the batches (by default in turn, in this process),
+    `on_plan` gets the plan before anything is sent, `on_end` the end while the ledger is still open."""
 
     run_batches: RunBatches | None = None
-    on_plan: OnPlan | None = None
-    on_end: OnEnd | None = None
+    on_plan: Callable[[Ledger, Scanned, Plan], Awaitable[None]] | None = None
+    on_end: Callable[[], Awaitable[None]] | None = None
 
 
 NO_HOOKS = Hooks()
@@ -176,11 +171,8 @@ async def run_in_turn(job: Job, *, settings: FlowSettings) -> None:
 
 @contextmanager
 def cancel_on_sigterm() -> Generator[None]:
-    """Have SIGTERM cancel the running task until the block ends.
-
-    A handler that raises, as Prefect's and Python's own do, raises wherever the program is. Where that is the event
-    loop's own code, the run continues or hangs.
-    """
+    """Have SIGTERM cancel the running task until the block ends. A handler that raises, as Prefect's and Python's do,
+    may raise in the event loop's own code: then the run continues or hangs."""
     task = asyncio.current_task()
     if task is None or threading.current_thread() is not threading.main_thread():  # where no signal can be handled
         yield

@@ -1,8 +1,5 @@
-"""The quarantine: everything of a source that did not get into the catalog, each with its reason.
-
-It lasts over runs: what a run comes upon is kept until it is in the catalog, or no longer in the source. `retry` sends
-what is there again. What is ignored, for as long as it stays as it is, the service keeps (flows.operations.reporting).
-"""
+"""The quarantine: all of a source that isn't in the catalog, with reasons, until it is or is no longer in the source.
+The service keeps what is ignored (flows.operations.reporting)."""
 
 import asyncio
 import json
@@ -57,9 +54,7 @@ async def ignore_items(
     client: AsyncCarrel, source: str, names: Sequence[str], *, undo: bool, settings: FlowSettings
 ) -> list[str]:
     """Let items of a reported source (SourceItem.name) count no more until they change; `undo`: let them count again.
-
-    Returns the names that are not in its quarantine. Raises SourceError for no such source, or several.
-    """
+    Returns the names that are not in its quarantine. Raises SourceError for no such source, or several."""
     found = await find_sources(client, source, settings=settings)
     if len(found) > 1:
         means = ", ".join(f"{one.source_id} ({purpose_of(one)}, reported by {reporter_of(one)})" for one in found)
@@ -84,15 +79,11 @@ def reporter_of(source: Source) -> str:
 
 
 async def retry(source: str, *, names: Sequence[str] = (), settings: FlowSettings, hooks: Hooks = NO_HOOKS) -> Outcome:
-    """Send what of the source (a path, a URL or a ledger's name) is in quarantine again, as its last run was told to.
-
-    With names (SourceItem.name, at most 1,000), only these items; the others stay in quarantine as they are.
-
-    What was refused for good is sent too; what is ignored is not; nothing else is read or sent, and nothing deleted.
-    It always waits for the index, since a document whose index could not be made may be what is in quarantine.
-    Raises what flows.operations.loading.upload does, and SourceError when the source has no ledger, or a name is not in
-    its quarantine.
-    """
+    """Send what of the source (a path, a URL or a ledger's name) is in quarantine again, as its last run was told to:
+    only `names` (SourceItem.name, at most 1,000) if any. What was refused for good is sent too; what is ignored is not,
+    and nothing is deleted. It always waits for the index, whose failure may be what is in quarantine. Raises what
+    flows.operations.loading.upload does, and SourceError when the source has no ledger, or a name is not in its
+    quarantine."""
     known = await asyncio.to_thread(_one, source, settings=settings)
     if known.target not in {"", settings.base_url}:
         msg = f"{source} was loaded into another service. Run again with CARREL_BASE_URL={known.target}"

@@ -1,8 +1,5 @@
-"""Indexing documents again: stale ones, all of a collection, or a whole index with another embedding model.
-
-Nothing is kept between runs. An earlier run's documents are no longer stale, unchanged text costs no embedding, and the
-service carries out a rebuild on any replica: a watcher that was killed watches the same rebuild when it runs again.
-"""
+"""Indexing documents again: stale documents, all of a collection, or a whole index with another embedding model.
+Nothing is kept between runs: a later run finds what is still stale, or watches the service's rebuild."""
 
 import asyncio
 from collections import Counter
@@ -69,11 +66,8 @@ OnReindexed = Callable[[Reindexed], Awaitable[None]]
 async def reindex_documents(
     collection: str, *, options: ReindexOptions, settings: FlowSettings, on_update: OnReindexed | None = None
 ) -> Reindexed:
-    """Index again the stale documents of a collection (its name or id), or all, that the caller may READ.
-
-    A document that can't be indexed is a row of `failures`, and doesn't stop the others. Raises NameUnknownError,
-    RefusedError, ServiceDownError.
-    """
+    """Index again the stale documents of a collection (its name or id), or all, that the caller may READ. A document
+    that can't be indexed is a row of `failures`. Raises NameUnknownError, RefusedError, ServiceDownError."""
     async with report_run(settings, flow="reindex", source=collection) as report, open_client(settings) as client:
         outages = outage_policy_of(client, settings)
         collection_id = await names_of(client, outages=outages).id_of("collection", collection)
@@ -158,7 +152,6 @@ class _Reindexing:
             self.done.failures.append(failure_row(name, name, code, reason))
 
     async def _wait(self) -> None:
-        """Wait for documents that take long until they are indexed, or have failed."""
         pauses = growing_pauses(0.5, factor=1.5, longest=10.0)
         while self.pending:
             await asyncio.sleep(next(pauses))
@@ -223,12 +216,10 @@ OnRebuild = Callable[[IndexRebuild], Awaitable[None]]
 async def rebuild_index(
     collection: str, *, options: ReindexOptions, settings: FlowSettings, on_update: OnRebuild | None = None
 ) -> Rebuilt:
-    """Build the index of a collection (its name or id), or of the catalog (CATALOG), again with `options.model`.
-
-    A running rebuild with this model is watched, and its failed documents are tried again. Raises NameUnknownError,
+    """Build the index of a collection (its name or id), or of the catalog (CATALOG), again with `options.model`. A
+    running rebuild with this model is watched, and its failed documents are tried again. Raises NameUnknownError,
     SourceBusyError while it is rebuilt with another model, SourceError for an unknown model, RefusedError,
-    ServiceDownError.
-    """
+    ServiceDownError."""
     async with report_run(settings, flow="reindex", source=collection) as report, open_client(settings) as client:
         outages, rebuilds = outage_policy_of(client, settings), client.document_collections.index_rebuilds
         collection_id = await index_id(collection, client, outages=outages)

@@ -1,10 +1,7 @@
-"""What runs tell the service: how they go, and what of their sources is in quarantine.
-
-A run says every minute that it has not ended. A run whose process is killed says nothing any more, which the service
-takes for its end. A run takes what people ignore before it plans, and reports its quarantine as a whole at its end; a
-quarantine that is as it was reported last costs one request. Nothing of this makes a run fail: an unreported quarantine
-is a remark in the run's words, and the next run reports again.
-"""
+"""What runs tell the service: how they go, and what of their sources is in quarantine. A run says every minute that it
+goes on; the service takes its silence for its end. A run takes what people ignore before it plans, and reports its
+quarantine as a whole at its end. Nothing of this makes a run fail: an unreported quarantine is a remark in the run's
+words, and the next run reports again."""
 
 import asyncio
 import hashlib
@@ -54,10 +51,8 @@ reported_run_id: ContextVar[UUID | None] = ContextVar("reported_run_id", default
 
 @dataclass
 class RunReport:
-    """How a run went, as it finds out; `code` is the reason of one that failed.
-
-    `has_begun`: it has read its source, or found what it is over. Who mistypes a path has begun nothing.
-    """
+    """How a run went, as it finds out; `code` is the reason of a failure. `has_begun`: it has read its source, or found
+    what it is over; a mistyped path begins nothing."""
 
     outcome: RunOutcome = RunOutcome.COMPLETED
     has_begun: bool = False
@@ -154,11 +149,8 @@ def _name_of(source: str) -> str:
 
 
 async def take_ignored(client: AsyncCarrel, ledger: Ledger, *, settings: FlowSettings, outages: OutagePolicy) -> None:
-    """Ignore in a run's ledger what people ignore at the service, and count again what they have restored.
-
-    An item is the same while its fingerprint is. What the service does not know, as in a ledger that was never
-    reported, stays as it is. Raises ServiceDownError and LedgerError.
-    """
+    """Ignore in a run's ledger what people ignore at the service, by its fingerprint, and count again what they
+    restored. What was never reported stays as it is. Raises ServiceDownError and LedgerError."""
     known = await asyncio.to_thread(read_source, ledger.address)
 
     async def take() -> None:
@@ -203,11 +195,8 @@ async def report_at_end(client: AsyncCarrel, ledger: Ledger, *, settings: FlowSe
 
 
 async def _report_run(client: AsyncCarrel, ledger: Ledger, *, settings: FlowSettings, seconds: float) -> None:
-    """Report for a run, in at most so many seconds; what goes wrong is a remark of the run.
-
-    Where there is nothing to report, and never was, no source is made: files that are dropped, and paths that are
-    mistyped, each have a ledger of their own, and the service takes so many sources and no more.
-    """
+    """Report for a run, in at most so many seconds; what goes wrong is a remark of the run. Without anything to report,
+    now or before, no source is made: the service takes a limited number."""
     remark = ""
     try:
         async with asyncio.timeout(seconds):

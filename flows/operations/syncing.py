@@ -1,8 +1,5 @@
-"""A sync with a document database: launch it, watch its run, and report the progress.
-
-The service does the work, on any replica; nothing is kept here, and a watcher that dies costs the run nothing: run
-again, it watches the same run.
-"""
+"""A sync with a document database: launch it, watch its run, and report the progress. The service does the work, and
+nothing is kept here: after a kill, another watcher watches the same run."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -78,11 +75,9 @@ async def sync(
     on_plan: OnSync | None = None,
     on_update: OnSync | None = None,
 ) -> SyncOutcome:
-    """Launch a sync, known by its name or id, and watch its run to the end; a running one is only watched.
-
-    `on_plan` gets the sync before it is launched, `on_update` after each poll. Raises NameUnknownError; and
-    SyncFailedError, RefusedError, StorageFullError or ServiceDownError, by the reason why the run ended early.
-    """
+    """Launch a sync, known by its name or id, and watch its run to the end; a running sync is only watched. `on_plan`
+    gets the sync before it is launched, `on_update` after each poll. Raises NameUnknownError; and SyncFailedError,
+    RefusedError, StorageFullError or ServiceDownError, by the reason why the run ended early."""
     async with open_client(settings) as client:
         outages, docstore = outage_policy_of(client, settings), client.document_collections.docstore
         found = await _find_sync(name, client, outages=outages)

@@ -27,10 +27,8 @@ def ledger_name(source: str, *, target: str, collection: str | None = None) -> s
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a ledger is: `name` of a file in `folder`, or of a source in the database at `database_url`.
-
-    `folder` is this machine's in either case: what a run writes for people goes there.
-    """
+    """Where a ledger is: `name` of a file in `folder`, or of a source in the database at `database_url`. `folder` is
+    this machine's in either case: what a run writes for people goes there."""
 
     folder: Path
     name: str

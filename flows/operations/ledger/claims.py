@@ -22,12 +22,8 @@ from flows.operations.ledger.tables import documents, runs, sent, sources
 
 
 class ClaimedRun:
-    """A run of a source, and the right to write for it.
-
-    `run` is the run that `begin` has claimed or `join` was given the claim of. Every write raises SourceBusyError once
-    somebody else has taken that run up, and LedgerError once the lock on the source is lost: then nothing is written
-    that another run could not know of.
-    """
+    """A run of a source with the right to write for it: every write raises SourceBusyError once another process has
+    taken that run up, and LedgerError once the lock on the source is lost."""
 
     def __init__(self, address: Address, *, kind: str = "", target: str = "", source: str = "") -> None:
         self.address = address
@@ -46,10 +42,8 @@ class ClaimedRun:
         collection: str | None = None,
         database_url: SecretStr | None = None,
     ) -> Self:
-        """Open the ledger of a source (flows.operations.sources.reading.source_identity) on the service at `target`.
-
-        It is a file in `folder`, or in the database that is given; of additions to a `collection`, or of uploads.
-        """
+        """Open the ledger of a source (flows.operations.sources.reading.source_identity) on the service at `target`: in
+        a file of `folder` or in the database, of additions to a `collection` or of uploads."""
         address = Address(folder, ledger_name(source, target=target, collection=collection), database_url)
         return cls(address, kind=kind_of(collection), target=target, source=source)
 

@@ -23,10 +23,8 @@ def insert_into(dialect: sa.Dialect, table: sa.Table) -> Any:
 
 
 def upsert(connection: sa.Connection, table: sa.Table, rows: Sequence[Values], *, change: Change | None = None) -> None:
-    """Insert rows of the same members; a row that is there already takes these, and what `change` makes of them.
-
-    The statement is given as it is for all rows, which costs a third of what it does else.
-    """
+    """Insert rows of the same members; a row that is there already takes these, and what `change` makes of them. A
+    statement for all rows costs a third of what single statements do."""
     text, order, constants = _compile_upsert(connection.dialect, table, tuple(rows[0]), change)
     if order is None:
         connection.exec_driver_sql(text, [constants | row for row in rows])

@@ -1,8 +1,5 @@
-"""The one interface to where ledgers are kept: transactions on their tables, and the lock on a source.
-
-A place is a SQLite file for each source, or one PostgreSQL database that several machines share. The statements are the
-same in both. Everything raises LedgerError, with what to do, when the place can't be used.
-"""
+"""Where ledgers are kept, a SQLite file for each source or a shared PostgreSQL database: transactions on their tables,
+and the lock on a source. Everything raises LedgerError, with what to do, when the place can't be used."""
 
 import sqlite3
 import threading
@@ -97,10 +94,8 @@ class Store(ABC):
         """Wait for others that make the tables at the same time."""
 
     def _prepare(self) -> None:
-        """Make the tables where they are missing, or bring those of an older format to this one.
-
-        Raises LedgerError, and changes nothing, where they are of a newer format, or of one from before 0.1.0.
-        """
+        """Make the tables where they are missing, or bring those of an older format to this format. Raises LedgerError,
+        and changes nothing, for a newer format, and for a format from before 0.1.0."""
         with self.read() as connection:
             if self._read_format(connection) == FORMAT:
                 return
@@ -242,10 +237,8 @@ _HELD = (
 
 
 class DatabaseStore(Store):
-    """A PostgreSQL database. The lock is an advisory one, of a connection of its own; when that breaks, it is gone.
-
-    Who has lost it may write no more: each write asks whether it is still `held`.
-    """
+    """A PostgreSQL database. The lock is an advisory lock of a connection of its own; when that breaks, the lock is
+    gone, so each write asks whether it is still `held`."""
 
     def __init__(self, address: Address) -> None:
         self._lock: sa.Connection | None = None
