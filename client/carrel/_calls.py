@@ -32,11 +32,9 @@ RENEWABLE = frozenset({"credential_expired", "credential_revoked", "invalid_cred
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[Model]):
-    """An operation with its arguments, before anything is sent.
-
-    The members of a GET's `body` are its parameters. `patience`: seconds to wait for the answer at least, whatever the
-    client's timeout. `values`: those that the operation's path has places for.
-    """
+    """An operation with its arguments, before anything is sent. The members of a GET's `body` are its parameters.
+    `patience`: seconds to wait for the answer at least, whatever the client's timeout. `values`: those for the places
+    in the operation's path."""
 
     operation: ApiOperation[Any, Model]
     body: RequestModel | Upload
@@ -51,10 +49,8 @@ class Call(Generic[Model]):
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """Where requests go and what they all carry; `timeout` in seconds, by httpx's names.
-
-    With `tokens`, requests carry an access token and go to v1; without, the headers hold the key and they go to v0.
-    """
+    """Where requests go and what they all carry; `timeout` in seconds, by httpx's names. With `tokens`, requests carry
+    an access token and go to v1; without, the headers hold the key and they go to v0."""
 
     base_url: str
     headers: httpx.Headers = field(repr=False)
@@ -74,10 +70,8 @@ class Connection:
         return f"/api/{self.version}/"
 
     def request(self, call: Call[Any]) -> Request:
-        """Return the request for a call; an Idempotency-Key that the caller set by hand is kept.
-
-        Raises ConfigurationError when the credential is for another version than the one that has the operation.
-        """
+        """Return the request for a call; an Idempotency-Key that the caller set by hand is kept. Raises
+        ConfigurationError when the credential is for another version than the operation's."""
         operation, path, body, timeout = call.operation, call.path, call.body, self._timeout(call.patience)
         if operation.version not in {None, self.version}:
             raise ConfigurationError(
@@ -184,10 +178,8 @@ def send(request: Request, connection: Connection) -> Flow[httpx.Response]:
 def exchange(
     request: Request, retries: RetryPolicy, *, refusal: Callable[[httpx.Response], APIError] = error_from
 ) -> Flow[httpx.Response]:
-    """Send a request until it is answered with 2xx or there is no point in trying; see `carrel._retries`.
-
-    Raises what `refusal` makes of another answer, APIConnectionError without one.
-    """
+    """Send a request until it is answered with 2xx or there is no point in trying; see `carrel._retries`. Raises what
+    `refusal` makes of another answer, APIConnectionError without any."""
     for attempt in itertools.count():
         began = time.monotonic()
         error: CarrelError

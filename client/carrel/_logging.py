@@ -1,7 +1,5 @@
-"""The logger `carrel`, and `CARREL_LOG=debug` (or info) to see it without any set-up.
-
-Logged are paths, statuses, durations and request ids: never headers, bodies or keys.
-"""
+"""The logger `carrel`, and `CARREL_LOG=debug` (or info) to see it without any set-up. Logged are paths, statuses,
+durations and request ids: never headers, bodies or keys."""
 
 import logging
 import os

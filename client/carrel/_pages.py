@@ -66,10 +66,8 @@ class Pager(Generic[Item, Page]):
         self._on_progress = on_progress
 
     def with_progress(self, on_progress: ListProgress) -> "Pager[Item, Page]":
-        """Return the same list; while it is walked, `on_progress` is called with how many items came, and the total.
-
-        The total is None until the last page, which tells it.
-        """
+        """Return the same list; `on_progress` is called during a walk with how many items came, and the total, which is
+        None until the last page tells it."""
         return Pager(self._listing, self._connection, self._driver, on_progress)
 
     def __iter__(self) -> Iterator[Item]:
@@ -109,10 +107,8 @@ class AsyncPager(Generic[Item, Page]):
         self._on_progress = on_progress
 
     def with_progress(self, on_progress: ListProgress) -> "AsyncPager[Item, Page]":
-        """Return the same list; while it is walked, `on_progress` is called with how many items came, and the total.
-
-        The total is None until the last page, which tells it.
-        """
+        """Return the same list; `on_progress` is called during a walk with how many items came, and the total, which is
+        None until the last page tells it."""
         return AsyncPager(self._listing, self._connection, self._driver, on_progress)
 
     async def __aiter__(self) -> AsyncIterator[Item]:

@@ -1,7 +1,4 @@
-"""Drafts of agents: copies that nobody may use, to try other settings with and compare them (`carrel.evaluation`).
-
-A draft is an agent like any other, deployed to nobody.
-"""
+"""Drafts of agents: copies deployed to nobody, to try and compare other settings with (`carrel.evaluation`)."""
 
 from collections import Counter
 from collections.abc import Generator
@@ -30,11 +27,9 @@ _blocks: Counter[tuple[str, str]] = Counter()
 
 
 def copy_agent(client: "Carrel", agent_id: UUID | str, *, name: str | None = None) -> AgentDefinition:
-    """Create an agent with the settings of another one, deployed to nobody, and return it.
-
-    It is called "Name (copy)" unless a name is given, "Name (copy 2)" where that is taken.
-    Raises InvalidArgumentError for an agent that isn't there, ConflictError `agent_name_taken` of a given name.
-    """
+    """Create an agent with the settings of another agent, deployed to nobody, and return it. It is called "Name (copy)"
+    unless a name is given, "Name (copy 2)" where that is taken. Raises InvalidArgumentError for an agent that isn't
+    there, ConflictError `agent_name_taken` of a given name."""
     agent = next(iter(client.admin.agents.list(ids=[agent_id])), None)
     if agent is None:
         msg = f"agent_id: there is no agent {agent_id}"
@@ -70,13 +65,11 @@ def is_draft(client: "Carrel", agent_id: UUID | str) -> bool:
 @contextmanager
 def lend_draft(client: "Carrel", agent_id: UUID | str, *, email: str | None = None) -> Generator[None]:
     """Deploy an agent that is deployed to nobody to one person, for as long as the block lasts.
-
     The person is the client's own unless an email address is given: whom its access token acts for, or the user of its
-    API key. An agent that is deployed to anybody stays as it is, and who else is given access before the block ends
-    keeps it. Blocks of one program may overlap: the last one takes the draft back. Killed within the block, the draft
-    stays deployed to that person alone. The client is an admin's. Raises InvalidArgumentError when it isn't clear whose
-    the API key is.
-    """
+    API key. An agent that is deployed to anybody stays as it is, and all others who are given access before the block
+    ends keep it. Blocks of a program may overlap: the last block takes the draft back. Killed within the block, the
+    draft stays deployed to that person alone. The client is an admin's. Raises InvalidArgumentError when it isn't clear
+    whose the API key is."""
     with _lock:
         person = _lend(client, str(agent_id), email)
     try:

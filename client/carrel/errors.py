@@ -69,11 +69,9 @@ class APITimeoutError(APIConnectionError):
 
 
 class ReplyConnectionError(APIConnectionError):
-    """Connections failed while a reply was waited for or read; the agent goes on with it.
-
-    On v1 `job_id` fetches or streams the reply later, and `conversation_id` is its conversation's, unless only the job
-    was known; on v0 both are None.
-    """
+    """Connections failed while a reply was waited for or read; the agent goes on with it. On v1 `job_id` fetches or
+    streams the reply later, and `conversation_id` is its conversation's, unless only the job was known; on v0 both are
+    None."""
 
     def __init__(self, message: str, *, job_id: UUID | None = None, conversation_id: UUID | None = None) -> None:
         super().__init__(message)
@@ -91,9 +89,7 @@ class ReplyTimeoutError(ReplyConnectionError, APITimeoutError):
 
 class ReplyError(CarrelError):
     """There is no reply to a message that was taken; `code` is what to branch on, `message` says what to do.
-
-    `conversation_id` and `message_id` are the exchange's, as far as they are known.
-    """
+    `conversation_id` and `message_id` are the exchange's, as far as they are known."""
 
     def __init__(
         self, message: str, *, code: str, conversation_id: UUID | None = None, message_id: UUID | None = None
@@ -122,13 +118,10 @@ class ReplyWithheldError(ReplyError):
 
 
 class APIError(CarrelError):
-    """The service refused.
-
-    `status` is the HTTP status, `code` the stable reason to branch on, `message` says what to do about it,
-    `request_id` names the request in the service's logs, `details` the members that are wrong, and `retry_after` the
-    seconds after which the service asked to be called again. `confirmation_url` comes with the code
-    `confirmation_required`: the person opens it in a browser, and the call is made again.
-    """
+    """The service refused. `status` is the HTTP status, `code` the stable reason to branch on, `message` says what to
+    do about it, `request_id` names the request in the service's logs, `details` the members that are wrong, and
+    `retry_after` the seconds after which the service asked to be called again. `confirmation_url` comes with the code
+    `confirmation_required`: the person opens it in a browser, and the call is made again."""
 
     def __init__(
         self,

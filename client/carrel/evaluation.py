@@ -90,11 +90,9 @@ def rank(
 
 
 class Measurer:
-    """Measures the cases of an evaluation set one by one, as the client's caller: what they may not read is not found.
-
-    `mode` is how a set of searches is searched; a set that asks an agent has none. `agent_id` is another agent that
-    such a set's questions are asked, to compare it with the set's own.
-    """
+    """Measures the cases of an evaluation set singly, as the client's caller: what they may not read is not found.
+    `mode` is how a set of searches is searched. `agent_id` is an agent to ask in place of the set's own, to compare
+    them."""
 
     def __init__(
         self,
@@ -118,11 +116,9 @@ class Measurer:
         return self.mode is None or any(grade > 0 for grade in case.grades.values())
 
     def measure(self, case: EvaluationCase) -> CaseResult:
-        """Search for a question, or ask it, and return the scores, or the error when that one question fails.
-
-        Raises what would fail every other question, too: AuthenticationError, PermissionDeniedError, NotFoundError of
-        the collection or the agent, APIConnectionError.
-        """
+        """Search for a question, or ask it, and return the scores, or the error when that question alone fails. Raises
+        what would fail every other question, too: AuthenticationError, PermissionDeniedError, NotFoundError of the
+        collection or the agent, APIConnectionError."""
         try:
             return self._ask(case) if self.mode is None else self._search(case, self.mode)
         except (AuthenticationError, PermissionDeniedError, NotFoundError):
@@ -183,11 +179,8 @@ def _keep_error(case: EvaluationCase, error: CarrelError) -> CaseResult:
 
 
 class RunKeeper:
-    """Keeps what is measured as a run of the caller's, a few cases at a time.
-
-    So a run that ends half-way, however it ends, has what was done before; its `planned_count` says that it is not
-    whole. `run` is it as it is kept, None before the first part.
-    """
+    """Keeps what is measured as a run of the caller's, a few cases at a time, so that a run that ends half-way has what
+    was done. Its `planned_count` says that it is not whole. `run` is the kept run, None before the first part."""
 
     def __init__(
         self, client: "Carrel", evaluation_set_id: UUID, measurer: Measurer, *, planned_count: int, note: str | None
@@ -234,14 +227,11 @@ def run(
     on_progress: OnProgress | None = None,
 ) -> EvaluationRun:
     """Measure the cases of an evaluation set that can be measured, and keep the results as a run of the caller's.
-
     `agent_id` is an agent that is asked in place of the set's own, such as a copy with another model or instructions:
-    `compare` says how its replies differ.
-    A question that fails is kept with its error, and counts in no score. What is done is kept in parts: a run
-    that is interrupted, or fails, has what was done before. A draft, which is deployed to nobody, is lent to the
-    client's person during the run (`carrel.drafts`).
-    Raises what `Measurer.measure` does, and ValueError for a set that has nothing to measure.
-    """
+    `compare` says how its replies differ. A question that fails is kept with its error, and counts in no score. What is
+    done is kept in parts: a run that is interrupted, or fails, has what was done before. A draft, which is deployed to
+    nobody, is lent to the client's person during the run (`carrel.drafts`). Raises what `Measurer.measure` does, and
+    ValueError for a set that has nothing to measure."""
     measurer = Measurer(client, evaluation_set, mode=mode, agent_id=agent_id)
     sets = client.admin.evaluation_sets
     cases = [case for case in sets.list_cases(evaluation_set.evaluation_set_id) if measurer.can_measure(case)]
@@ -272,10 +262,8 @@ def add_judgements(
     *,
     on_progress: OnProgress | None = None,
 ) -> None:
-    """Add judgements (grades by external id, by question) to an evaluation set, in requests of 100 questions.
-
-    Stopped at any point, it can be done again: what is there stays as it is.
-    """
+    """Add judgements (grades by external id, by question) to an evaluation set, in requests of 100 questions. Stopped
+    at any point, it can be done again: what is there stays as it is."""
     cases = [
         JudgedQuestion(
             question=question,
@@ -293,10 +281,8 @@ def add_cases(
     *,
     on_progress: OnProgress | None = None,
 ) -> None:
-    """Add cases (`carrel.judgements.read_cases` reads some) to an evaluation set, in requests of 100 questions.
-
-    Stopped at any point, it can be done again: what is there and isn't named stays as it is.
-    """
+    """Add cases (`carrel.judgements.read_cases` reads some) to an evaluation set, in requests of 100 questions. Stopped
+    at any point, it can be done again: what is there and isn't named stays as it is."""
     for begin in range(0, len(cases), _BATCH):
         client.admin.evaluation_sets.put_judgements(evaluation_set_id, cases[begin : begin + _BATCH])
         if on_progress is not None:
@@ -314,12 +300,10 @@ class Difference:
 
 
 def compare(before: Sequence[KeptResult], after: Sequence[KeptResult]) -> list[Difference]:
-    """Return how the results of two runs differ on the questions that both measured, the worst change first.
-
-    A search is compared by nDCG, a reply to a question that nothing answers by whether it refuses, another one by the
-    mean of its citations' recall and the statements it says, as far as both runs have them, or by whether it cites.
-    Questions that failed in one of the runs are left out.
-    """
+    """Return how the results of two runs differ on the questions that both measured, the worst change first. A search
+    is compared by nDCG, a reply to a question that nothing answers by whether it refuses, another reply by the mean of
+    its citations' recall and the statements it says, as far as both runs have them, or by whether it cites. Questions
+    that failed in either run are left out."""
     earlier = {one.case_id: one for one in before if one.error is None}
     pairs = ((earlier[one.case_id], one) for one in after if one.case_id in earlier and one.error is None)
     scored = [(old, new, *_scores(old, new)) for old, new in pairs]
@@ -338,10 +322,8 @@ def _scores(before: KeptResult, after: KeptResult) -> tuple[float, float]:
 
 
 def find_changed_settings(before: EvaluationRun, after: EvaluationRun) -> list[str]:
-    """Return which settings of the agents that two runs asked differ: model, instructions, collections, retrieval.
-
-    Of a run that was kept before the last two were, it is not known; they are left out.
-    """
+    """Return which settings of the agents that two runs asked differ: model, instructions, collections, retrieval. The
+    last two are left out of a run from before they were kept."""
     pairs: dict[str, tuple[object, object]] = {
         "model": (before.model, after.model),
         "instructions": (before.instructions_digest, after.instructions_digest),
@@ -370,10 +352,8 @@ def check_scores(names: Iterable[str]) -> None:
 
 
 def find_low_scores(run: EvaluationRun, floors: Mapping[str, float]) -> dict[str, float | None]:
-    """Return those of a run's scores that are below their floors, or absent, by name (`SCORES_OF_REPLIES`).
-
-    Raises InvalidArgumentError for a name that isn't one of them.
-    """
+    """Return the scores of a run that are below their floors, or absent, by name (`SCORES_OF_REPLIES`). Raises
+    InvalidArgumentError for any other name."""
     check_scores(floors)
     scores: dict[str, float | None] = {name: getattr(run, name) for name in floors}
     return {name: score for name, score in scores.items() if score is None or score < floors[name]}
@@ -387,10 +367,8 @@ _Id = TypeVar("_Id")
 
 def ndcg(found: Sequence[_Id], relevant: Mapping[_Id, int], *, cutoff: int = CUTOFF) -> float:
     """Return the normalised discounted cumulative gain of the first `cutoff` results, as trec_eval and BEIR define it.
-
-    A relevant result gains its judgement over the logarithm of its rank, and the sum is divided by that of the best
-    possible ranking.
-    """
+    A relevant result gains its judgement over the logarithm of its rank, divided by the sum of the best possible
+    ranking."""
     judged = _relevant(relevant)
     won = _discount([judged.get(one, 0) for one in _first(found, cutoff)])
     return won / _discount(sorted(judged.values(), reverse=True)[:cutoff])
@@ -403,10 +381,7 @@ def recall(found: Sequence[_Id], relevant: Mapping[_Id, int], *, cutoff: int = C
 
 
 def reciprocal_rank(found: Sequence[_Id], relevant: Mapping[_Id, int], *, cutoff: int = CUTOFF) -> float:
-    """Return 1 over the rank of the first relevant result, 0 without one among the first `cutoff`.
-
-    Its mean over questions is the MRR.
-    """
+    """Return 1 over the rank of the first relevant result, 0 without any in the first `cutoff`; its mean is the MRR."""
     judged = _relevant(relevant)
     ranks = (rank for rank, one in enumerate(_first(found, cutoff), 1) if one in judged)
     return 1 / next(ranks, math.inf)

@@ -104,10 +104,8 @@ def read(data: bytes | str) -> Mapping[str, Mapping[str, int]]:
 
 
 def read_cases(data: bytes | str) -> list[JudgedQuestion]:
-    """Read cases, to be sent as they are; raises JudgementsError with the problems of all lines.
-
-    What a file doesn't say of a question stays as it is in the set.
-    """
+    """Read cases, to be sent as they are; raises JudgementsError with the problems of all lines. What a file doesn't
+    say of a question stays as it is in the set."""
     return [
         JudgedQuestion(
             question=query,

@@ -1,9 +1,7 @@
-"""Carrying out a plan: a few large requests, in an order in which stopping anywhere does no harm.
-
-People and groups come first, then who joins, then who leaves, and who is deactivated last: nobody who moves between
-groups is in neither. Each request is all or none and can be sent twice, so that a plan made after a stop has what is
-left to do. A plan may be old: what has come into a group since stays there, unless the plan names it.
-"""
+"""Carrying out a plan: a few large requests, in an order in which stopping anywhere does no harm. People and groups
+come first, then who joins, then who leaves, and who is deactivated last: nobody who moves between groups is in neither.
+Each request is all or none and can be sent twice. What has come into a group since an old plan was made stays there,
+unless the plan names it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
@@ -103,9 +101,7 @@ class Applying:
 
     def _add(self, changes: Sequence[MembershipChange]) -> Flow[None]:
         """Add members; groups that were created now and are empty are filled many at a time, which replaces members.
-
-        Groups that somebody else, or an earlier run, may have filled are added to one at a time.
-        """
+        Groups that others, or an earlier run, may have filled are added to singly."""
         created = {
             change.external_id: change.name for change in self._plan.groups if change.action is GroupAction.CREATE
         }

@@ -34,10 +34,7 @@ def plan_import(
     force: bool,
     progress: OnProgress,
 ) -> Flow[DirectoryPlan]:
-    """Return a plan; changes nothing.
-
-    `tables` are users, groups and memberships; None for one that isn't given, whose part of the organization stays.
-    """
+    """Return a plan for users, groups and memberships, and change nothing; the part of a table that is None stays."""
     if all(table is None for table in tables.values()):
         msg = "Give at least one of users, groups and memberships"
         raise InvalidArgumentError(msg)

@@ -62,11 +62,8 @@ class GroupChange(ResponseModel):
 
 
 class MembershipChange(ResponseModel):
-    """A member to add to a group or remove from it.
-
-    `group` is its external id, or its name when it has none; `group_id` is None when the plan creates it. `member` is
-    an address or, likewise, a group.
-    """
+    """A member to add to a group or remove from it. `group` is its external id, or its name when it has none;
+    `group_id` is None when the plan creates it. `member` is an address or, likewise, a group."""
 
     action: MembershipAction
     group: str
@@ -78,12 +75,10 @@ class MembershipChange(ResponseModel):
 
 class DirectoryPlan(ResponseModel):
     """The changes that make the organization equal to the files, and what prevents them.
-
     `problems` are of the files; with `skips_problems` the rows that have them are left out, and then nothing is removed
     for being left out: no member, and no user is deactivated but by a row that says so. `refusal` says why the plan as
     a whole looks like a mistake. `notes` say what one might not expect. A plan has no state of the connection: it can
-    be kept (`model_dump_json`), read by somebody, and applied later, in the organization it was made for.
-    """
+    be kept (`model_dump_json`), read by a person, and applied later, in the organization it was made for."""
 
     organization_id: UUID | None = None
     users: list[UserChange] = Field(default_factory=list[UserChange])

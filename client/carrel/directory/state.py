@@ -1,8 +1,5 @@
-"""The organization as it is now, read as far as an import needs it.
-
-Users and groups are read a thousand at a time, members once for each group the files name that has any: the number of
-requests grows with pages and groups, never with people.
-"""
+"""The organization as it is now. Users and groups are read a thousand at a time, members once for each group with
+members that the files name: the number of requests grows with pages and groups, never with people."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,10 +27,8 @@ HINT_LENGTH = 4
 
 @dataclass(slots=True)
 class State:
-    """The organization: users by address, groups, and members of the groups that were read.
-
-    `callers` are addresses of whom the credential may be, None when unknown. `service_accounts` are addresses.
-    """
+    """The organization: users by address, groups, and members of the groups that were read. `callers` are addresses of
+    whom the credential may be, None when unknown. `service_accounts` are addresses."""
 
     organization_id: UUID | None = None
     users: Mapping[str, wire.User] = field(default_factory=dict[str, wire.User])

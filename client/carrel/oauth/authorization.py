@@ -1,7 +1,5 @@
 """The first half of the code grant (RFC 6749, 4.1): the server's endpoints, the address for the person, the callback.
-
-The endpoints are derived from Carrel's address, or read from the server (RFC 8414).
-"""
+The endpoints are derived from Carrel's address, or read from the server (RFC 8414)."""
 
 import base64
 import hashlib
@@ -66,10 +64,8 @@ def description_url(issuer: str) -> httpx.URL:
 
 
 def metadata_from(response: httpx.Response, *, issuer: str) -> ServerMetadata:
-    """Read a server's metadata from a response; raises UnexpectedResponseError when they can't be trusted or used.
-
-    They must name the issuer that was asked (RFC 8414, section 3.3), offer S256, and not lead from https to http.
-    """
+    """Read a server's metadata from a response; raises UnexpectedResponseError when they can't be trusted or used. They
+    must name the issuer that was asked (RFC 8414, section 3.3), offer S256, and not lead from https to http."""
     try:
         described = ServerMetadata.model_validate_json(response.content)
     except ValidationError as exc:
@@ -98,11 +94,9 @@ LONGEST_DESCRIPTION = 300
 
 
 class AuthorizationRequest(BaseModel):
-    """An authorization request; keep it on the server, in the person's session, by its `state`.
-
-    Whoever holds `code_verifier` and the callback's code gets the tokens, so it never goes to the browser. `repr` shows
-    no secret; `model_dump_json` and `model_validate_json` keep all of it. It is good for one callback.
-    """
+    """An authorization request; keep it on the server, in the person's session, by its `state`. Whoever holds
+    `code_verifier` and the callback's code gets the tokens, so it never goes to the browser. `repr` shows no secret;
+    `model_dump_json` and `model_validate_json` keep all of it. It is good for one callback."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
@@ -141,10 +135,8 @@ def challenge_of(verifier: str) -> str:
 
 
 def code_of(callback: str, request: AuthorizationRequest, server: ServerMetadata) -> str:
-    """Return the code in a callback's address, or in the query of that address.
-
-    Raises CallbackError when it isn't this server's response to this request, AuthorizationError when it has an error.
-    """
+    """Return the code in a callback's address, or in the query of that address. Raises CallbackError when it isn't this
+    server's response to this request, AuthorizationError when it has an error."""
     parameters = _parameters(callback)
     if not _same(parameters.get("state", ""), request.state):
         raise CallbackError("The callback has another state than the request. Begin again.", code="state_mismatch")
