@@ -1,9 +1,6 @@
-"""Pages in keyset order: what exists throughout a walk is seen exactly once, however long the walk takes.
-
-A page token holds the position after the last item of its page, signed together with the caller and the query. It is
-no secret and grants nothing (every page asks for permission anew); the signature tells a foreign or damaged token
-from a good one.
-"""
+"""Pages in keyset order: what exists throughout a walk is seen exactly once, however long the walk takes. A page token
+holds the position after the last item, signed together with the caller and the query. It is no secret and grants
+nothing: every page asks for permission anew."""
 
 import hashlib
 import hmac
@@ -49,9 +46,7 @@ class Cursor:
     @classmethod
     def read(cls, caller: Caller, *, operation: str, request: BaseModel) -> "Cursor":
         """Read the cursor of a request with `page_size` and `page_token`; every other field is part of the query.
-
-        Raises BadRequest `invalid_page_token` for a token of another query or caller, or one that was tampered with.
-        """
+        Raises BadRequest `invalid_page_token` for a token of another query or caller, or a changed token."""
         fields = request.model_dump(mode="json", exclude=set(_PAGE_FIELDS))
         page_size: int | None = getattr(request, "page_size", None)
         page_token: str | None = getattr(request, "page_token", None)

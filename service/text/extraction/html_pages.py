@@ -59,11 +59,8 @@ def add_html(text: str, builder: BlockBuilder) -> None:
 
 
 def _root(text: str) -> Any:
-    """Parse text that is decoded already, so that a <meta charset> in it decides nothing.
-
-    `huge_tree` lifts the limit on the length of a text (10 MB), beyond which the rest would be lost without a word;
-    depth stays limited, at 2,048 elements.
-    """
+    """Parse text that is decoded already, so that a <meta charset> in it decides nothing. `huge_tree` lifts the limit
+    on a text (10 MB), beyond which the rest would be lost silently; depth stays limited, at 2,048 elements."""
     parser = etree.HTMLParser(encoding="utf-8", no_network=True, huge_tree=True, remove_comments=True, remove_pis=True)
     try:
         root = etree.fromstring(text.encode("utf-8", "replace"), parser)
@@ -89,7 +86,6 @@ class _Page:
         self._head_cells = 0
 
     def write(self, root: Any) -> None:
-        """Add the blocks of a tree."""
         walk = etree.iterwalk(root, events=("start", "end"))
         for event, element in walk:
             tag = element.tag if isinstance(element.tag, str) else ""
@@ -117,7 +113,7 @@ class _Page:
             return False
         if element.get("role") in _BOILERPLATE_ROLES:
             return True
-        return tag in _BOILERPLATE and not _is_in_article(element)
+        return tag in _BOILERPLATE and not any(parent.tag in {"article", "main"} for parent in element.iterancestors())
 
     def _start(self, element: Any, tag: str) -> None:
         if tag in _BREAKS:
@@ -195,13 +191,8 @@ def _is_layout(table: Any) -> bool:
 
 
 def _count_spanned(cell: Any, name: str) -> int:
-    """Return how many columns or rows a cell says that it stands over."""
     said = (cell.get(name) or "").strip()
     return min(max(int(said), 1), MOST_SPANNED) if said.isdecimal() and len(said) < 10 else 1
-
-
-def _is_in_article(element: Any) -> bool:
-    return any(parent.tag in {"article", "main"} for parent in element.iterancestors())
 
 
 def find_data_uris(data: bytes) -> Iterator[Callable[[], bytes]]:

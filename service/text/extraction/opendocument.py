@@ -1,10 +1,8 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyright: reportMissingTypeStubs=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 # lxml has no types of its own.
-"""OpenDocument texts and presentations, and what a spreadsheet keeps beside its cells.
-
-Notes, comments and what is drawn follow the paragraph that they stand in; what is printed around pages comes last.
-"""
+"""OpenDocument texts and presentations, and what a spreadsheet keeps beside its cells. Notes, comments and drawings
+follow the paragraph that they stand in; what is printed around pages comes last."""
 
 import re
 import zipfile
@@ -151,7 +149,6 @@ def _add_rest(archive: zipfile.ZipFile, copies: Collection[str], builder: BlockB
 
 
 def _find_markers(archive: zipfile.ZipFile, root: Any) -> Mapping[Any, str]:
-    """Return what stands before items of lists and headings, by their styles in both parts."""
     styles = [drawings.read_part(archive.read(_STYLES))] if _STYLES in archive.NameToInfo else []
     return find_markers(root, [*styles, root])
 
@@ -230,7 +227,6 @@ def _count_repetitions(element: Any, what: str) -> int:
 
 
 def _paragraphs(element: Any) -> Iterator[str]:
-    """Yield the text of each paragraph below an element that isn't in a table there."""
     walk = etree.iterwalk(element, events=("start",))
     for _, node in walk:
         if node.tag in _PARAGRAPHS:
@@ -256,10 +252,7 @@ def _text(element: Any) -> str:
 
 
 def find_markers(content: Any, styles: Iterable[Any]) -> Mapping[Any, str]:
-    """Return what stands before the first paragraph of each item of a list, and before numbered headings.
-
-    `styles` are the roots of the parts that define lists.
-    """
+    """Return what stands before items of lists and numbered headings; `styles` are the roots that define lists."""
     finder = _Finder(styles)
     walk = etree.iterwalk(content, events=("start", "end"))
     for event, element in walk:
@@ -303,7 +296,6 @@ class _Finder:
             self._unnumbered.update(each.get(_STYLE + "name") or "" for each in named)
 
     def begin(self, element: Any) -> None:
-        """Follow the beginning of an element."""
         if element.tag == _LIST:
             self._begin_list(element)
         elif element.tag == _ITEM and self._open:
@@ -318,7 +310,6 @@ class _Finder:
             self._count_heading(element)
 
     def end_list(self) -> None:
-        """Follow the end of a list."""
         self._open.pop()
 
     def _place(self) -> int:
