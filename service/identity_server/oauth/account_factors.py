@@ -1,8 +1,5 @@
-"""GET and POST /account/second-factor: setting up second factors, removing them, and making recovery codes.
-
-Each is done after a passkey, or the password again with a second factor where there is one: a stolen session does none
-of it.
-"""
+"""GET and POST /account/second-factor: setting up second factors, removing them, and making recovery codes. Each is
+done after a passkey, or the password with any second factor: a stolen session does none of it."""
 
 from uuid import UUID
 

@@ -1,8 +1,6 @@
-"""GET and POST /api/oauth/authorize: signing in, and being asked (RFC 6749, section 4.1).
-
-Every page's address is the authorization request itself, and its forms go to that address: so two tabs don't know of
-each other, going back shows the page anew, and nothing is kept until somebody has signed in.
-"""
+"""GET and POST /api/oauth/authorize: signing in, and being asked (RFC 6749, section 4.1). The address of each page and
+form is the authorization request itself: two tabs don't know of each other, going back shows the page anew, and nothing
+is kept until a person has signed in."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -53,9 +51,7 @@ BOTH_CHOSEN = (
 @dataclass(frozen=True, slots=True)
 class Choice:
     """What a person has ticked on the page of consent: some collections alone, and which; what they look for there.
-
-    `contradicts`: collections, and everything, not yet asked which of the two is meant.
-    """
+    `contradicts`: both collections and everything are ticked, so the person is asked which."""
 
     is_narrowed: bool
     collection_ids: Collection[UUID]

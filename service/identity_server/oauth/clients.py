@@ -1,7 +1,5 @@
-"""OAuth clients: registered by an admin, or requested by a member and approved by an admin.
-
-Those of v1 are confidential; for /mcp, one may be public, which runs on people's own machines.
-"""
+"""OAuth clients: registered by an admin, or requested by a member and approved by an admin. Clients of v1 are
+confidential; for /mcp, a client may be public, which runs on people's own machines."""
 
 from collections.abc import Mapping, Sequence
 from uuid import UUID
@@ -115,10 +113,7 @@ async def update_client(
 async def approve_client(
     connection: AsyncConnection, caller: Caller, *, request: wire.AdminOAuthClientsApproveRequest
 ) -> wire.AdminOAuthClientsApproveResponse:
-    """Let an OAuth client be used that a member asked for.
-
-    Approving again changes nothing.
-    """
+    """Let an OAuth client be used that a member asked for; approving again changes nothing."""
     client_id = request.client_id
     before = await require_client(connection, caller, client_id)
     if before.status is wire.OAuthClientStatus.APPROVED:

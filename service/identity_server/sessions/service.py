@@ -115,10 +115,8 @@ async def end_sign_ins(
     connection: AsyncConnection, organization_id: UUID, *, principal_ids: Collection[UUID], consents: bool = False
 ) -> EndedSignIns:
     """End the sessions, sign-ins that have begun, codes, tokens of applications and invitations of people, for good.
-
     With `consents`, what they allowed applications ends, too. Their API keys are refused while they are inactive. To be
-    called before the people's own rows are changed: requests lock these in the same order.
-    """
+    called before the people's own rows are changed: requests lock these in the same order."""
     if not principal_ids:
         return EndedSignIns(0, 0, 0)
     sessions = await queries.delete_sessions_of(connection, organization_id, principal_ids=principal_ids)
@@ -133,10 +131,8 @@ async def end_sign_ins(
 
 
 async def end_access(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> Ended:
-    """End all that a person could sign in or be acted for with, for good: whoever comes back begins anew.
-
-    The caller changes the person's own row afterwards, with the password in it: requests lock these in the same order.
-    """
+    """End all that a person could sign in or be acted for with, for good: a person who comes back begins anew. The
+    caller changes the person's own row afterwards, with the password in it: requests lock these in the same order."""
     ended = await end_sign_ins(connection, organization_id, principal_ids=[principal_id], consents=True)
     # Their address may be somebody else's by the time it comes back.
     identities = await delete_identities(connection, organization_id, principal_id=principal_id)
