@@ -22,9 +22,18 @@ _ESCAPED = re.compile(r"\\([nN,;:\\])")
 _MOMENT = re.compile(r"(\d{4})-?(\d\d)-?(\d\d)(?:T(\d\d):?(\d\d)(?::?\d\d)?(Z?))?")
 _ENTRIES = frozenset({"VEVENT", "VTODO", "VJOURNAL"})
 _IN_CALENDARS = {
-    "DTSTART": "Begin", "DTEND": "End", "DUE": "Due", "LOCATION": "Where", "ORGANIZER": "Organizer",
-    "ATTENDEE": "Attendee", "RRULE": "Repeats", "STATUS": "Status", "CATEGORIES": "Categories",
-    "URL": "Address", "CONTACT": "Contact", "COMMENT": "Comment",
+    "DTSTART": "Begin",
+    "DTEND": "End",
+    "DUE": "Due",
+    "LOCATION": "Where",
+    "ORGANIZER": "Organizer",
+    "ATTENDEE": "Attendee",
+    "RRULE": "Repeats",
+    "STATUS": "Status",
+    "CATEGORIES": "Categories",
+    "URL": "Address",
+    "CONTACT": "Contact",
+    "COMMENT": "Comment",
 }
 _IN_CONTACTS = {"TEL": "Phone", "ADR": "Address", "ORG": "Organization", "BDAY": "Birthday", "URL": "Web address"}
 _UNSAID = frozenset(
