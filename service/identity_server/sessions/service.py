@@ -25,10 +25,7 @@ from service.web.pagination import Cursor
 async def list_sessions(
     runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminSessionsListRequest
 ) -> wire.AdminSessionsListResponse:
-    """List where a person is signed in, and which applications act for them.
-
-    Raises BadRequest `unknown_user`.
-    """
+    """List where a person is signed in, and which applications act for them. Raises BadRequest `unknown_user`."""
     now = await runtime.clock.now(connection)
     cursor = Cursor.read(caller, operation=wire.ADMIN_SESSIONS_LIST.path, request=request)
     principal_id = await _person(connection, caller, request.email)

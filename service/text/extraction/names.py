@@ -17,23 +17,13 @@ _CANDIDATES = (
     *("cp932", "gb18030", "cp950", "cp949", "euc_jp", "cp437", "cp850", "cp866", "cp1251", "cp1252", "cp852", "cp1250"),
     *("koi8_r", "cp737", "cp1253", "cp862", "cp1255", "cp1256", "cp857", "cp1254", "cp775", "cp1257", "cp874"),
 )
-_WIDER = {
-    "shift_jis": "cp932",
-    "shift-jis": "cp932",
-    "sjis": "cp932",
-    "x-sjis": "cp932",
-    "windows-31j": "cp932",
-    "gb2312": "gb18030",
-    "gbk": "gb18030",
-    "x-gbk": "gb18030",
-    "big5": "cp950",
-    "euc-kr": "cp949",
-    "ks_c_5601-1987": "cp949",
-    "iso-8859-1": "cp1252",
-    "iso-8859-9": "cp1254",
-    "iso-8859-8-i": "iso-8859-8",
-    "tis-620": "cp874",
+_WIDE = {
+    "cp932": ("shift_jis", "shift-jis", "sjis", "x-sjis", "windows-31j"),
+    "gb18030": ("gb2312", "gbk", "x-gbk"),
+    "cp949": ("euc-kr", "ks_c_5601-1987"),
 }
+_WIDER = {"big5": "cp950", "iso-8859-1": "cp1252", "iso-8859-9": "cp1254", "tis-620": "cp874"}
+_WIDER |= {name: wide for wide, names in _WIDE.items() for name in names}
 _LEAST = 0.3
 # With the marks of vowels that some scripts have.
 _LETTERS = re.compile(r"(?:[^\W\d_]|[\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0e31-\u0e4e])+")

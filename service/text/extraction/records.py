@@ -1,10 +1,12 @@
 """Calendars (RFC 5545), contacts (vCard), directories (LDIF) and subtitles (WebVTT, SubRip)."""
 
 import re
+import tomllib
 from base64 import b64decode
 from binascii import Error
 from collections.abc import Iterator
 from html import unescape
+from pathlib import Path
 from quopri import decodestring
 from typing import NamedTuple
 
@@ -21,27 +23,8 @@ _PARAMETER = re.compile(r';([\w-]+)(?:="?([^";]*))?')
 _ESCAPED = re.compile(r"\\([nN,;:\\])")
 _MOMENT = re.compile(r"(\d{4})-?(\d\d)-?(\d\d)(?:T(\d\d):?(\d\d)(?::?\d\d)?(Z?))?")
 _ENTRIES = frozenset({"VEVENT", "VTODO", "VJOURNAL"})
-_IN_CALENDARS = {
-    "DTSTART": "Begin",
-    "DTEND": "End",
-    "DUE": "Due",
-    "LOCATION": "Where",
-    "ORGANIZER": "Organizer",
-    "ATTENDEE": "Attendee",
-    "RRULE": "Repeats",
-    "STATUS": "Status",
-    "CATEGORIES": "Categories",
-    "URL": "Address",
-    "CONTACT": "Contact",
-    "COMMENT": "Comment",
-}
-_IN_CONTACTS = {"TEL": "Phone", "ADR": "Address", "ORG": "Organization", "BDAY": "Birthday", "URL": "Web address"}
-_UNSAID = frozenset(
-    [
-        *("BEGIN", "END", "VERSION", "PRODID", "UID", "REV", "FN", "N", "PHOTO", "LOGO", "SOUND", "KEY"),
-        *("SORT-STRING", "CLASS"),
-    ]
-)
+_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+_IN_CALENDARS, _IN_CONTACTS, _UNSAID = _TABLES["calendar"], _TABLES["contacts"], frozenset(_TABLES["unsaid"])
 _CUE_MARKS = re.compile(r"</?(?!v[ .])[^<>]*>|\{\\[^{}]*\}|</v>")
 _SPEAKER = re.compile(r"<v[^ <>]* ([^<>]*)>")
 _ENDS_SENTENCE = re.compile(r"[.!?…。！？][\"'”»)]*$")  # noqa: RUF001 - full stops of East Asia

@@ -5,36 +5,24 @@ them is called by its own name.
 """
 
 import re
+import tomllib
 from collections.abc import Sequence
+from pathlib import Path
 
 from service.text.extraction.blocks import Block
 from service.text.extraction.building import one_line
 
 _CHARACTERS = 300
-_NOTHING = (
-    "untitled|unbenannt|ohne titel|sans titre|sin t[ií]tulo|senza titolo|без названия|无标题|無標題|無題|no title"
-    "|(?:no )?subject|unknown|none|null"
-)
-_THING = (
-    "presentation|präsentation|présentation|presentación|presentazione|document|dokument|documento|workbook|spreadsheet|"
-    "sheet|tabelle|feuil|hoja|foglio|book|mappe|classeur|libro|slide|folie|diapositiv[ae]?|title|page|seite|scan"
-    "|презентация|документ|演示文稿|文档|プレゼンテーション|文書"
-)
+_WORDS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+_NOTHING, _THING, _SUFFIX, _NAMED, _NUMBERED = ("|".join(words) for words in _WORDS.values())
 # Titles that programs write by themselves, numbers, and names of files.
 _PLACEHOLDER = re.compile(
     rf"microsoft (?:office )?(?:word|excel|powerpoint|publisher|visio|outlook)\b.*|\(?(?:{_NOTHING})\)?[ \d-]*"
     rf"|(?:(?:{_NOTHING}|new|neue[sr]?|scanned|blank|word|excel|powerpoint)[ -])?(?:{_THING})[ \d()_-]*"
-    r"|[\W\d_]*|\S*[^\s.]\.(?:docx?|dotx?|pptx?|xlsx?|pdf|rtf|odt|odp|ods|txt|html?|indd|qxd|pub|vsd|dvi|ps|tex|msg|eml)"
-    r"|[a-z]:\\.*",
+    rf"|[\W\d_]*|\S*[^\s.]\.(?:{_SUFFIX})|[a-z]:\\.*",
     re.IGNORECASE | re.DOTALL,
 )
-# Headings of a part that many documents have, and numbered ones.
-_PART = re.compile(
-    r"(?:table of )?contents|introduction|abstract|(?:executive )?summary|overview|preface|foreword"
-    r"|inhalt(?:sverzeichnis)?|einleitung|zusammenfassung|vorwort|sommaire|table des matières|résumé"
-    r"|índice|contenido|introducción|resumen|(?:chapter|section|part|kapitel|abschnitt|teil|chapitre|partie|capítulo|§)\s*[\divx]+\b.*|[\divx]+[.)]?[\d.]*\s.*",
-    re.IGNORECASE,
-)
+_PART = re.compile(rf"{_NAMED}|(?:{_NUMBERED})\s*[\divx]+\b.*|[\divx]+[.)]?[\d.]*\s.*", re.IGNORECASE)
 
 
 def choose_title(named: str | None, blocks: Sequence[Block]) -> str | None:

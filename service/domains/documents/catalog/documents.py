@@ -72,10 +72,7 @@ async def get_document(
 async def list_documents(
     connection: AsyncConnection, caller: Caller, *, request: wire.ListDocumentsRequest
 ) -> wire.ListDocumentsResponse:
-    """List documents, newest first.
-
-    The documents that the caller may READ; for an admin, all.
-    """
+    """List documents, newest first. The documents that the caller may READ; for an admin, all."""
     cursor = Cursor.read(caller, operation=wire.LIST_DOCUMENTS.path, request=request)
     after = (datetime.fromisoformat(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else None
     rows = await queries.list_documents(
@@ -123,10 +120,7 @@ async def _read_readable(connection: AsyncConnection, caller: Caller, *, documen
 async def list_left_out_files(
     connection: AsyncConnection, caller: Caller, *, request: wire.ListLeftOutFilesRequest
 ) -> wire.ListLeftOutFilesResponse:
-    """List which files in an archive or mail are no documents, each with its reason.
-
-    404 for callers who may not READ the container, admins too.
-    """
+    """List the files in an archive or mail that are no documents, and why; 404 if the caller may not READ it."""
     cursor = Cursor.read(caller, operation=wire.LIST_LEFT_OUT_FILES.path, request=request)
     document = await _read_readable(connection, caller, document_id=request.document_id)
     rows = await stored.list_left_out(

@@ -25,10 +25,7 @@ async def download(runtime: Runtime, file: StoredFile) -> StreamingResponse:
 
 
 async def download_page(runtime: Runtime, file: StoredFile, *, page: int, wanted_by: UUID) -> Response:
-    """Send a page of a file, counted from 1, as a JPEG, while no transaction is open.
-
-    Raises BadRequest `document_without_pages`, NotFound `page_not_found`, and what `Extractor.render_page` does.
-    """
+    """Send a page, counted from 1, as a JPEG; raises `document_without_pages`, `page_not_found` or a render error."""
     if file.media_type not in WITH_PAGES:
         raise BadRequest(
             "Only pages of PDF files and pictures can be shown. getDocumentChunks has the text of this document, and "

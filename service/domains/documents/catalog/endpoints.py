@@ -44,10 +44,7 @@ async def upload(request: Request, runtime: RuntimeDep, caller: CallerDep) -> up
 async def upload_document(
     request: Request, response: Response, runtime: RuntimeDep, caller: CallerDep
 ) -> uploads.UploadDocumentFileResponse:
-    """Create a document from a file, under an external id of its own; uploadFile takes its place.
-
-    An Idempotency-Key names the document, so that a retry is told by the document that is there already.
-    """
+    """Create a document from a file, by its Idempotency-Key if there is one; uploadFile takes its place."""
     key = idempotency_key(request)
     if key is None:
         # The document is certainly new, so its body needn't be read to know that it adds to what waits.

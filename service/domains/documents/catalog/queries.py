@@ -84,10 +84,7 @@ _SAVE_DOCUMENT = select(_SAVED.c.version)
 def save_document(
     batch: Batch, organization_id: UUID, *, document_id: UUID, version: int, fields: DocumentFields
 ) -> None:
-    """Write the document's row in a batch.
-
-    A deleted document comes back as created now, at the version after its last one: no number is ever used twice.
-    """
+    """Write a document's row in a batch; a deleted one comes back as created now, at the version after its last one."""
     parameters = params(organization_id, **_document_values(document_id, version, fields))
     batch.ask(_SAVE_DOCUMENT, dict[str, int], parameters)
 
@@ -142,10 +139,7 @@ def save_version(
     created_by: UUID,
     text: NewText | None,
 ) -> None:
-    """Do what `save_document` does, and record the version with its text in the same statement.
-
-    `text` None keeps the text of the version before (the same bytes).
-    """
+    """Do as `save_document`, and record the version with its text; `text` None keeps that of the version before."""
     values = {
         **_document_values(document_id, version, fields),
         **{name: getattr(file, field) for name, field in FILE_COLUMNS.items()},
@@ -246,10 +240,7 @@ async def list_documents(
     after: tuple[datetime, UUID] | None,
     limit: int,
 ) -> list[Document]:
-    """Return documents, newest created first, that the caller may read (an admin: that exist), after a position.
-
-    They are narrowed to `ids`, and by the other filters of the request.
-    """
+    """Return documents that the caller may read (an admin: that exist), newest first, after a position."""
     organization_id = caller.organization_id
     statement = (
         existing_documents(

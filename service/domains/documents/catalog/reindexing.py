@@ -27,10 +27,7 @@ from service.runtime import Runtime
 
 
 async def reindex(runtime: Runtime, caller: Caller, *, request: ReindexDocumentRequest) -> ReindexDocumentResponse:
-    """Chunk and index a document's newest contents in the catalog again; 503 while too much waits to be indexed.
-
-    404 when the caller may not know of it, 403 below EDITOR, 503 `indexing_backlog` when too much waits to be indexed.
-    """
+    """Index a document's newest contents again; 404 if hidden, 403 below EDITOR, 503 `indexing_backlog`."""
     document_id, organization_id = request.document_id, caller.organization_id
     async with runtime.database.transaction(organization_id) as connection:
         caller = await acting_for(connection, caller, request.user_email)
@@ -59,10 +56,7 @@ async def reindex(runtime: Runtime, caller: Caller, *, request: ReindexDocumentR
 
 
 async def rename(runtime: Runtime, caller: Caller, *, request: RenameDocumentRequest) -> RenameDocumentResponse:
-    """Give a document another name, which later uploads keep; its text is indexed by it, and not read again.
-
-    404 when the caller may not know of it, 403 below EDITOR, 503 `indexing_backlog` when too much waits to be indexed.
-    """
+    """Rename a document, whose text is indexed by the name; 404 if hidden, 403 below EDITOR, 503 `indexing_backlog`."""
     document_id, name, organization_id = request.document_id, request.document_name, caller.organization_id
     async with runtime.database.transaction(organization_id) as connection:
         caller = await acting_for(connection, caller, request.user_email)

@@ -363,10 +363,7 @@ async def _finish(run: Run) -> None:
 
 
 async def _record(connection: AsyncConnection, run: Run) -> None:
-    """Sum up the entries about the files in one about the container, if it is new or anything in it has changed.
-
-    It says what is there, not what this run has done: the run before may have been killed when all was done but this.
-    """
+    """Record what is in a container, if it is new or changed; a run before may have been killed just before this."""
     document = run.document
     if document.file.files_done == document.file.file_count and not (run.has_changed or run.deleted):
         return

@@ -91,10 +91,7 @@ async def read(runtime: Runtime, file: ReceivedFile, *, reads_pictures: bool) ->
 
 
 async def commit(runtime: Runtime, upload: Upload, contents: Contents | None) -> SavedUpload | Decision:
-    """Judge again under the document's lock, and save what is decided; return the decision if it needs other contents.
-
-    `contents` None: the file has not been read, since the document had the same bytes.
-    """
+    """Judge again under the lock and save; return the decision if it needs other `contents` (None: not read)."""
     first, organization_id = Batch(), upload.caller.organization_id
     state = _ask_state(first, upload, lock=True)
     if contents is not None:

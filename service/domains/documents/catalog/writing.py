@@ -47,11 +47,7 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class SavedUpload:
-    """The document after an upload.
-
-    `is_pending`: a part of it waits for its index since before. `waiter` waits for the index of this upload, if there
-    is something to index.
-    """
+    """The document after an upload; `is_pending`: a part of it waited for its index before."""
 
     document_id: UUID
     version: int
@@ -64,10 +60,7 @@ class SavedUpload:
 
 @dataclass(frozen=True, slots=True)
 class Indexing:
-    """The spaces to index a document in; `known` is the work in the first of them if the file was just read.
-
-    `is_begun`: there was room for that at once.
-    """
+    """The spaces to index a document in, the work in the first if the file was just read, and whether it has begun."""
 
     space_ids: list[int] = field(default_factory=list[int])
     known: IndexingWork | None = None

@@ -56,10 +56,7 @@ def unknown_collection() -> NotFound:
 async def create_collection(
     runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: CreateDocumentCollectionRequest
 ) -> CreateDocumentCollectionResponse:
-    """Create a collection.
-
-    It belongs to its creator. 409 `collection_name_taken`, 400 for an unknown model.
-    """
+    """Create a collection. It belongs to its creator. 409 `collection_name_taken`, 400 for an unknown model."""
     model = runtime.embedders.get(request.embeddings_model).model
     collection_id = uuid7()
     space = await create_space(connection, caller.organization_id, model=model)
@@ -155,10 +152,7 @@ def refuse_caller_chunks(placement: Placement) -> None:
 async def remove_document(
     connection: AsyncConnection, caller: Caller, *, request: RemoveDocumentFromCollectionRequest
 ) -> RemoveDocumentFromCollectionResponse:
-    """Take a document out of a collection.
-
-    The files in it go with it. 404 when it is not in it, or not the caller's to READ.
-    """
+    """Take a document and the files in it out of a collection; 404 if it is not there, or not the caller's to READ."""
     document_id, collection_id = request.document_id, request.document_collection_id
     await require_document(connection, caller, document_id=document_id, lock=True)
     placement = await check_placement(
@@ -189,10 +183,7 @@ async def remove_document(
 async def delete_collection(
     connection: AsyncConnection, caller: Caller, *, request: DeleteDocumentCollectionRequest
 ) -> DeleteDocumentCollectionResponse:
-    """Delete a collection; its documents stay in the catalog.
-
-    For its owner and admins; 403 for others in it.
-    """
+    """Delete a collection; its documents stay in the catalog. For its owner and admins; 403 for others in it."""
     collection_id = request.document_collection_id
     await lock_collection(connection, caller.organization_id, collection_id=collection_id)
     collection = await queries.read_collection(connection, caller, collection_id=collection_id)

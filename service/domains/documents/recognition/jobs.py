@@ -45,10 +45,7 @@ LATER, AWAY = timedelta(seconds=5), timedelta(seconds=60)
 
 
 async def read_pages(runtime: Runtime, *, organization_id: UUID, document_id: UUID) -> None:
-    """Read the next pages of a document that wait, add them to its contents, and queue what is left.
-
-    Raises the database's errors while it can't be reached, by which the job is put back.
-    """
+    """Read a document's next pages, add them to its contents, and queue the rest; raises while the database is away."""
     try:
         refuse_deadly()
         await _read_some(runtime, organization_id, document_id)
@@ -96,10 +93,7 @@ async def enqueue_reading(
 
 
 async def sweep(runtime: Runtime) -> None:
-    """Enqueue the reading of documents whose pages wait although no job is there for them, in every organization.
-
-    Such as after an outage that used up a job's attempts, or once the indexing of a document works again.
-    """
+    """Enqueue documents whose pages wait and that have no job, such as after an outage, in every organization."""
 
     async def sweep_one(organization_id: UUID) -> None:
         after = NIL
@@ -167,10 +161,7 @@ async def _save(runtime: Runtime, organization_id: UUID, document_id: UUID, **ou
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What became of the texts of pages: whether none is left to merge, and whether the contents have changed.
-
-    `has_failed`: what is left waits for the indexing of the document, which has failed.
-    """
+    """Whether texts of pages are left to merge, the contents have changed, or a failed index is waited for."""
 
     is_done: bool
     has_failed: bool = False

@@ -80,10 +80,7 @@ class WaitingPage:
 
 @dataclass(frozen=True, slots=True)
 class PageText:
-    """The packed blocks of a page that was read, or of a picture, before which stand so many of the file's own.
-
-    `after` None: they follow those of the page. `number` is below zero for a picture.
-    """
+    """The packed blocks of a page (below zero: a picture), after so many of the file's own; None: after its page's."""
 
     number: int
     after: int | None
@@ -109,10 +106,7 @@ def replace_pages(
     pictures: Sequence[FoundPicture],
     most: int,
 ) -> None:
-    """Note in a batch which pages of a document's new file are scanned, and which pictures in it are to be read.
-
-    Others are forgotten. `most` pages are read, and as many pictures.
-    """
+    """Note the scanned pages and the pictures of a new file that are to be read, `most` of each; forget others."""
     batch.tell(_FORGET, organization_id, document_id)
     if pages:
         batch.tell(_ADD, organization_id, document_id, sha256, list(pages), most)
@@ -281,10 +275,7 @@ async def save_contents(
 async def list_forgotten(
     connection: AsyncConnection, organization_id: UUID, *, lock_prefix: str, after: UUID, limit: int
 ) -> Sequence[UUID]:
-    """List documents, by id after a given one, with pages to read or to merge and no job of their lock.
-
-    Those whose indexing has failed are left out: their pages can't be merged.
-    """
+    """List documents that have pages to read or merge and no job; without those whose indexing has failed."""
     pages, entry = scanned_pages.c, space_documents.c
     jobs = table("procrastinate_jobs", column("lock"), column("queue_name"), column("status"))
     job = select(jobs.c.lock).where(jobs.c.lock == literal(lock_prefix) + cast(pages.document_id, Text))

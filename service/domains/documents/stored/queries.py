@@ -440,10 +440,7 @@ async def save_files_done(
     files_done: int,
     not_read: Sequence[Mapping[str, Any]] | None = None,
 ) -> bool:
-    """Save how many of the files in a document's file are done, and at the end what was not read.
-
-    False when the document's newest version has other contents.
-    """
+    """Save how many files are done, and at the end what was not read; False when there is a newer version."""
     newest = select(documents.c.version).where(
         matches(documents, organization_id, document_id=document_id), documents.c.deleted_at.is_(None)
     )

@@ -97,10 +97,7 @@ async def get_group(connection: AsyncConnection, caller: Caller, group_id: UUID)
 async def list_memberships(
     connection: AsyncConnection, caller: Caller, *, request: people.AdminGroupsListMembershipsRequest
 ) -> people.AdminGroupsListMembershipsResponse:
-    """List the groups that somebody is in, directly or through other groups.
-
-    Raises BadRequest `unknown_principal`.
-    """
+    """List the groups that somebody is in, directly or through other groups. Raises BadRequest `unknown_principal`."""
     cursor = Cursor.read(caller, operation=people.ADMIN_GROUPS_LIST_MEMBERSHIPS.path, request=request)
     organization_id = caller.organization_id
     member = await find_referenced_principal(connection, organization_id, request.member, field="member")
@@ -139,10 +136,7 @@ async def add_members(
 async def remove_members(
     connection: AsyncConnection, caller: Caller, *, request: wire.AdminGroupsRemoveMembersRequest
 ) -> wire.AdminGroupsRemoveMembersResponse:
-    """Remove members from a group; those not in it are passed over.
-
-    It takes effect at commit.
-    """
+    """Remove members from a group; those not in it are passed over. It takes effect at commit."""
     group_id = request.group_id
     await _lock_group(connection, caller, group_id)
     memberships = await _memberships(connection, caller, group_id=group_id, members=request.members)

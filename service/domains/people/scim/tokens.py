@@ -38,10 +38,7 @@ def base_url(settings: Settings) -> str:
 async def create_token(
     runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminScimTokensCreateRequest
 ) -> wire.AdminScimTokensCreateResponse:
-    """Make a token for an identity provider; its value is shown this once.
-
-    Raises BadRequest `expiry_past`.
-    """
+    """Make a token for an identity provider; its value is shown this once. Raises BadRequest `expiry_past`."""
     refuse_past(request.expires_at)
     secret = secrets.mint(secrets.SCIM_TOKEN)
     token_id = uuid7()
@@ -76,10 +73,7 @@ async def list_tokens(
 async def revoke_token(
     connection: AsyncConnection, caller: Caller, *, request: wire.AdminScimTokensRevokeRequest
 ) -> wire.AdminScimTokensRevokeResponse:
-    """Stop a provisioning token at once.
-
-    Revoking again changes nothing.
-    """
+    """Stop a provisioning token at once. Revoking again changes nothing."""
     token_id = request.token_id
     stopped = await queries.revoke_token(connection, caller.organization_id, token_id=token_id)
     token = await _get(connection, caller, token_id)

@@ -32,10 +32,7 @@ async def list_recent(
 
 
 async def save(connection: AsyncConnection, caller: Caller, *, request: SaveSearchRequest) -> SaveSearchResponse:
-    """Save a search for the caller alone.
-
-    Raises Conflict `too_many_saved_searches`.
-    """
+    """Save a search for the caller alone. Raises Conflict `too_many_saved_searches`."""
     organization_id, principal_id = caller.organization_id, caller.principal_id
     saved_search_id = uuid5(principal_id, json.dumps(request.model_dump(mode="json"), sort_keys=True))
     await queries.lock_saved(connection, organization_id, principal_id=principal_id)
