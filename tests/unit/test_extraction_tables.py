@@ -12,7 +12,7 @@ from service.text.extraction.blocks import Block
 from service.text.extraction.building import BlockBuilder, Limits
 from service.text.extraction.html_pages import add_html
 from service.text.extraction.pdf_layout import Line, Table, add_pages
-from service.text.extraction.pdf_tables import TableArea, find_tables
+from service.text.extraction.pdf_tables import TableArea, find_tables, reads_as_table
 from service.text.extraction.tabular import TableWriter
 
 PROSE = "The harbour master writes down who comes and who goes, and at noon he reads the glass. "
@@ -94,7 +94,7 @@ def test_lists_and_contents_are_no_tables(blocks_of, line):
 def test_columns_of_prose_are_no_table(blocks_of):
     document = page()
     with document.text_columns(ncols=2, gutter=10) as columns:
-        columns.write(PROSE * 60)
+        columns.write(PROSE * 99)
     assert rows_of(blocks_of(document)) == []
 
 
@@ -156,3 +156,44 @@ def test_spans_of_pages_stand_in_each_column_and_row() -> None:
     assert texts[0] == "Line: 7 | Journey From: A | Journey To: B"
     assert texts[1].startswith("Line: 7 | Journey From: C | Journey To: D")
     assert len(texts[1]) < 200
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_what_a_browser_prints_at_the_edges_is_no_row_of_a_table(blocks_of, count):
+    document = page()
+    document.set_auto_page_break(False)
+    for number in range(count):
+        document.add_page() if number else None
+        printed = [
+            (6, ["29/11/2026, 09:12", "", "Fleet report"]),
+            (288, ["file:///r.html", "", f"{number + 1}/{count}"]),
+        ]
+        rows = [(14 + 5.6 * row, [f"Gull {number}{row}", "Bergen", "1900"] if row else HEADER) for row in range(48)]
+        for y, cells in [*printed, *rows]:
+            for x, cell in zip((12, 90, 160), cells, strict=True):
+                document.text(x, y, cell)
+    blocks = blocks_of(document)
+    names = [f"Gull {number}{row}" for number in range(count) for row in range(1, 48)]
+    assert rows_of(blocks) == [f"Vessel: {name} | Home port: Bergen | Built: 1900" for name in names]
+    assert [block.text for block in blocks if block.kind == "paragraph"] == ["29/11/2026, 09:12 Fleet report"]
+
+
+def test_a_sentence_goes_on_over_a_page_and_a_font(extract):
+    """Its words on the next page stand where it begins; fonts of a size differ in the height of their boxes."""
+    document = page()
+    document.multi_cell(0, 5, PROSE * 99)
+    found = extract("a.pdf", bytes(document.output())).blocks
+    assert [block.page for block in found] == [1, 2]
+    assert all(block.text.endswith("glass.") for block in found)
+    assert " ".join(block.text for block in found) == (PROSE * 99).strip()
+    builder = BlockBuilder(Limits())
+    add_pages(
+        [[Line("He writes to the", 700, 710), Line("Harbour Office", 688, 699), Line("today.", 676, 686)]], builder
+    )
+    assert [block.text for block in builder.blocks] == ["He writes to the Harbour Office today."]
+
+
+def test_columns_of_prose_with_few_words_a_line_are_no_table():
+    assert not reads_as_table(
+        [["the pier is", "nobody may"], ["closed at", "enter it, not"], ["night, and", "even by day"]]
+    )

@@ -3,11 +3,11 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
-from service.text.extraction.blocks import Area, Box, join_boxes
+from service.text.extraction.blocks import Area, Block, Box, cut_block, join_boxes
 from service.text.extraction.building import BlockBuilder, one_line
 from service.text.extraction.pdf_tables import TableArea, join_lines
 from service.text.extraction.tabular import TableWriter
@@ -15,9 +15,14 @@ from service.text.extraction.tabular import TableWriter
 _NUMBER = re.compile(r"[0-9]{1,6}")
 _BULLET = re.compile(r"(?:[•◦▪‣·●○■–—*-]|\(?(?:\d{1,3}|[a-zA-Z])[.)])\s")  # noqa: RUF001 - bullets as PDFs have them
 _SENTENCE_ENDS = (".", "!", "?", ":", ";", "…")
+_CLOSED = frozenset({*_SENTENCE_ENDS, '"', "”", "»", ")", ""})
+_SENTENCE_END = re.compile(r"[.!?…][\"”»)]*\s+(?=[^\W_a-z])")
 _HEADING_RATIO = 1.15
+# Lines of one size in points: fonts differ in the height of their em boxes.
+_SAME_SIZE = 1.2
 _HEADING_CHARACTERS = 200
 _EDGE_LINES = 2
+_MIDDLE = 0.5
 _FEWEST_PAGES = 4
 _FEWEST_LINES = 5
 _AREA_LINES = 3
@@ -32,7 +37,7 @@ class Table:
     area: TableArea
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Line:
     """A line of a page: bottom and top in points from the lower edge, both 0 when unknown, and its box if known.
 
@@ -72,9 +77,11 @@ def add_pages(pages: Sequence[Sequence[Line]], builder: BlockBuilder) -> None:
 def _add_page(
     page: Sequence[Line], number: int, levels: dict[float, int], tables: "_Tables", builder: BlockBuilder
 ) -> None:
+    line_before = None
     for table, lines in groupby(page, key=lambda line: line.table):
         if table is not None:
             tables.add(table, number)
+            line_before = ""
             continue
         others = list(lines)
         tables.pass_over(len(others))
@@ -82,7 +89,25 @@ def _add_page(
             if level:
                 builder.heading(text, level, page=number, box=box)
             else:
-                builder.paragraph(text, page=number, box=box, areas=areas)
+                block = Block("paragraph", one_line(text), page=number, box=box, areas=areas)
+                builder.add(_end_sentence(builder, block) if line_before is None else block)
+            line_before = text
+
+
+def _end_sentence(builder: BlockBuilder, block: Block) -> Block:
+    """Give the first words of a page to the sentence that the page before leaves open; return what is left."""
+    for place in range(len(builder.blocks) - 1, max(len(builder.blocks) - 1 - _EDGE_LINES, -1), -1):
+        last = builder.blocks[place]
+        is_open = last.kind == "paragraph" and last.page == (block.page or 0) - 1 and last.text[-1:] not in _CLOSED
+        if is_open and (block.text[:1].islower() or last.text.endswith((",", "-"))):
+            end = _SENTENCE_END.search(block.text)
+            tail = block.text[: end.end()] if end else block.text
+            joined = join_lines([last.text, tail.rstrip()])
+            if len(joined) <= builder.limits.block_characters:
+                builder.blocks[place] = replace(last, text=joined)
+                rest = block.text[len(tail) :]
+                return cut_block(block, rest, len(tail)) if rest else replace(block, text="")
+    return block
 
 
 class _Tables:
@@ -126,29 +151,58 @@ def _without_running_lines(pages: Sequence[Sequence[Line]]) -> Sequence[Sequence
 
     So no page loses words that no other page has.
     """
-    if len(pages) < _FEWEST_PAGES:
+    if len(pages) < 2:
         return pages
     seen: Counter[str] = Counter()
     for number, page in enumerate(pages):
-        seen.update({key for place, line in enumerate(page) if _at_edge(place, page) for key in _keys(line, number)})
-    running = {key for key, count in seen.items() if count * 2 > len(pages)}
+        seen.update({key for line in _edge_lines(page) for key in _keys(line, number)})
+    fewest = len(pages) if len(pages) < _FEWEST_PAGES else len(pages) // 2 + 1
+    running = {key for key, count in seen.items() if count >= fewest}
     shown: set[str] = set()
     return [_keep_lines(page, number, running, shown) for number, page in enumerate(pages)]
 
 
 def _keep_lines(page: Sequence[Line], number: int, running: set[str], shown: set[str]) -> list[Line]:
+    edge = {line for line in _edge_lines(page) if not running.isdisjoint(_keys(line, number))}
+    words = {word for line in edge for word in line.text.split()}
     kept: list[Line] = []
-    for place, line in enumerate(page):
-        found = running.intersection(_keys(line, number)) if _at_edge(place, page) else set[str]()
-        if not found or found == {line.text} - shown:
-            kept.append(line)
+    for line in page:
+        found = running.intersection(_keys(line, number)) if line in edge else set[str]()
+        outside = _take_out(line, words, is_counted=found > {line.text} or line.text not in found) if found else line
+        if not found or found == {line.text} - shown or outside.table is not None:
+            kept.append(outside)
         shown |= found
     return kept
 
 
-def _at_edge(place: int, page: Sequence[Line]) -> bool:
-    """Return whether a line may be a running head or foot; on a page of a few lines, none is."""
-    return len(page) >= _FEWEST_LINES and (place < _EDGE_LINES or place >= len(page) - _EDGE_LINES)
+def _take_out(line: Line, words: set[str], *, is_counted: bool) -> Line:
+    """Return a running line without its table, from which its row goes; one that may be a row of columns stays."""
+    table, box = line.table, line.box
+    if table is None or box is None:
+        return line
+    middle = (box[1] + box[3]) / 2
+    for number, row in enumerate(table.boxes):
+        cells = [cell for cell in table.cells[number] if cell]
+        is_full = len(cells) == len(table.cells[number])
+        is_row = is_full and not is_counted and (middle > _MIDDLE or not any(map(str.isdigit, line.text)))
+        if row[1] <= middle <= row[3] and not is_row and words.issuperset(" ".join(cells).split()):
+            del table.cells[number], table.boxes[number]
+            break
+    else:
+        # The row is gone with a line beside this one, or is more than running lines.
+        return line if any(row[1] <= middle <= row[3] for row in table.boxes) else replace(line, table=None)
+    return replace(line, table=None)
+
+
+def _edge_lines(page: Sequence[Line]) -> list[Line]:
+    """Return the lines that may be running heads or feet: the highest and the lowest; none on a page of a few lines."""
+    if len(page) < _FEWEST_LINES:
+        return []
+    if any(line.box is None for line in page):
+        return [*page[:_EDGE_LINES], *page[-_EDGE_LINES:]]
+    tops = sorted({round(line.box[1], 2) for line in page if line.box})
+    heights = {*tops[:_EDGE_LINES], *tops[-_EDGE_LINES:]}
+    return [line for line in page if line.box and round(line.box[1], 2) in heights]
 
 
 def _keys(line: Line, number: int) -> tuple[str, ...]:
@@ -184,7 +238,7 @@ def _paragraphs(lines: Sequence[Line], levels: dict[float, int]) -> Iterator[_Pa
     pitch = _usual_pitch(lines)
     run: list[Line] = []
     for line in lines:
-        if run and _begins_another(run, line, pitch):
+        if run and _begins_another(run, line, pitch, levels):
             yield _finish_paragraph(run, levels)
             run = []
         run.append(line)
@@ -237,9 +291,10 @@ def _went_up(last: Line, line: Line) -> bool:
     return line.bottom > last.top
 
 
-def _begins_another(run: Sequence[Line], line: Line, pitch: float) -> bool:
+def _begins_another(run: Sequence[Line], line: Line, pitch: float, levels: dict[float, int]) -> bool:
     last = run[-1]
-    if line.size != last.size or _BULLET.match(line.text):
+    sizes = sorted((line.size, last.size))
+    if levels.get(line.size) != levels.get(last.size) or sizes[1] > sizes[0] * _SAME_SIZE or _BULLET.match(line.text):
         return True
     # Up to double spacing, lines as close as the page's closest belong together.
     if last.bottom - line.bottom > max(line.size * 1.6, min(pitch * 1.2, line.size * 2.4)):

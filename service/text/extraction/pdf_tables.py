@@ -78,9 +78,12 @@ def find_tables(pieces: Sequence[Box]) -> list[TableArea]:
 
 
 def reads_as_table(cells: Sequence[Sequence[str]]) -> bool:
-    """Return whether texts in rows and columns are a table's: short, in most places, neither a list nor contents."""
+    """Return whether texts in rows and columns are a table's: short, in most places, no list, contents or prose."""
     texts = [text for row in cells for text in row if text]
     if len(texts) < _DENSE * sum(len(row) for row in cells):
+        return False
+    phrases = [text for text in texts if " " in text]
+    if 2 * len(phrases) > len(texts) and 2 * sum(text[0].islower() for text in phrases) > len(phrases):
         return False
     marked = sum(any(_MARK.fullmatch(text) or _LEADER.search(text) for text in row) for row in cells)
     return marked <= _MARKED * len(cells) and median(len(text.split()) for text in texts) < _WORDY
