@@ -1,5 +1,6 @@
 """`python -m app`: start the workbench."""
 
+import os
 import sys
 
 from app.asgi import create_app
@@ -9,11 +10,12 @@ from carrel import CarrelError
 
 def main() -> None:
     """Serve on the address of the settings, in the light or the dark theme that a person's system prefers."""
-    chosen = settings()
     try:
+        chosen = settings()
         app = create_app()
-    except (CarrelError, ValueError) as error:
+    except (CarrelError, ValueError, RuntimeError) as error:
         sys.exit(f"The workbench can't start: {error}")
+    os.environ.setdefault("HOME", str(chosen.app_dir))  # Streamlit looks for settings there
     sys.stderr.write(f"The workbench listens at {chosen.origin}\n")
     app.run(
         config={

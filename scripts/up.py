@@ -43,6 +43,7 @@ NAMES = {"welcome": "the sample organization"}
 SYSTEM = "make up"
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # prctl(2)
 STOP, HANG_UP = b"s", b"h"
+STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PROCFILE_LINE = re.compile(r"^([A-Za-z0-9_-]+):\s*(.+)$")
 
 
@@ -78,7 +79,7 @@ class Keeper:
 
     def run(self, commands: Mapping[str, str], root: Path) -> int:
         """Start the parts, and return the exit status when all have ended."""
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number in STOPPING:
             signal.signal(number, self._obey)
         # Reads nothing of a terminal: from a session of its own that would fail.
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -104,12 +105,15 @@ class Keeper:
         arguments = arguments[1:] if arguments[0] == "exec" else arguments
         reading, writing = os.pipe()
         keeper = os.getpid()
+        # A signal that came between the fork and its own handlers would be obeyed as the keeper's.
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
         pid = os.fork()
         if pid == 0:
             try:
                 os.setsid()
-                for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
+                for number in (*STOPPING, signal.SIGPIPE):
                     signal.signal(number, signal.SIG_DFL)
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
                 tell_kernel(PR_SET_PDEATHSIG, signal.SIGTERM)
                 if os.getppid() != keeper:
                     os._exit(1)
@@ -121,6 +125,7 @@ class Keeper:
                 os.write(2, f"{arguments[0]} can't be started: {error.strerror}\n".encode())
             finally:
                 os._exit(127)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
         os.close(writing)
         os.set_blocking(reading, False)
         part = Part(name, pid, reading)
@@ -276,7 +281,11 @@ def answers(port: int) -> bool:
 
 def read_environment(path: Path) -> dict[str, str]:
     """Return this process's environment, with the settings of a file that it doesn't have."""
-    settings = {name: value for name, value in dotenv_values(path, interpolate=False).items() if value is not None}
+    try:
+        read = dotenv_values(path, interpolate=False)
+    except (OSError, UnicodeDecodeError) as error:
+        sys.exit(f"{path} can't be read: {error}. Give this user the right to read it, or name another with --env.")
+    settings = {name: value for name, value in read.items() if value is not None}
     for name in sorted(settings.keys() & os.environ.keys()):
         if settings[name] != os.environ[name]:
             sys.stderr.write(f"{name} in {path.name} is not used: the environment has another value.\n")
@@ -297,11 +306,12 @@ def read_procfile(path: Path) -> dict[str, str]:
 
 def traces_file(environment: Mapping[str, str]) -> Path:
     """Return the file of tracebacks, in the data folder."""
+    if named := environment.get("CARREL_DATA_DIR"):
+        return Path(named) / "make-up.log"
     import platformdirs  # noqa: PLC0415 - only where no setting names the folder
 
-    named = environment.get("CARREL_DATA_DIR")
     root = Path("/var/lib/carrel") if os.geteuid() == 0 else platformdirs.user_data_path("carrel")
-    return (Path(named) if named else root) / "make-up.log"
+    return root / "make-up.log"
 
 
 def keep(lifeline: int, environment: Mapping[str, str], commands: Mapping[str, str], root: Path) -> int:
@@ -321,7 +331,7 @@ def main() -> int:
     parser.add_argument("--app-root", type=Path, default=Path(), help="the folder of the Procfile")
     parser.add_argument("start", choices=["start"])
     chosen = parser.parse_args()
-    root = chosen.app_root.absolute()
+    root: Path = chosen.app_root
     environment = read_environment(root / chosen.env)
     commands = read_procfile(root / "Procfile")
     if taken := list(find_taken_ports(environment, commands)):

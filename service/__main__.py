@@ -22,6 +22,8 @@ def main() -> int:
         settings = Settings()
     except ValidationError as error:
         return _fail("\n".join(f"{_setting(each)}{_reason(each)}" for each in error.errors()))
+    except RuntimeError as error:  # this user has no home folder
+        return _fail(f"CARREL_DATA_DIR has no value, and {error}.")
     # A start of the service loads no command, and a command no server.
     if sys.argv[1:]:
         from service.operate.commands import run  # noqa: PLC0415

@@ -14,7 +14,10 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from psycopg.errors import ConnectionTimeout
+from psycopg_pool import PoolTimeout
 from sqlalchemy.exc import DataError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection
 from structlog.testing import capture_logs
 
@@ -25,7 +28,7 @@ from service.identity.queries import organization_ids
 from service.identity_server.oauth import purging as oauth_purging
 from service.index.ingestion.sweeper import release_claims
 from service.main import AGENTS, ALERTS, DOCSTORE, UNPACK
-from service.platform.background import Background, for_each_organization, run_every
+from service.platform.background import Background, _log_failure, for_each_organization, run_every
 from service.platform.disk import FileSystem
 from service.runtime import Runtime
 from service.web.idempotency import purging
@@ -154,6 +157,21 @@ def test_failures_in_a_row_are_logged_once_a_minute(harness_loop: LoopThread) ->
     with capture_logs() as logs:
         harness_loop.run(run())
     assert [log["failures_in_a_row"] for log in logs] == [1, 4, 1]
+
+
+@pytest.mark.parametrize(
+    "error", [PoolTimeoutError("10 s"), ExceptionGroup("all", [PoolTimeout("10 s"), ConnectionTimeout("10 s")])]
+)
+def test_work_that_waits_too_long_is_late(harness_loop: LoopThread, error: Exception) -> None:
+    """On a busy machine nothing has failed: one warning, without a traceback."""
+
+    async def fail() -> None:
+        raise error
+
+    with capture_logs() as logs:
+        harness_loop.run(_log_failure(fail()))
+    [line] = logs
+    assert (line["event"], line["log_level"], "exc_info" in line) == ("background_work_late", "warning", False)
 
 
 def test_work_for_an_organization_is_given_up_after_its_first_failure(harness_loop: LoopThread) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness.cases import cases
 from tests.harness.documents import uploaded
 from tests.harness.services import RunningService
 from tests.service.agents import an_agent
@@ -12,18 +13,7 @@ from tests.service.directory import a_group, a_key, a_user, another_organization
 from tests.service.service_accounts import a_token, an_account, enable_service_accounts
 
 UNKNOWN = "0198c5b0-0000-7000-8000-000000000000"
-IDS: Mapping[str, str] = {
-    "admin/users/list": "id",
-    "admin/groups/list": "id",
-    "admin/serviceAccounts/list": "serviceAccountId",
-    "admin/serviceAccountTokens/list": "tokenId",
-    "admin/apiKeys/list": "apiKeyId",
-    "admin/scimTokens/list": "tokenId",
-    "admin/oauthClients/list": "clientId",
-    "admin/agents/list": "agentId",
-    "admin/auditLog/query": "auditLogId",
-    "catalog/listDocuments": "documentId",
-}
+IDS: Mapping[str, str] = cases("lists_by_id")
 
 
 @pytest.fixture(scope="module")

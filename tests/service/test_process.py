@@ -1,5 +1,6 @@
 """`python -m service` as a process: starting, stopping, being killed, and its database going away under it."""
 
+import os
 import signal
 import socket
 import subprocess
@@ -13,9 +14,11 @@ import httpx
 import pytest
 
 from service.migrations import HEAD
-from service.platform.postgres.server import remove_cluster
+from service.platform.postgres.host import DatabaseServerError
+from service.platform.postgres.server import DATABASE, EmbeddedPostgres, remove_cluster
 from service.platform.version import VERSION
 from tests.harness.databases import TestDatabases
+from tests.harness.first_start import bring_database
 from tests.harness.jobs import until
 from tests.harness.processes import ServiceProcess, environment_without_settings, run_command
 from tests.harness.services import ADMIN_PASSWORD, API_KEY
@@ -217,6 +220,26 @@ def test_wrong_settings_are_named(tmp_path: Path, wrong: dict[str, str]) -> None
     assert (too_short in lines) == ("CARREL_SECRET_KEY" in wrong)
     for hidden in ("Value error", "secret-1", "Traceback"):
         assert hidden not in ended.stderr
+
+
+@pytest.mark.parametrize("name", ['$HOME`id`" é', "a,\nb"])
+def test_a_data_folder_may_have_any_name(tmp_path: Path, name: str) -> None:
+    """No shell reads it, and a client that would read it as several gets another folder for the socket."""
+    tmp_path.chmod(0o711)
+    data = tmp_path / name
+    data.mkdir(mode=0o711)
+    bring_database(data)
+    server = EmbeddedPostgres(data)
+    server.start()
+    with closing(server.connect(DATABASE)) as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+    server.stop()
+
+
+def test_a_user_without_an_entry_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 54321)
+    with pytest.raises(DatabaseServerError, match=r"no user with the id 54321.*/etc/passwd"):
+        EmbeddedPostgres(tmp_path)
 
 
 def test_a_newer_versions_database_is_refused_in_a_sentence(databases: TestDatabases, tmp_path: Path) -> None:

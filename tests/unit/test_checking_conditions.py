@@ -100,27 +100,7 @@ def test_what_a_text_is_about_is_no_condition(query, stated, applied):
     assert [" ".join(bound) for _, *bound in check(query, stated, corpus="ordinary")] == applied
 
 
-@pytest.mark.parametrize(
-    ("message", "read", "questions"),
-    [
-        ("reports about complaints", ["What is the budget of the first complaint?"], None),
-        ("reports about complaints", ["reports", "complaints"], None),
-        (
-            "Tolle Reise! Wer zahlt das Hotel und wann kommt die Post?",
-            ["Wer zahlt das Hotel?", "Wann kommt die Post?"],
-            2,
-        ),
-        ("Our bus was late. Who pays?", ["Who pays when the bus was late?"], 1),
-        ("Our bus was late. Who pays?", ["Who pays?", "How much does the captain earn every year?"], None),
-        (
-            "Our bus was late. Who pays? When does the mail come? What is the budget for fuel?",
-            ["Who pays for the bus?"],
-            None,
-        ),
-        ("Our bus was late. Who pays?", [" "], None),
-        ("Our bus was late. Who pays?", [], None),
-    ],
-)
+@pytest.mark.parametrize(("message", "read", "questions"), cases("own_questions"))
 def test_a_question_of_a_models_own_is_not_searched_for(message: str, read: list[str], questions: int | None) -> None:
     assert check_questions(read, message) == (read[:questions] if questions else extract_questions(message))
 

@@ -28,20 +28,6 @@ def test_a_greeting_before_a_question_is_dropped() -> None:
     assert drop_greeting("Hallo,\nwie viele Tage?") == "wie viele Tage?"
 
 
-@pytest.mark.parametrize(
-    ("question", "language"),
-    [
-        ("How many days of leave are there?", "en"),
-        ("Wie lang ist die Kündigungsfrist?", "de"),
-        ("Combien de jours de congé ?", "fr"),
-        ("¿Cuántos días de vacaciones hay?", "es"),
-        ("Quanti giorni di ferie ci sono?", "it"),
-        ("Hoeveel dagen vakantie heb ik?", "nl"),
-        ("Quantos dias de férias há?", "pt"),
-        ("D-2219", "en"),
-        ("Ile dni urlopu mam w tym roku?", "en"),
-        ("", "en"),
-    ],
-)
+@pytest.mark.parametrize(("question", "language"), cases("languages_of_phrases"))
 def test_the_phrases_are_of_the_questions_language(question: str, language: str) -> None:
     assert phrases_of(question) is PHRASES[language]
