@@ -65,8 +65,6 @@ class Caller:
 
 @dataclass(frozen=True)
 class _Kind:
-    """A kind of credential: its prefix, its name, its owner, and how to get another one."""
-
     credential: CredentialKind
     prefix: secrets.Prefix
     name: str

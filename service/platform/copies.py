@@ -17,8 +17,6 @@ KEPT_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """A copy's descriptor, its size in bytes, and what closes it when nobody reads it any more."""
-
     descriptor: int
     size: int
     closing: asyncio.TimerHandle

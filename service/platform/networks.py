@@ -169,7 +169,6 @@ class GuardedTransport(httpx.AsyncBaseTransport):
 
 @cache
 def _load_authorities() -> ssl.SSLContext:
-    """Return the authorities that certificates are trusted by: the library's, and those of the operating system."""
     context = httpx.create_ssl_context()
     context.load_default_certs()
     return context

@@ -116,7 +116,6 @@ class Counts:
             self._entry.pack_into(self._memory, entry.offset, 0, 0.0, *(0 for _ in entry.counts))
 
     def _find(self, name: str, now: float) -> tuple[int, _Entry]:
-        """Return a name's key, and its entry; without one, the entry that it may replace."""
         digest = hashlib.blake2b(name.encode(), digest_size=16, key=self._secret).digest()
         key = int.from_bytes(digest[:8], "little") or 1
         entries = list(self._group(int.from_bytes(digest[8:], "little") % self._groups))

@@ -111,8 +111,6 @@ def columns_of(
 
 
 class _Member(TypeDecorator[Any]):
-    """Text that is read as a member of an enum."""
-
     impl = Text
     cache_ok = True
 

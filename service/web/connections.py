@@ -53,8 +53,6 @@ class Closable(Protocol):
 
 @dataclass(eq=False, slots=True)
 class _Group:
-    """The connections of one address, or of all: how many, which of them wait, longest first, and which send a body."""
-
     open: int = 0
     waiting: dict[Closable, None] = field(default_factory=dict[Closable, None])
     receiving: dict[Closable, None] = field(default_factory=dict[Closable, None])

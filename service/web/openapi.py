@@ -158,7 +158,6 @@ def _name(operation: Json, path: str, described: ApiOperation[Any, Any]) -> None
 
 
 def _act_as_oneself(operation: Json, schemas: Json) -> None:
-    """Leave out of a request on v1 whom it acts for, which only v0 takes."""
     body: Json | None = operation.get("requestBody")
     if body is None:
         return
@@ -213,7 +212,6 @@ def _references(value: Any) -> Iterator[str]:
 
 
 def _drop_version_names(document: Json) -> Json:
-    """Give v1's operations and schemas the names that they have without v0 beside them."""
     schemas: Json = document["components"]["schemas"]
     own = {name.removesuffix(V1_SCHEMA): schema for name, schema in schemas.items() if name.endswith(V1_SCHEMA)}
     components = {**document["components"], "schemas": {**schemas, **own}}

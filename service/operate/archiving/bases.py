@@ -223,7 +223,6 @@ def _remove_files(archive: Archive, bases: list[Base], *, since: datetime) -> in
 
 
 def _archive(settings: Settings, server: EmbeddedPostgres, archive: Archive) -> bytes:
-    """Archive log and files, or see that the running service does; return the SHA-256s of all files, joined."""
     with open_shipper(settings, server, archive) as shipper:
         if shipper is not None:
             files = shipper.compare()

@@ -324,7 +324,6 @@ class _Reader:
 
 
 def _forget_members(tar: tarfile.TarFile) -> None:
-    """Clear a tar's list of members, which would grow to millions."""
     tar.members = []  # pyright: ignore[reportAttributeAccessIssue] - the stubs don't know it
 
 

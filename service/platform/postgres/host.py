@@ -67,7 +67,6 @@ def _make_account() -> pwd.struct_passwd:
 
 @contextmanager
 def _alone() -> Generator[None]:
-    """Keep out every other process that changes what this machine's services share."""
     ROOTS_FOLDER.mkdir(mode=0o711, parents=True, exist_ok=True)
     with (ROOTS_FOLDER / "machine.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -144,7 +144,6 @@ class Standby:
 
     @contextmanager
     def _holding(self) -> Generator["_Hold"]:
-        """Note what waits for the standby, which ends when the standby is given up."""
         hold = _Hold()
         self._held.add(hold)
         try:
