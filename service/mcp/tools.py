@@ -17,9 +17,9 @@ from starlette.requests import Request
 from carrel.wire.operations import ApiOperation
 from service.auth.authorization import authorize, may_call
 from service.auth.callers import Caller
-from service.platform.errors import from_validation
 from service.runtime import Runtime
 from service.web.dependencies import CALLER, read_snapshot
+from service.web.guidance import refuse_members
 
 Context = ServerRequestContext[Any, Request]
 Found = TypeVar("Found")
@@ -110,5 +110,6 @@ class Tool(Generic[Given]):
             given = self.arguments.model_validate(arguments or {})
         except ValidationError as error:
             # They are named as they are, whatever else an argument's name may stand for in an address.
-            raise from_validation([{**one, "loc": ("body", *one["loc"])} for one in error.errors()]) from error
+            named = [{**one, "loc": ("body", *one["loc"])} for one in error.errors()]
+            raise refuse_members(named, self.arguments) from error
         return await self.run(call, given)

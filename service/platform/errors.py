@@ -183,7 +183,7 @@ def internal_error() -> ServiceError:
 
 
 def from_validation(errors: Sequence[Mapping[str, Any]]) -> BadRequest:
-    """Convert pydantic's validation errors to one 400 that names each wrong member, never its value."""
+    """Convert pydantic's validation errors of a model to one 400 that names each wrong member, never its value."""
     details = [FieldError(_field_name(error["loc"]), _reason(error)) for error in errors]
     first = details[0]
     more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""

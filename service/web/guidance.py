@@ -76,13 +76,22 @@ def _hint(error: Mapping[str, Any], model: type[BaseModel] | None) -> str:
     context: Mapping[str, Any] = error.get("ctx", {})
     name = str(location[-1]) if location else ""
     if kind == "extra_forbidden":
-        known = _members(model, location[1:-1])
+        found = _models_at(model, location[1:-1])
+        known = [field.alias or each for model in found for each, field in model.model_fields.items()]
         nearest = find_nearest(name, known)
         return f"; the nearest is {nearest}" if nearest else f"; there are {', '.join(known)}" if known else ""
     if kind in {"literal_error", "enum", "union_tag_invalid"} and isinstance(error["input"], str | dict):
         expected = re.findall(r"'([^']+)'", str(context.get("expected", context.get("expected_tags", ""))))
         nearest = find_nearest(str(context.get("tag", error["input"])), expected)
         return f"; the nearest is {nearest}" if nearest else ""
+    if kind in {"union_tag_not_found", "model_attributes_type", "dict_type"}:
+        types = [
+            each.model_fields["type"].annotation
+            for each in _models_at(model, location[1:])
+            if "type" in each.model_fields
+        ]
+        tags = sorted({str(tag) for each in types for tag in get_args(each)})
+        return f"; its type is {' or '.join(tags)}" if tags else ""
     if kind.startswith("uuid"):
         # The path of a list ends with what an id is called after: listDocumentCollections, agents/list.
         stem = re.sub(r"Ids?$", "", next((str(each) for each in reversed(location) if isinstance(each, str)), ""))
@@ -92,14 +101,14 @@ def _hint(error: Mapping[str, Any], model: type[BaseModel] | None) -> str:
     return ""
 
 
-def _members(model: type[BaseModel] | None, path: Sequence[str | int]) -> list[str]:
-    """Return the names of the members at a place in a model; of a union, the members of all its models."""
+def _models_at(model: type[BaseModel] | None, path: Sequence[str | int]) -> list[type[BaseModel]]:
+    """Return the models at a place in a model; of a union, all of them."""
     models = [model] if model is not None else []
     for step in path:
         fields = [field for each in models for name, field in each.model_fields.items() if step in {name, field.alias}]
         # Numbers of lists and tags of unions are steps without a field.
         models = [found for field in fields for found in _models_in(field.annotation)] if fields else models
-    return [field.alias or name for each in models for name, field in each.model_fields.items()]
+    return models
 
 
 def _models_in(annotation: object) -> list[type[BaseModel]]:

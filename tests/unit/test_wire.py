@@ -48,9 +48,10 @@ def _is_unbounded(schema: dict[str, Any]) -> bool:
 @pytest.mark.parametrize("model", _models(RequestModel), ids=lambda model: model.__name__)
 def test_requests_are_bounded(model: type[BaseModel]) -> None:
     assert [path for path, part in objects(model.model_json_schema()) if _is_unbounded(part)] == []
+    unknown = {"unheardOf", *(name for name, field in model.model_fields.items() if name != field.alias)}
     with pytest.raises(ValidationError) as caught:
-        model.model_validate({"unheardOf": 1})
-    assert ("unheardOf",) in [error["loc"] for error in caught.value.errors() if error["type"] == "extra_forbidden"]
+        model.model_validate(dict.fromkeys(unknown))
+    assert {error["loc"] for error in caught.value.errors() if error["type"] == "extra_forbidden"} == {*zip(unknown)}
 
 
 @pytest.mark.parametrize("model", _models(RequestModel), ids=lambda model: model.__name__)

@@ -47,4 +47,4 @@ def reference_to(resource: ResourceReference | ResourceIdentifier | Members) -> 
     """Return a resource as requests name it, from how responses do."""
     if isinstance(resource, ResourceIdentifier):
         return ResourceReference(resource_id=resource.resource_id, resource_type=resource.resource_type)
-    return ResourceReference.model_validate(resource)
+    return ResourceReference.model_validate(resource, by_name=True)

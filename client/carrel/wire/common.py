@@ -10,7 +10,15 @@ from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast, get_args, get_origin
 from uuid import UUID
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    ValidationInfo,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 
 from carrel.wire.frames import frame_of
@@ -21,6 +29,9 @@ if TYPE_CHECKING:
 
 from carrel.wire.fields import EmailAddress, Identifier, Instant, PageToken
 
+_IN_PYTHON = object()
+"""Context of a request that Python code makes, where members may have their names in Python."""
+
 
 class RequestModel(BaseModel):
     """A request body, or an object inside one: unknown members are refused by name."""
@@ -29,11 +40,20 @@ class RequestModel(BaseModel):
         extra="forbid",
         frozen=True,
         alias_generator=to_camel,
-        validate_by_name=True,
+        validate_by_name=False,
         validate_by_alias=True,
         serialize_by_alias=True,
         hide_input_in_errors=True,
     )
+
+    def __init__(self, /, **members: Any) -> None:
+        """Make a request in Python: members have their names in Python, or the names on the wire."""
+        self.__pydantic_validator__.validate_python(
+            members, self_instance=self, context=_IN_PYTHON, by_alias=True, by_name=True
+        )
+
+    # Without this mark, validation would call `__init__`, and a body on the wire could use the names in Python.
+    __init__.__pydantic_base_init__ = True  # pyright: ignore[reportFunctionMemberAccess]
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
@@ -43,14 +63,14 @@ class RequestModel(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def leave_out_nulls(cls, members: Any) -> Any:
+    def leave_out_nulls(cls, members: Any, info: ValidationInfo) -> Any:
         """Take null for an optional member that has a default as if the member was left out."""
         if not isinstance(members, dict):
             return members
         known = cast("dict[str, Any]", members)
         if all(value is not None for value in known.values()):
             return known
-        defaulted = _defaulted_members(cls)
+        defaulted = _defaulted_members(cls, in_python=info.context is _IN_PYTHON)
         return {name: value for name, value in known.items() if value is not None or name not in defaulted}
 
     def to_json(self) -> bytes:
@@ -59,13 +79,13 @@ class RequestModel(BaseModel):
 
 
 @cache
-def _defaulted_members(model: type[RequestModel]) -> frozenset[str]:
-    """Return the names, in Python and on the wire, of the members with a default that isn't None."""
+def _defaulted_members(model: type[RequestModel], *, in_python: bool) -> frozenset[str]:
+    """Return the names on the wire, and those in Python if they count, of members with a default that isn't None."""
     return frozenset(
         spelling
         for name, field in model.model_fields.items()
         if not field.is_required() and field.get_default(call_default_factory=True) is not None
-        for spelling in (name, str(field.alias))
+        for spelling in ((name, str(field.alias)) if in_python else (str(field.alias),))
     )
 
 

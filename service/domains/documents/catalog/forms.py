@@ -30,7 +30,7 @@ def upload_form(fields: dict[str, str]) -> UploadFileForm:
     try:
         return UploadFileForm.model_validate(fields)
     except ValidationError as error:
-        raise refuse_members(error.errors(include_url=False), None) from error
+        raise refuse_members(error.errors(include_url=False), UploadFileForm) from error
 
 
 def _request_body(file_part: str, form: type[BaseModel]) -> dict[str, Any]:
