@@ -25,6 +25,7 @@ from flows.operations.formatting import count_text
 _SAID = {
     "secondFactor": "second factor for {}",
     "serviceAccountsEnabled": "service accounts {}",
+    "passwordsEnabled": "passwords {}",
     "domain": "domain {}",
     "nameSet": "another name",
     "clientDocumentHosts": "hosts that describe clients: {}",
