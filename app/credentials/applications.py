@@ -119,7 +119,9 @@ def show_new() -> None:
         help="Its tokens work there and nowhere else. This can't be changed afterwards. At /mcp, Administer lets it "
         "see who can read a document, and why, and do nothing else.",
     )
-    if audience is OAuthAudience.MCP:
+    if audience is OAuthAudience.API:
+        show_text("It keeps a secret on its server: the API takes no application without one. /mcp does.")
+    else:
         st.checkbox(
             "It keeps no secret",
             key="client.public",

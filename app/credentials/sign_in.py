@@ -63,6 +63,7 @@ def _fill(provider: SignInProvider | None) -> None:
     state["provider.name"] = "" if provider is None else provider.name
     state["provider.client_id"] = "" if provider is None else provider.client_id
     state["provider.domains"] = "" if provider is None else "\n".join(provider.domains)
+    state["provider.audiences"] = "" if provider is None else "\n".join(provider.accepted_audiences)
     state["provider.groups"] = GroupsClaim.NONE if provider is None else provider.groups_claim
     for flag in _FLAGS:
         state[f"provider.{flag}"] = provider is not None and bool(getattr(provider, flag))
@@ -74,6 +75,11 @@ def _ask() -> None:
     st.text_input("Client secret", key="provider.secret", type="password", max_chars=1024)
     st.text_area(
         "Domains of its addresses, one a line", key="provider.domains", placeholder="example.com", help=CONFIRMING
+    )
+    st.text_area(
+        "Other audiences of its tokens, one a line",
+        key="provider.audiences",
+        help="Some providers name more applications in a token (aud). Without a line here such a token is refused.",
     )
     st.selectbox("Claim that names groups", list(CLAIMS), key="provider.groups", format_func=CLAIMS.__getitem__)
     for flag, (label, hint) in _FLAGS.items():
@@ -95,6 +101,7 @@ def _read_fields() -> dict[str, Any]:
     }.items():
         if not values[missing]:
             raise NotYetError(f"Give {what}.")
+    values["accepted_audiences"] = str(state["provider.audiences"] or "").split()
     values["groups_claim"] = state["provider.groups"]
     return values | {flag: bool(state[f"provider.{flag}"]) for flag in _FLAGS}
 
@@ -149,3 +156,24 @@ def show_policy(organization: Organization) -> None:
 
 def _change(policy: SecondFactorPolicy) -> None:
     api.client().admin.organization.update(second_factor=policy)
+
+
+def show_passwords(organization: Organization) -> None:
+    """Show whether passwords that are kept here can be used, with a button that changes it."""
+    st.subheader("Passwords", anchor=False)
+    on = organization.passwords_enabled
+    show_text(
+        "People sign in with a password or passkey, or at a sign-in provider."
+        if on
+        else "Passwords are off: people sign in at a sign-in provider alone. If the provider fails, the people who run "
+        "the service let you in: python -m service user set-password --email … --allow-passwords"
+    )
+    if st.button("Switch passwords off" if on else "Allow passwords", key="passwords"):
+        confirm(
+            "Switch passwords off?" if on else "Allow passwords?",
+            "Browsers that signed in with a password or passkey are signed out, yours too. Applications stay connected."
+            if on
+            else "People can sign in with the passwords and passkeys that they had before.",
+            doing="Switch off" if on else "Allow",
+            action=partial(api.client().admin.organization.update, passwords_enabled=not on),
+        )

@@ -117,8 +117,7 @@ def _show_client(client_id: str) -> None:
         if (meaning := meaning_of(scope, client.audience))
     ]
     show_table(rows, heads=("It may ask people for", "Which lets it", "Mind that"), named=True)
-    if client.audience is OAuthAudience.MCP:
-        show_configuration(client)
+    show_configuration(client)
     _show_actions(client)
     show_consents(client)
     if is_open(EDIT, client_id):
@@ -126,10 +125,26 @@ def _show_client(client_id: str) -> None:
 
 
 def show_configuration(client: OAuthClient) -> None:
-    """Show where an agent's client finds the service, and for a public one what to give to the programs of people."""
+    """Show where a client finds the service, and for a public one of agents what to give to the programs of people."""
     chosen = settings()
-    address = f"{chosen.auth_url or chosen.base_url}{MCP_PATH}"
+    issuer = chosen.auth_url or chosen.base_url
+    address = f"{issuer}{MCP_PATH}"
     st.header("Connect it", anchor=False)
+    if client.audience is OAuthAudience.API:
+        show_text("OAuth libraries find all addresses at the discovery address. Next, send people to the first one:")
+        show_table(
+            [
+                ("Authorization endpoint", f"{issuer}/api/oauth/authorize"),
+                ("Token endpoint", f"{issuer}/api/oauth/token"),
+                ("Revocation endpoint", f"{issuer}/api/oauth/revoke"),
+                ("Issuer", issuer),
+                ("Discovery", f"{issuer}/.well-known/oauth-authorization-server"),
+                ("API", f"{issuer}/api/v1"),
+            ],
+            named=True,
+        )
+        st.html(help_link("How an application signs people in", "oauth"))
+        return
     show_text("It needs its id and this address, exactly as it stands here:")
     st.code(address, language=None, wrap_lines=True)
     st.html(help_link("How programs are connected", "mcp#connect-a-client"))

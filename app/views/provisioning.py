@@ -7,11 +7,20 @@ import streamlit as st
 
 from app import api
 from app.credentials.tokens import STATUSES, ask_expiry, end_noted, get_expiry, show_credential
-from app.formatting import ago, one_line
+from app.formatting import ago, moment, one_line
 from app.lookup import by_id
 from app.ui.dialogs import Secret, dialog, hold_secret, offer_dialog, offer_submit, show_held_secret, text_in
 from app.ui.errors import require_admin, show_errors
-from app.ui.notices import look_at, offer_way_back, show_empty, show_help, show_text, show_title, show_warning
+from app.ui.notices import (
+    look_at,
+    offer_way_back,
+    show_empty,
+    show_help,
+    show_table,
+    show_text,
+    show_title,
+    show_warning,
+)
 from app.ui.tables import forget, pages_of, show_pages, time_cell
 from carrel.wire.scim_tokens import AdminScimTokensListResponse, ScimToken
 
@@ -40,6 +49,23 @@ def _show_address(page: AdminScimTokensListResponse) -> None:
         "Guard it like an admin's password."
     )
     show_help("How to set up Entra and Okta", "provisioning")
+
+
+def _show_refusals() -> None:
+    """Show the newest changes that the service refused to an identity provider."""
+    found = next(api.client().admin.audit_log.query(action="scim.refuse", page_size=20).pages()).entries
+    if not found:
+        return
+    st.header("Refused", anchor=False)
+    rows: list[tuple[str, str, str]] = []
+    for entry in found:
+        told, target = entry.details, entry.target
+        what = f"{told.get('method', '')} {told.get('path', '')}: {told['code']}"
+        if told["code"] == "unknown_members":
+            known = "The other members were added" if "count" in told else "No member was added"
+            what = f"{known}. Unknown here, and to be provisioned first: {', '.join(told['unknown'])}"
+        rows.append((moment(entry.at), one_line((target and target.name) or (target and target.id) or ""), what))
+    show_table(rows, heads=("When", "What", "Why"))
 
 
 def _show_token(token_id: str, every: Sequence[ScimToken]) -> None:
@@ -98,6 +124,7 @@ def page() -> None:
             ),
             go=lambda chosen: look_at("token", chosen.token_id),
         )
+        show_errors(_show_refusals)
 
 
 page()

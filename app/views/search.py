@@ -22,7 +22,7 @@ from app.search.queries import (
     search,
     show_applied,
 )
-from app.search.results import Documents, Result, by_meaning_alone, count_strong, documents_of, shares_of, show_result
+from app.search.results import Documents, Result, by_meaning_alone, documents_of, score_of, show_result
 from app.ui.errors import show_errors
 from app.ui.feedback import about_search, offer_feedback, show_failure
 from app.ui.notices import show_help, show_note, show_problem, show_title, show_warning
@@ -30,7 +30,7 @@ from app.ui.progress import show_skeletons
 from app.welcome import show_welcome
 from carrel.wire.collections import DocumentCollection
 from carrel.wire.reranking import AppliedReranking
-from carrel.wire.search import CatalogSearchResult, SearchMode
+from carrel.wire.search import CatalogSearchResult, SearchMode, count_strong, shares_of
 
 _READS = (
     "In a collection: conditions that the text states on its fields, such as *finance reports since March 2025* where "
@@ -249,7 +249,7 @@ def page() -> None:
             "These are the nearest in meaning, and may be about something else.",
         )
     results = found.answer.results
-    shares = shares_of(results)
+    shares = shares_of([score_of(result) for result in results])
     strong = count_strong(shares, found.question.mode)
     pairs = list(zip(results, shares, strict=True))
     for result, share in pairs[:strong]:

@@ -5,7 +5,7 @@ from functools import partial
 import streamlit as st
 
 from app import api
-from app.credentials.sign_in import CLAIMS, EDIT, open_edit, open_new, show_edit, show_new, show_policy
+from app.credentials.sign_in import CLAIMS, EDIT, open_edit, open_new, show_edit, show_new, show_passwords, show_policy
 from app.formatting import one_line
 from app.ui.dialogs import confirm, is_open
 from app.ui.errors import require_admin, show_errors
@@ -90,7 +90,9 @@ def page() -> None:
         )
     for provider in providers:
         _show_provider(provider)
-    show_policy(show_errors(api.client().admin.organization.get))
+    organization = show_errors(api.client().admin.organization.get)
+    show_policy(organization)
+    show_passwords(organization)
     show_new()
     for provider in providers:
         if is_open(EDIT, str(provider.provider_id)):

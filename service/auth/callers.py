@@ -61,6 +61,12 @@ class Caller:
     acting_through: UUID | None = None
     credential: CredentialKind = "apiKey"
     collection_ids: frozenset[UUID] | None = None
+    client_id: UUID | None = None
+
+    @property
+    def origin(self) -> UUID:
+        """The OAuth client through which a person asks; of a key or service-account token, its owner."""
+        return self.client_id or self.acting_through or self.principal_id
 
 
 @dataclass(frozen=True)
@@ -143,6 +149,8 @@ def identify(
     Raises Unauthenticated when the header holds nothing that could be a credential of this version.
     """
     value = _bearer(authorization)
+    if not value:
+        raise _no_credential(authorization, version)
     kind = _kind(value, version=version)
     secret_hash = secrets.hash_secret(value)
     batch = Batch()
@@ -366,6 +374,7 @@ def _caller(credential: Credential, owner: ActingPrincipal, *, kind: CredentialK
         scopes=scopes,
         service_accounts_enabled=credential.service_accounts_enabled,
         credential=kind,
+        client_id=credential.client_id,
     )
 
 
@@ -381,22 +390,32 @@ def _replace_principal(caller: Caller, principal: ActingPrincipal) -> Caller:
     )
 
 
+_CREDENTIALS: dict[Version, tuple[str, str]] = {
+    "v0": ("API key or token", ""),
+    "v1": ("access token", " An OAuth client gets one when a person allows it: docs/oauth.md."),
+    "mcp": ("access token", " Connect with OAuth: WWW-Authenticate names the address that describes how."),
+}
+
+
 def _bearer(authorization: str | None) -> str:
+    scheme, _, value = (authorization or "").strip().partition(" ")
+    return value.strip() if scheme.lower() == "bearer" else ""
+
+
+def _no_credential(authorization: str | None, version: Version) -> Unauthenticated:
+    credential, how = _CREDENTIALS[version]
     if authorization is None:
-        raise _unauthenticated("missing_credential", "Send a credential: `Authorization: Bearer <API key or token>`.")
-    scheme, _, value = authorization.strip().partition(" ")
-    if scheme.lower() != "bearer" or not value.strip():
-        found = ""
-        if scheme.lower() == "bearer":
-            found = " Nothing stands behind Bearer: the variable with the credential may be empty."
-        elif scheme.startswith(secrets.PREFIXES):
-            found = " Write Bearer and a space before this credential."
-        elif scheme.isalpha():
-            found = f" {scheme} isn't taken here."
-        raise _unauthenticated(
-            "malformed_authorization", f"The Authorization header is `Bearer <API key or token>`.{found}"
+        return _unauthenticated(
+            "missing_credential", f"Send a credential: `Authorization: Bearer <{credential}>`.{how}"
         )
-    return value.strip()
+    scheme = authorization.strip().partition(" ")[0]
+    if scheme.lower() == "bearer":
+        how = " Nothing stands behind Bearer: the variable with the credential may be empty."
+    elif scheme.startswith(secrets.PREFIXES):
+        how = " Write Bearer and a space before this credential."
+    elif scheme.isalpha():
+        how = f" {scheme} isn't taken here.{how}"
+    return _unauthenticated("malformed_authorization", f"The Authorization header is `Bearer <{credential}>`.{how}")
 
 
 def _kind(value: str, *, version: Version) -> _Kind:

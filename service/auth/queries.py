@@ -19,6 +19,7 @@ from sqlalchemy import (
     false,
     func,
     null,
+    or_,
     select,
     update,
 )
@@ -27,7 +28,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.auth.lifetimes import LAST_USED_PRECISION
 from service.identity.queries import credential_status
 from service.platform.batches import Answer, Batch
-from service.platform.sql import ORGANIZATION, find_row, get_row, in_array, param, params, set_organization
+from service.platform.sql import ORGANIZATION, find_row, get_row, in_array, owned, param, params, set_organization
 from service.schema.identity import api_keys, group_members, organizations, principals, service_account_tokens
 from service.schema.oauth import oauth_access_tokens, oauth_clients, oauth_consents, oauth_token_families
 
@@ -39,8 +40,8 @@ class Credential:
     """A credential with the settings of its organization.
 
     `status` is active, expired or revoked. `scopes` narrow what it may be used for (None: nothing does), and
-    `client_scopes` what the OAuth client that it was given to may ask for. `audience` is what that client's tokens are
-    for.
+    `client_scopes` what the OAuth client (`client_id`) that it was given to may ask for. `audience` is what that
+    client's tokens are for.
     """
 
     organization_id: UUID
@@ -52,6 +53,7 @@ class Credential:
     scopes: Sequence[str] | None
     client_scopes: Sequence[str] | None
     audience: str | None
+    client_id: UUID | None
     service_accounts_enabled: bool
     unused_for_a_minute: bool
     entered: InitVar[str]  # not kept: the column enters the organization (set_organization)
@@ -112,7 +114,15 @@ class ActingPrincipal(Grantee):
 _OFFSET = bindparam("param_offset", type_=Interval())
 
 
-_OF_EACH_KIND = ("credential_id", "principal_id", "may_act_for_users", "scopes", "client_scopes", "audience")
+_OF_EACH_KIND = (
+    "credential_id",
+    "principal_id",
+    "may_act_for_users",
+    "scopes",
+    "client_scopes",
+    "audience",
+    "client_id",
+)
 
 
 def _credential_of_hash(table: Table, **columns: ColumnElement[Any]) -> Select[*tuple[Any, ...]]:
@@ -145,6 +155,7 @@ _CREDENTIAL_OF_HASH: Mapping[CredentialKind, Select[*tuple[Any, ...]]] = {
         scopes=null(),
         client_scopes=null(),
         audience=null(),
+        client_id=null(),
     ),
     "serviceAccountToken": _credential_of_hash(
         service_account_tokens,
@@ -154,6 +165,7 @@ _CREDENTIAL_OF_HASH: Mapping[CredentialKind, Select[*tuple[Any, ...]]] = {
         scopes=service_account_tokens.c.scopes,
         client_scopes=null(),
         audience=null(),
+        client_id=null(),
     ),
     # What a client may no longer be given stops in the tokens that it has.
     "accessToken": _credential_of_hash(
@@ -164,6 +176,7 @@ _CREDENTIAL_OF_HASH: Mapping[CredentialKind, Select[*tuple[Any, ...]]] = {
         scopes=oauth_access_tokens.c.scopes,
         client_scopes=oauth_clients.c.scopes,
         audience=oauth_clients.c.audience,
+        client_id=oauth_clients.c.client_id,
     ).join(oauth_clients, oauth_clients.c.client_id == oauth_access_tokens.c.client_id),
 }
 _KEYS: Mapping[CredentialKind, tuple[Table, ColumnElement[UUID]]] = {
@@ -229,6 +242,15 @@ async def get_confirmation(connection: AsyncConnection, organization_id: UUID, *
     return await get_row(connection, statement, Confirmation)
 
 
+def is_by_hand(origin: ColumnElement[Any], organization_id: UUID) -> ColumnElement[bool]:
+    """Build whether an origin (`Caller.origin`) is no program's: neither the owner of a key nor a client of /mcp."""
+    owners = select(principals.c.principal_id).where(owned(principals, organization_id, principal_id=origin))
+    assistants = select(oauth_clients.c.client_id).where(
+        owned(oauth_clients, organization_id, client_id=origin, audience="mcp")
+    )
+    return or_(origin.is_(None), ~(owners.exists() | assistants.exists()))
+
+
 async def get_grantable(connection: AsyncConnection, organization_id: UUID, *, token_id: UUID) -> Grantable | None:
     """Find what the person of an access token could allow its client; None when the token is gone."""
     statement = (
@@ -236,7 +258,7 @@ async def get_grantable(connection: AsyncConnection, organization_id: UUID, *, t
         .select_from(oauth_access_tokens)
         .join(oauth_clients, oauth_clients.c.client_id == oauth_access_tokens.c.client_id)
         .join(principals, principals.c.principal_id == oauth_access_tokens.c.principal_id)
-        .where(oauth_access_tokens.c.organization_id == organization_id, oauth_access_tokens.c.token_id == token_id)
+        .where(owned(oauth_access_tokens, organization_id, token_id=token_id))
     )
     return await find_row(connection, statement, Grantable)
 
@@ -309,10 +331,7 @@ _OWNER_OF_HASH: Mapping[CredentialKind, Select[*tuple[Any, ...]]] = {
     "accessToken": _owner_of_hash(oauth_access_tokens, oauth_access_tokens.c.principal_id),
 }
 _BY_EMAIL = select(principals.c.principal_id).where(
-    principals.c.organization_id == ORGANIZATION,
-    principals.c.email == param(principals.c.email),
-    principals.c.kind == "user",
-    principals.c.active,
+    owned(principals, ORGANIZATION, email=param(principals.c.email), kind="user"), principals.c.active
 )
 _GRANTEE_BY_ID = _with_memberships(
     select(param(principals.c.principal_id).label("principal_id")), Grantee, kinds=("user", "serviceAccount", "group")

@@ -43,6 +43,7 @@ from service.platform.sql import (
     get_row,
     in_array,
     optional_in,
+    owned,
     params,
     revoke,
     rows_of,
@@ -90,6 +91,7 @@ class Organization:
     domain: str
     service_accounts_enabled: bool
     second_factor: str
+    passwords_enabled: bool
     client_document_hosts: Sequence[str]
     enable_reranking: bool
     enable_query_model: bool
@@ -188,8 +190,7 @@ async def find_groups(
 ) -> list[Principal]:
     """Find groups by ids, by external ids, or (those without an external id) by names."""
     statement = select(*_PRINCIPAL).where(
-        principals.c.organization_id == organization_id,
-        principals.c.kind == "group",
+        owned(principals, organization_id, kind="group"),
         or_(
             in_array(principals.c.principal_id, ids),
             in_array(principals.c.external_id, external_ids),
@@ -222,10 +223,7 @@ async def put_principals(connection: AsyncConnection, organization_id: UUID, *, 
 async def has_active_admin(connection: AsyncConnection, organization_id: UUID) -> bool:
     """Check whether an active admin is left in the organization."""
     admin = select(principals.c.principal_id).where(
-        principals.c.organization_id == organization_id,
-        principals.c.kind == "user",
-        principals.c.is_admin,
-        principals.c.active,
+        owned(principals, organization_id, kind="user"), principals.c.is_admin, principals.c.active
     )
     return (await connection.execute(select(exists(admin)))).scalar_one()
 
@@ -243,8 +241,7 @@ async def list_groups(
     statement = (
         select(*_PRINCIPAL)
         .where(
-            principals.c.organization_id == organization_id,
-            principals.c.kind == "group",
+            owned(principals, organization_id, kind="group"),
             principals.c.principal_id > after,
             optional_in(principals.c.principal_id, ids),
         )
@@ -264,8 +261,7 @@ async def list_members(
         select(*_PRINCIPAL)
         .join(group_members, group_members.c.member_id == principals.c.principal_id)
         .where(
-            group_members.c.organization_id == organization_id,
-            group_members.c.group_id == group_id,
+            owned(group_members, organization_id, group_id=group_id),
             group_members.c.member_id > after,
             principals.c.deleted_at.is_(None),
         )
@@ -318,11 +314,7 @@ async def revoke_keys_of(connection: AsyncConnection, organization_id: UUID, *, 
     """Revoke every API key of a user; return those newly revoked, in order."""
     statement = (
         update(api_keys)
-        .where(
-            api_keys.c.organization_id == organization_id,
-            api_keys.c.owner_id == owner_id,
-            api_keys.c.revoked_at.is_(None),
-        )
+        .where(owned(api_keys, organization_id, owner_id=owner_id), api_keys.c.revoked_at.is_(None))
         .values(revoked_at=func.now())
         .returning(api_keys.c.api_key_id)
     )
@@ -348,7 +340,7 @@ def credential_status(table: Table, now: ColumnElement[datetime] | None = None) 
 
 async def find_person(connection: AsyncConnection, organization_id: UUID, *, email: str) -> PrincipalSummary | None:
     """Find the user or service account of this address (lower case), inactive and deleted ones too."""
-    statement = select(*_SUMMARY).where(principals.c.organization_id == organization_id, principals.c.email == email)
+    statement = select(*_SUMMARY).where(owned(principals, organization_id, email=email))
     return await find_row(connection, statement, PrincipalSummary)
 
 
@@ -356,11 +348,7 @@ async def find_principal(
     connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, kind: str
 ) -> PrincipalSummary | None:
     """Find the principal of this id and kind, inactive and deleted ones too."""
-    statement = select(*_SUMMARY).where(
-        principals.c.organization_id == organization_id,
-        principals.c.principal_id == principal_id,
-        principals.c.kind == kind,
-    )
+    statement = select(*_SUMMARY).where(owned(principals, organization_id, principal_id=principal_id, kind=kind))
     return await find_row(connection, statement, PrincipalSummary)
 
 
@@ -449,9 +437,7 @@ async def remove_members(
     statement = (
         delete(group_members)
         .where(
-            group_members.c.organization_id == organization_id,
-            group_members.c.group_id == group_id,
-            in_array(group_members.c.member_id, member_ids),
+            owned(group_members, organization_id, group_id=group_id), in_array(group_members.c.member_id, member_ids)
         )
         .returning(group_members.c.member_id)
     )
@@ -462,7 +448,7 @@ async def leave_groups(connection: AsyncConnection, organization_id: UUID, *, me
     """Remove a principal from every group that it is directly in; return those groups."""
     statement = (
         delete(group_members)
-        .where(group_members.c.organization_id == organization_id, group_members.c.member_id == member_id)
+        .where(owned(group_members, organization_id, member_id=member_id))
         .returning(group_members.c.group_id)
     )
     return list((await connection.execute(statement)).scalars())

@@ -111,7 +111,7 @@ async def _read_answer(call: Call, begun: BegunTurn, agent_id: UUID) -> AgentAns
     return AgentAnswer(
         answer=job.result.agent_response_text,
         sources=[
-            Source(id=str(one.id), title=one.name, url=url_of(one.url, one.id), quote=one.quote)
+            Source(id=str(one.id), title=one.name, url=url_of(call, one.url, one.id), quote=one.quote)
             for one in job.result.referenced_sources
         ],
         warnings=[*job.result.warnings, *narrowed],
@@ -133,8 +133,8 @@ async def _warn_of_narrowing(connection: AsyncConnection, caller: Caller, agent_
 
 def _late(begun: BegunTurn) -> Unavailable:
     return Unavailable(
-        "The answer isn't there yet; it is still being made, and will be among the person's conversations. Or ask "
-        f"again in a minute, in the conversation {begun.conversation_id}.",
+        f"The answer isn't there yet; it is still being made. Ask again in a minute, in the conversation "
+        f"{begun.conversation_id}.",
         retry_after=RETRY_SECONDS,
         code="reply_delayed",
     )

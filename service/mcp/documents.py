@@ -1,13 +1,23 @@
 """Searching documents and reading their text, in the shapes that hosted clients know: `search` and `fetch`."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated
+from urllib.parse import urlencode
 from uuid import UUID
 
 from pydantic import Field
 
 from carrel.wire.catalog import GET_DOCUMENT
 from carrel.wire.fields import SearchQuery
-from carrel.wire.search import SEARCH_DOCUMENT_CATALOG, CatalogSearchOptions, SearchDocumentCatalogRequest
+from carrel.wire.search import (
+    SEARCH_DOCUMENT_CATALOG,
+    CatalogSearchOptions,
+    CatalogSearchResult,
+    SearchDocumentCatalogRequest,
+    count_strong,
+    shares_of,
+)
 from service.domains.documents.stored.queries import StoredText
 from service.domains.documents.stored.texts import MOST_CHARACTERS, TextPart, read_text, unpack_text
 from service.domains.search import service
@@ -34,6 +44,8 @@ class FoundDocument(Result):
     title: str = Field(description="Name of the document.")
     url: str = Field(description="Address to cite.")
     text: str = Field(description="The passage that matched best.")
+    relevance: float = Field(description="How well it matches, as a share of the best result's: 0 to 1.")
+    is_weak: bool = Field(description="Whether it matches so much less that it may have nothing to do with the query.")
 
 
 class SearchResult(Result):
@@ -46,24 +58,36 @@ async def _search(call: Call, arguments: SearchArguments) -> SearchResult:
     options = CatalogSearchOptions(max_results=arguments.limit)
     request = SearchDocumentCatalogRequest(search_query=arguments.query, search_options=options)
     found = await service.search_catalog(call.runtime, call.caller, request=request)
+    shares = shares_of([one.score for one in found.results])
+    strong = count_strong(shares, options.mode)
     return SearchResult(
         results=[
             FoundDocument(
                 id=str(one.document_id),
                 title=one.document_name,
-                url=url_of(one.document_external_url, one.document_id),
+                url=url_of(call, one.document_external_url, one.document_id, of_passage=_passage_of(one)),
                 text=one.snippet.text,
+                relevance=round(share, 2),
+                is_weak=number >= strong,
             )
-            for one in found.results
+            for number, (one, share) in enumerate(zip(found.results, shares, strict=True))
         ]
     )
+
+
+def _passage_of(result: CatalogSearchResult) -> dict[str, str]:
+    """Return the parameters by which the workbench shows a result's passage: in the original, else in the text."""
+    page = result.snippet.place and result.snippet.place.page
+    part = {"part": "text"} if page is None else {"part": "original", "at": str(page)}
+    return {**part, "chunk": str(result.snippet.chunk_index), "version": str(result.document_version)}
 
 
 SEARCH = Tool(
     name="search",
     title="Search documents",
     description="Search the documents that the person may read, by words and meaning. Gives the id, title, address and "
-    f"best passage of each, best first; `fetch` gives a whole text. {DATA_ALONE}",
+    "best passage of each, best first; weak results may have nothing to do with the query. `fetch` gives a whole text. "
+    f"{DATA_ALONE}",
     operations=(SEARCH_DOCUMENT_CATALOG,),
     arguments=SearchArguments,
     result=SearchResult,
@@ -95,7 +119,7 @@ async def _fetch(call: Call, arguments: FetchArguments) -> FetchedDocument:
         id=str(document.document_id),
         title=document.name,
         text=part.text,
-        url=url_of(document.external_url, document.document_id),
+        url=url_of(call, document.external_url, document.document_id),
         metadata={
             **document.custom_metadata,
             "updated_at": document.updated_at.isoformat(),
@@ -123,9 +147,14 @@ async def open_document(call: Call, document_id: UUID, *, start: int = 0) -> tup
     return stored, await unpack_text(stored, start=start)
 
 
-def url_of(external_url: str | None, document_id: UUID) -> str:
-    """Return the address to cite: the one in the document's source system, or else the one among the resources."""
-    return external_url or uri_of(document_id)
+def url_of(
+    call: Call, external_url: str | None, document_id: UUID, *, of_passage: Mapping[str, str] = MappingProxyType({})
+) -> str:
+    """Return the address to cite: in the document's source system, else in the workbench, else among the resources."""
+    workbench = call.runtime.settings.workbench_url
+    if external_url or workbench is None:
+        return external_url or uri_of(document_id)
+    return f"{workbench}/documents?{urlencode({'document': str(document_id), **of_passage})}"
 
 
 def uri_of(document_id: UUID) -> str:

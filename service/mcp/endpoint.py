@@ -9,7 +9,7 @@ import asyncio
 from functools import cache
 from http import HTTPStatus
 from importlib import import_module
-from typing import cast
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Depends, HTTPException, Request
@@ -55,13 +55,18 @@ async def require_own_origin(request: Request, runtime: RuntimeDep) -> None:
         raise Forbidden("Pages of other sites may not call this endpoint.", code="foreign_origin")
 
 
-@router.get(MCP_PATH, include_in_schema=False, dependencies=[Depends(require_own_origin)])
+_OPTIONS: dict[str, Any] = {"include_in_schema": False, "dependencies": [Depends(require_own_origin)]}
+
+
+@router.get(MCP_PATH, **_OPTIONS)
+@router.get(f"{MCP_PATH}/", **_OPTIONS)
 async def refuse_to_stream(_caller: CallerDep) -> Response:
     """Refuse to send messages unasked; some clients begin with this, and learn from 401 where to get a token."""
     raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": "POST"})
 
 
-@router.post(MCP_PATH, include_in_schema=False, dependencies=[Depends(require_own_origin)])
+@router.post(MCP_PATH, **_OPTIONS)
+@router.post(f"{MCP_PATH}/", **_OPTIONS)
 async def exchange(request: Request, runtime: RuntimeDep, caller: CallerDep) -> Response:
     """Answer a message of a client; 403 with a challenge where its token lacks a scope that the person could allow."""
     body = await _read(request)

@@ -164,13 +164,11 @@ async def _translate(request: Request, answer: Awaitable[Answer]) -> Answer:
 
 
 def _to_result(error: ServiceError) -> CallToolResult:
-    """Return the result of a tool that failed, for the client's model to read."""
     details = "".join(f"\n- {detail.field}: {detail.message}" for detail in error.details)
     said = f"{error.message}{details}\n(code {error.code}, request {request_id()})"
     return CallToolResult(content=[TextContent(text=redact_credentials(said))], is_error=True)
 
 
 def _to_protocol_error(error: ServiceError) -> MCPError:
-    """Return the error of what is no tool."""
     code = INTERNAL_ERROR if error.status >= DEFECT else INVALID_PARAMS
     return MCPError(code, redact_credentials(error.message), {"code": error.code, "requestId": request_id()})

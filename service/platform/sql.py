@@ -86,6 +86,12 @@ def in_array(column: ColumnElement[Value], values: Iterable[Value]) -> ColumnEle
     return column == any_(array)
 
 
+def owned(table: FromClause, organization_id: UUID | ColumnElement[UUID], **values: object) -> ColumnElement[bool]:
+    """Build the condition that a row is the organization's, and that its columns have these values."""
+    equal = [table.c[name] == value for name, value in values.items()]
+    return and_(table.c.organization_id == organization_id, *equal)
+
+
 def optional_in(column: ColumnElement[UUID], ids: Collection[UUID] | None) -> ColumnElement[bool]:
     """Build the condition that a column is one of `ids`; always true without ids (None)."""
     return true() if ids is None else in_array(column, ids)

@@ -24,7 +24,8 @@ from service.platform.sql import ModelJson
 
 RUNNING, COMPLETED, FAILED = "RUNNING", "COMPLETED", "FAILED"
 
-# A conversation belongs to the principal that acted when it began, and to its agent.
+# A conversation belongs to the principal that acted when it began, and to its agent. `origin` is the OAuth client that
+# began it, or the owner of the key that did; NULL for conversations from before it was kept.
 conversations = Table(
     "conversations",
     metadata,
@@ -34,6 +35,7 @@ conversations = Table(
     Column("principal_id", Uuid, ForeignKey("principals.principal_id"), nullable=False),
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
     Column("updated_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    Column("origin", Uuid),
     Index("ix_conversations_principal", "organization_id", "principal_id", "updated_at", "conversation_id"),
     Index("ix_conversations_agent", "agent_id"),
     Index("ix_conversations_updated", "organization_id", "updated_at"),

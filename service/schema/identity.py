@@ -26,6 +26,7 @@ organizations = Table(
     Column("domain", Text, nullable=False),
     Column("service_accounts_enabled", Boolean, nullable=False, server_default=text("false")),
     Column("second_factor", Text, nullable=False, server_default=text("'NOBODY'")),
+    Column("passwords_enabled", Boolean, nullable=False, server_default=text("true")),
     Column("enable_reranking", Boolean, nullable=False, server_default=text("false")),
     Column("enable_query_model", Boolean, nullable=False, server_default=text("false")),
     # Hosts whose documents describe OAuth clients that people here may allow.

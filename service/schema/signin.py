@@ -1,6 +1,7 @@
 """Who is signed in with which browser and by which provider, who may set a password, and which sign-ins failed."""
 
 from sqlalchemy import (
+    ARRAY,
     BigInteger,
     Boolean,
     Column,
@@ -175,6 +176,8 @@ sign_in_providers = Table(
     Column("groups_claim", Text, nullable=False, server_default=text("'NONE'")),
     Column("create_accounts", Boolean, nullable=False, server_default=text("false")),
     Column("sign_out_there", Boolean, nullable=False, server_default=text("false")),
+    # Audiences that its tokens may name beside the client id.
+    Column("accepted_audiences", ARRAY(Text), nullable=False, server_default=text("ARRAY[]::text[]")),
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
     Index("uq_sign_in_providers_issuer", "organization_id", "issuer", unique=True),
 )

@@ -28,6 +28,7 @@ DESCRIPTION_LINK = '</docs>; rel="deprecation"; type="text/html"'
 MOST_QUERY_MEMBERS = 100
 NUMBER = re.compile(r"\d{1,9}", re.ASCII)
 JSON_TYPE = (b"content-type", b"application/json")
+LENGTHS_OF_NOTHING = {b"0", b"2", b"4"}  # of "", "{}" and "null"
 # A client that takes a whole list at once gets as much as one page can hold.
 WHOLE_LIST = 1000
 
@@ -74,16 +75,22 @@ NAMES: Mapping[str, Mapping[str, str]] = {
 def replace_older_form(scope: Scope) -> None:
     """Replace the older method and path of a request by those of its operation."""
     path: str = scope["path"]
-    operation = OPERATIONS.get((scope["method"], path.removeprefix(PREFIX))) if path.startswith(PREFIX) else None
+    if not path.startswith(PREFIX):
+        return
+    name, method, headers = path.removeprefix(PREFIX), scope["method"], dict(scope["headers"])
+    # Client 0.0.1 posts ids in the query, without a body or with an empty one.
+    has_body = headers.get(b"content-length", b"0") not in LENGTHS_OF_NOTHING or b"transfer-encoding" in headers
+    if method == "POST" and scope["query_string"] and not has_body:
+        method = next((each for each in ("GET", "DELETE") if (each, name) in OPERATIONS), method)
+    operation = OPERATIONS.get((method, name))
     if operation is None:
         return
     newer = PREFIX + operation
     scope[OLDER_FORM] = DESCRIPTION_LINK if newer == path else f'<{newer}>; rel="successor-version"'
-    if scope["method"] != "POST":
+    if method != "POST":
         scope[QUERY] = scope["query_string"]
         # FastAPI reads no JSON from a body without a type, and here the body may be the query.
-        names = {name for name, _ in scope["headers"]}
-        scope["headers"] = [*scope["headers"], *([] if b"content-type" in names else [JSON_TYPE])]
+        scope["headers"] = [*scope["headers"], *([] if b"content-type" in headers else [JSON_TYPE])]
     scope["method"], scope["path"] = "POST", newer
 
 
@@ -93,6 +100,7 @@ def body_of(scope: Scope, content: bytes) -> bytes:
     Raises BadRequest: a body beside a query, or a query that names a member twice.
     """
     query: bytes = scope.get(QUERY, b"")
+    content = b"" if query and content in {b"{}", b"null"} else content
     if QUERY not in scope or (content and not query):
         return content
     if content:

@@ -7,7 +7,7 @@ import hmac
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 from uuid import UUID
 
 from pydantic import BaseModel
@@ -42,6 +42,11 @@ class Cursor:
     page_size: int
     key: bytes
     query: bytes
+
+    @property
+    def window(self) -> dict[str, Any]:
+        """The arguments of a query for the page of a list by ids: `after` which id, and at most how many rows."""
+        return {"after": self.after_id, "limit": self.limit}
 
     @classmethod
     def read(cls, caller: Caller, *, operation: str, request: BaseModel) -> "Cursor":

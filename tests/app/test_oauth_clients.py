@@ -57,6 +57,9 @@ def test_an_application_is_made_and_its_secret_shown_once(house: House) -> None:
     value = page.secret
     client = found(house, "Intranet")
     assert (client.redirect_uris, client.scopes) == ([CALLBACK], ["api:catalog:read"])
+    shown = house.open("oauth_clients", client=str(client.client_id)).shown
+    assert "/.well-known/oauth-authorization-server" in shown
+    assert f"{house.service.base_url}/api/oauth/token" in shown
     assert exchanged(house, str(client.client_id), value) == "invalid_grant"
     page.press_key("secret.done")
     assert value not in page.kept + page.shown

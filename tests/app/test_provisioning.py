@@ -18,6 +18,11 @@ def test_a_provider_is_given_an_address_and_a_token(house: House) -> None:
     users = f"{house.service.base_url}/scim/v2/Users"
     headers = {"Authorization": f"Bearer {value}"}
     assert httpx.get(users, headers=headers, timeout=60).status_code == 200
+    group = {"schemas": ["urn:ietf:params:scim:schemas:core:2.0:Group"], "displayName": "Crew"}
+    unknown = "11111111-2222-3333-4444-555555555555"
+    made = httpx.post(users.replace("Users", "Groups"), json=group | {"members": [{"value": unknown}]}, headers=headers)
+    assert made.status_code == 201
+    assert f"Unknown here, and to be provisioned first: {unknown}" in house.open("provisioning").shown
     [token] = house.client.admin.scim_tokens.list()
     house.open("provisioning", token=str(token.token_id)).confirm("Revoke")
     assert httpx.get(users, headers=headers, timeout=60).status_code == 401

@@ -10,9 +10,8 @@ import pytest
 from pydantic import SecretStr
 
 from app.auth import current
-from app.search.results import count_strong
 from app.ui.passages import link_html
-from carrel.wire.search import FilterOperator, SearchMode
+from carrel.wire.search import FilterOperator, SearchMode, count_strong
 from service.text.reranking import Reranker
 from tests.app.conftest import NOBODY_LISTENS, House, MakeHouse
 from tests.app.pages import HOSTILE, HOSTILE_CASES, NOWHERE, Page

@@ -23,8 +23,13 @@ def test_a_provider_is_added_changed_and_deleted(own_house: House) -> None:
     assert "can't sign in with it as it is" in page.shown.replace("&#x27;", "'")
     page.press_key(f"provider.{made.provider_id}.edit")
     page.checkbox(key="provider.trust_addresses").set_value(True)
+    page.text_area(key="provider.audiences").set_value("projects-1").run()
     page.press_key("edit_provider.submit")
-    assert own_house.client.admin.sign_in_providers.get(made.provider_id).trust_addresses
+    changed = own_house.client.admin.sign_in_providers.get(made.provider_id)
+    assert (changed.trust_addresses, changed.accepted_audiences) == (True, ["projects-1"])
+    for enabled, button in ((False, "Switch passwords off"), (True, "Allow passwords")):
+        own_house.open("sign_in").press(button).press_key("confirm.yes")
+        assert own_house.client.admin.organization.get().passwords_enabled is enabled
     assert "Not confirmed yet" not in own_house.open("sign_in").shown
     another_organization(own_house.service)
     own_house.client.admin.sign_in_providers.update(made.provider_id, domains=["example.test", "new.test"])

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote_plus, urlencode, urlsplit
 
 from joserfc import jwt
 from joserfc.jwk import OctKey, RSAKey
@@ -39,6 +39,7 @@ class OpenIdProvider:
     asked: list[dict[str, str]] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     requests: Counter[str] = field(default_factory=Counter)
+    secret: str = CLIENT_SECRET
 
     def behave(self) -> None:
         """Be right about everything again, and forget what was asked."""
@@ -63,11 +64,13 @@ class OpenIdProvider:
     def token(self, form: dict[str, str], authorization: str) -> Claims | None:
         """The ID token of a code, used once; None for what isn't exactly right."""
         asked = self.codes.pop(form.get("code", ""), None)
-        pair = base64.b64encode(f"{CLIENT_ID}:{CLIENT_SECRET}".encode()).decode()
+        pair = base64.b64encode(f"{CLIENT_ID}:{quote_plus(self.secret)}".encode()).decode()
+        is_posted = self.describes.get("token_endpoint_auth_methods_supported") == ["client_secret_post"]
+        posted = (form.get("client_id"), form.get("client_secret")) == (CLIENT_ID, self.secret) and not authorization
         challenge = Pkce(form.get("code_verifier", "")).challenge
         problems = {
             "code": asked is None,
-            "client": authorization != f"Basic {pair}",
+            "client": not posted if is_posted else authorization != f"Basic {pair}",
             "redirect": asked is not None and asked["redirect_uri"] != form.get("redirect_uri"),
             "verifier": asked is not None and asked["code_challenge"] != challenge,
         }

@@ -136,7 +136,9 @@ def test_mcp_describes_itself_and_what_authorizes_for_it(standing: Standing) -> 
     assert (described["resource"], described["authorization_servers"]) == (f"{issuer}/mcp", [issuer])
     assert "api:admin" not in described["scopes_supported"]
     assert httpx.get(f"{known}/oauth-protected-resource").json() == described
+    assert httpx.get(f"{known}/oauth-protected-resource/mcp/").json() == described
     assert httpx.get(f"{known}/oauth-protected-resource/api/v1").status_code == 404
     server = httpx.get(f"{known}/oauth-authorization-server").json()
+    assert httpx.get(f"{known}/openid-configuration").json() == server
     assert "none" in server["token_endpoint_auth_methods_supported"]
     assert server["code_challenge_methods_supported"] == ["S256"]

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from functools import partial
 from typing import Any
+from urllib.parse import parse_qsl
 from uuid import UUID
 
 import httpx
@@ -48,7 +49,8 @@ async def test_the_official_client_reads_as_the_person(standing, token, ferry, s
         assert {"search", "fetch"} <= {tool.name for tool in (await client.list_tools()).tools}
         found = (await client.call_tool("search", {"query": "when does the ferry leave"})).structured_content
         assert [one["id"] for one in found["results"]] == [ferry]
-        assert found["results"][0]["title"] == "Ferries"
+        best = found["results"][0]
+        assert (best["title"], best["relevance"], best["is_weak"]) == ("Ferries", 1.0, False)
         read = (await client.call_tool("fetch", {"id": ferry})).structured_content
         assert read["text"].startswith("# Ferries\n\nThe ferry to Harwell leaves at noon.")
         assert set(read) == {"id", "title", "text", "url", "metadata"}
@@ -215,8 +217,26 @@ def test_what_is_no_message_of_a_client_is_refused(standing: Standing, token: st
     assert (too_large.status_code, too_large.json()["error"]["data"]["code"]) == (413, "too_large")
     answer = httpx.get(f"{service.base_url}/mcp", headers={"Authorization": f"Bearer {token}"})
     assert (answer.status_code, answer.headers["Allow"]) == (405, "POST")
-    unknown, nobodys = httpx.get(f"{service.base_url}/mcp"), send(service, None, "ping")
-    assert (unknown.status_code, unknown.headers["WWW-Authenticate"]) == (401, nobodys.headers["WWW-Authenticate"])
+    nobodys = send(service, None, "ping")
+    assert "Connect with OAuth" in nobodys.json()["error"]["message"]
+    for unknown in (httpx.get(f"{service.base_url}/mcp"), httpx.post(f"{service.base_url}/mcp/")):
+        assert (unknown.status_code, unknown.headers["WWW-Authenticate"]) == (401, nobodys.headers["WWW-Authenticate"])
+
+
+def test_results_lead_to_the_workbench_and_weak_ones_are_told(standing, token, ferry, monkeypatch):
+    """A person can open the address, which shows the passage."""
+    everyone = {"internalPublic": "true", "documentName": "Bees", "file_name": "bees.txt"}
+    bees = str(uploaded(standing.service, "bees", "Honey bees dance in the hive.", **everyone)["documentId"])
+    monkeypatch.setitem(vars(standing.service.runtime.settings), "workbench_url", "https://work.example.test")
+    found = {one["id"]: one for one in use(standing.service, token, "search", query="ferry to Harwell")["results"]}
+    address, _, query = found[ferry]["url"].partition("?")
+    assert address == "https://work.example.test/documents"
+    assert dict(parse_qsl(query)) == {"document": ferry, "part": "text", "chunk": "0", "version": "1"}
+    assert [(one["is_weak"], one["relevance"] < 0.6) for one in (found[ferry], found[bees])] == [
+        (False,) * 2,
+        (True,) * 2,
+    ]
+    assert use(standing.service, token, "fetch", id=ferry)["url"] == f"{address}?document={ferry}"
 
 
 def test_organizations_are_apart(standing: Standing, ferry: str) -> None:

@@ -22,7 +22,7 @@ from service.identity_server.providers.service import confirm_domain
 from service.identity_server.signin import provider as upstream
 from service.identity_server.signin.id_tokens import NotVouched, Subject
 from service.identity_server.signin.providers import binding
-from service.identity_server.signin.providers.binding import is_left_out, is_of_one_tenant, vouched_address
+from service.identity_server.signin.providers.binding import is_of_one_tenant, named_groups, vouched_address
 from service.identity_server.signin.providers.queries import StoredProvider
 from service.platform import kept as keeping
 from service.platform.counters import Counter
@@ -30,7 +30,7 @@ from tests.harness.services import RunningService, ServiceHarness
 from tests.oauth.flow import App, Person, Pkce, a_person, an_app, entries, sent_back, works
 from tests.oauth.provider import CLIENT_ID, CLIENT_SECRET, OpenIdProvider, serving
 from tests.oauth.test_upstream import changed, come_back, leave
-from tests.service.directory import a_user, another_organization, code, done, organization_id, user
+from tests.service.directory import a_user, another_organization, code, done, on_rows, organization_id, user
 from tests.service.provisioning import Provider
 
 
@@ -124,6 +124,30 @@ def test_an_id_that_was_provisioned_binds_within_the_domains(work: Work, monkeyp
     assert "Pia" in work.arrive(sub="pairwise", oid="four")
 
 
+@pytest.mark.parametrize("order", ["provisioned", "signed in", "provisioned long ago"])
+def test_a_guest_of_entra_is_one_person(work: Work, monkeypatch: pytest.MonkeyPatch, order: str) -> None:
+    """Known by the `oid`, whichever comes first; found by their own address and by the name that Entra made up."""
+    work.change(trustAddresses=True, createAccounts=True)
+    monkeypatch.setattr(binding, "ENTRA_HOSTS", frozenset({"127.0.0.1"}))
+    local, keeper = f"guest-{len(order)}", Provider(work.service)
+    email, made_up = f"{local}@example.test", f"{local}_example.test#EXT#@tenant.onmicrosoft.com"
+    given = {"externalId": f"oid-{local}", "displayName": "Gus", "emails": [{"type": "work", "value": email}]}
+    claims = {"sub": "pairwise", "oid": f"oid-{local}", "email": email, "name": "Gus"}
+    if order == "signed in":
+        assert "Gus" in work.arrive(**claims)
+    person = keeper.user(made_up, **given)
+    if order == "provisioned long ago":
+        renamed = "UPDATE principals SET email = CASE principal_id WHEN %s THEN %s ELSE email END"
+        on_rows(work.service, renamed, person["id"], made_up.lower())
+        assert keeper.user(made_up, **given)["id"] == person["id"]
+    assert "Gus" in work.arrive(**claims)
+    for name in (email, made_up.upper()):
+        [found] = keeper.find("Users", filter=f'userName eq "{name}"')["Resources"]
+        assert (found["id"], found["userName"]) == (person["id"], email)
+    listed = done(work.service.call("admin/users/list", {"pageSize": 1000}))["users"]
+    assert [one["email"] for one in listed if local in one["email"]] == [email]
+
+
 def test_accounts_and_groups_come_with_the_token(work: Work) -> None:
     """Groups by their external ids; what an admin set stays, and a token that leaves them out changes nothing."""
     service = work.service
@@ -146,7 +170,34 @@ def test_accounts_and_groups_come_with_the_token(work: Work) -> None:
     assert groups_after(_claim_names={"groups": "src1"}) == {"deck", "bridge"}
     begun = entries(service, "session.begin")[0]["details"]
     assert begun == {"by": "openIdConnect", "providerId": work.provider_id, "groups": "leftOut"}
-    assert groups_after() == {"bridge"}
+    for odd, said in (({}, "absent"), ({"groups": None}, "absent"), ({"groups": {"deck": 1}}, "notAList")):
+        assert groups_after(**odd) == {"deck", "bridge"}
+        assert entries(service, "session.begin")[0]["details"]["groups"] == said
+    assert "had something else there than a list" in work.problems()[0]
+    assert groups_after(groups=[]) == {"bridge"}
+    assert work.problems() == []
+
+
+def test_other_audiences_count_once_an_admin_names_them(work: Work) -> None:
+    """With `azp`, and a verification that is a text; the refusal and the audit log name the audience."""
+    work.change(createAccounts=True)
+    ines = {"sub": "ines", "email": "ines@example.test", "email_verified": "true", "name": "Ines"}
+    several = {"aud": [CLIENT_ID, "projects-1"], "azp": CLIENT_ID}
+    assert "(projects-1)" in work.arrive(**ines, **several)
+    assert entries(work.service, "session.refuse")[0]["details"]["audience"] == "projects-1"
+    work.change(acceptedAudiences=["projects-1"])
+    assert "Ines" in work.arrive(**ines, **several)
+    for odd in ({"azp": "another"}, {"azp": None}, {"aud": ["projects-1"]}, {"aud": [CLIENT_ID, {}]}):
+        assert "another application" in work.arrive(**ines, **(several | odd))
+
+
+@pytest.mark.parametrize("methods", [None, ["client_secret_post"], ["client_secret_post", "client_secret_basic"]])
+def test_a_secret_of_any_characters_is_given_as_the_provider_wants_it(work: Work, methods: list[str] | None) -> None:
+    """In the form-encoded way of RFC 6749, section 2.3.1, or in the form."""
+    a_person(work.service, "sec@example.test", name="Sec")
+    work.provider.secret, work.provider.describes = "a+b%c:d&e f", {"token_endpoint_auth_methods_supported": methods}
+    work.change(clientSecret=work.provider.secret)
+    assert "Sec" in work.arrive(sub="sec", email="sec@example.test", email_verified=True)
 
 
 def logout_token(provider: OpenIdProvider, **changes: Any) -> str:
@@ -379,11 +430,47 @@ def test_a_personal_google_account_is_nobodys(hosted: dict[str, Any]) -> None:
             vouched(hosted, None)
 
 
-def test_groups_that_a_token_leaves_out() -> None:
-    assert is_left_out({"_claim_names": {"groups": "src1"}}, "groups")
-    assert is_left_out({"hasgroups": True}, "groups")
-    assert not is_left_out({"hasgroups": True, "groups": []}, "groups")
-    assert not is_left_out({"hasgroups": "true"}, "roles")
+@pytest.mark.parametrize(
+    ("claims", "said"),
+    [
+        ({"_claim_names": {"groups": "src1"}}, "leftOut"),
+        ({"_claim_names": {"groups": "src1"}, "groups": []}, "leftOut"),
+        ({"hasgroups": True}, "leftOut"),
+        ({"hasgroups": True, "groups": []}, set[str]()),
+        ({}, "absent"),
+        ({"groups": None, "roles": ["crew"]}, "absent"),
+        *(({"groups": value}, "notAList") for value in (7, True, {"crew": 1}, "", ["crew", 7], [["crew"]], [None])),
+        ({"groups": "crew"}, {"crew"}),
+        ({"groups": ["crew", "a\0"]}, {"crew"}),
+    ],
+)
+def test_groups_count_where_a_token_lists_them(claims: dict[str, Any], said: set[str] | str) -> None:
+    assert named_groups(claims, "groups") == said
+
+
+def test_an_organization_can_switch_passwords_off(work: Work) -> None:
+    """Sessions and links that a password began end at once; people sign in at the provider alone. It needs one."""
+    service, change = work.service, "admin/organization/update"
+    key = another_organization(service)
+    assert code(service.call(change, {"passwordsEnabled": False}, api_key=key)) == (409, "no_sign_in_provider")
+    pat = a_person(service, "pat@example.test", name="Pat")
+    late = Person(service, pat.email)
+    form = late.open(work.app)
+    pat.sign_in(pat.open(work.app))
+    invitation = done(service.call("admin/users/invite", {"email": "pat@example.test"}))["url"]
+    assert "Pat" in pat.http.get("/account/consents").text
+    done(service.call(change, {"passwordsEnabled": False}))
+    try:
+        assert pat.http.get("/account/consents").headers["Location"] == "sign-in"
+        shown = Person(service).open(work.app).text
+        assert 'type="password"' not in shown
+        assert "Sign in with Work</a>" in shown
+        assert "is wrong" in late.enter(form).text
+        assert httpx.get(invitation).status_code == 404
+        assert code(service.call("admin/users/invite", {"email": "pat@example.test"})) == (409, "passwords_off")
+        assert "Pat" in work.arrive(sub="pat", email="pat@example.test", email_verified=True)
+    finally:
+        done(service.call(change, {"passwordsEnabled": True}))
 
 
 def test_who_has_just_left_is_bound_to_nothing(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -121,7 +121,7 @@ def test_a_person_is_bound_by_issuer_and_subject(provider: OpenIdProvider, app: 
     refused(Person(ada.service), app, UNKNOWN)
 
 
-@pytest.mark.parametrize("verified", [None, False, "true"])
+@pytest.mark.parametrize("verified", [None, False, "yes", 1])
 def test_only_a_verified_address_binds(provider: OpenIdProvider, app: App, ada: Person, verified: object) -> None:
     provider.person = changed(email_verified=verified)(ADA)
     refused(ada, app, UNKNOWN)

@@ -112,6 +112,16 @@ def test_a_password_is_set_and_audited(service: RunningService, command: Command
     assert changed.items() >= ada.items()
 
 
+def test_a_password_lets_an_admin_in_where_passwords_are_off(service: RunningService, command: Command) -> None:
+    on_rows(service, "UPDATE organizations SET passwords_enabled = false")
+    arguments = ("user", "set-password", "--email", service.admin_email)
+    for more, said, enabled in (((), "are switched off", False), (("--allow-passwords",), "is changed.\n", True)):
+        status, _, err = command(service.settings, *arguments, *more, typed=f"{PASSWORD}\n")
+        assert (status, said in err) == (0, True)
+        assert done(service.call("admin/organization/get"))["passwordsEnabled"] is enabled
+    assert entries(service)[0]["details"] == {"passwordsEnabled": True}
+
+
 def test_an_address_of_several_organizations_needs_the_organization(service: RunningService, command: Command) -> None:
     key = another_organization(service, admin_email=service.admin_email)
     other = str(organization_id(service, api_key=key))

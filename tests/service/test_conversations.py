@@ -10,7 +10,8 @@ from service.domains.oversight.audit_log import erasure
 from service.platform.identifiers import uuid7
 from tests.harness.jobs import until
 from tests.harness.services import RunningService
-from tests.oauth.flow import v1
+from tests.oauth.flow import EVERY_SCOPE, a_person, an_mcp_client, v1
+from tests.oauth.talking import use
 from tests.service.conversations import ADA, BEN, Script, Visitor, a_desk, a_reply, a_visitor, in_background, passage
 from tests.service.directory import code, done, on_rows
 from tests.service.test_text_erasure import where
@@ -76,6 +77,27 @@ def test_conversations_are_ones_own(standing: Standing) -> None:
     assert code(unknown) == code(anothers) == (404, "conversation_not_found")
     assert unknown.json()["error"]["message"] == anothers.json()["error"]["message"]
     assert code(standing.visitor.get("conversations/mine"))[0] == 400
+
+
+def test_programs_leave_nothing_in_lists_made_by_hand(module_service: RunningService) -> None:
+    """A key that acts for the person, a key of theirs, an assistant: found by the id and on the logs alone."""
+    email, scope = "own@example.test", " ".join(EVERY_SCOPE)
+    visitor = a_visitor(a_desk(module_service, "Own desk"), email, scope=scope)
+    key, other = module_service.new_user(email), a_visitor(visitor.desk, email, scope=scope)
+    ids = begun(visitor, "By hand") + begun(other, "By hand, too")
+    ids += [visitor.desk.ask(userEmail=email)["conversationId"], visitor.desk.ask(api_key=key)["conversationId"]]
+    assistant = a_person(module_service, email).tokens(an_mcp_client(module_service), scope=scope)["access_token"]
+    ids.append(use(module_service, assistant, "ask_agent", question="When?", agent="Own desk")["conversation_id"])
+    use(module_service, assistant, "search", query="by an assistant")
+    listed = done(visitor.get("conversations"))["conversations"]
+    assert [each["conversationId"] for each in listed] == [ids[1], ids[0]]
+    assert {visitor.get(f"conversations/{one}").status_code for one in ids} == {200}
+    search = "search/searchDocumentCatalog"
+    module_service.call(search, {"searchQuery": "for them", "userEmail": email})
+    module_service.call(search, {"searchQuery": "by their key"}, api_key=key)
+    done(v1(module_service, search, visitor.token, {"searchQuery": "by hand"}))
+    recent = done(v1(module_service, "search/listRecentSearches", visitor.token, {}))["searches"]
+    assert [one["searchQuery"] for one in recent] == ["by hand"]
 
 
 def test_what_is_gone_on_with_during_a_walk_is_seen_once(visitor: Visitor) -> None:

@@ -7,7 +7,10 @@ from typing import Any
 
 import httpx
 import pytest
+from pydantic import ValidationError
 
+from carrel.wire.messages import SendAgentMessageRequest
+from service.platform.errors import from_validation
 from tests.harness.services import API_KEY, RunningService
 
 OPERATION = "/api/v0/admin/users/upsert"
@@ -90,13 +93,29 @@ def test_an_endless_body_is_cut_off(make_service: Any) -> None:
 
 
 def test_every_wrong_member_is_named(module_service: RunningService) -> None:
-    body = b'{"users": [{"email": "hunter2", "isAdmin": "maybe", "hunter3": true}]}'
+    body = b'{"users": [{"email": "hunter2", "isAdmin": "maybe", "hunter3": true, "is_admin": true}]}'
     response = post(module_service, body)
     details = {detail["field"]: detail["message"] for detail in response.json()["error"]["details"]}
     assert {"users.0.email", "users.0.isAdmin", "users.0.hunter3"} <= details.keys()
     assert details["users.0.hunter3"].startswith("unknown member; remove it; there are email, ")
+    assert details["users.0.is_admin"] == "unknown member; remove it; the nearest is isAdmin"
     assert "hunter2" not in response.text
     assert "maybe" not in response.text
+
+
+@pytest.mark.parametrize("conversation", [{}, [], "new", 5, {"type": "x"}, {"type": None}, {"type": ["new"]}])
+def test_an_object_of_one_of_several_types_is_asked_for_plainly(conversation: object) -> None:
+    with pytest.raises(ValidationError) as caught:
+        SendAgentMessageRequest.model_validate({"agentId": "a", "conversation": conversation, "message": "Hello"})
+    told = {one.field: one.message for one in from_validation(caught.value.errors(), SendAgentMessageRequest).details}
+    assert told["conversation"] == 'must be an object whose type is "existing" or "new"'
+
+
+def test_v1_asks_for_a_token_of_oauth(module_service: RunningService) -> None:
+    for headers in ({}, {"Authorization": "Basic YTpi"}):
+        message = httpx.get(f"{module_service.base_url}/api/v1/me", headers=headers).json()["error"]["message"]
+        assert "<access token>" in message
+        assert "API key" not in message
 
 
 def test_no_operation_answers_422(module_service: RunningService) -> None:

@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import urlencode
+from uuid import uuid4
 
 import httpx2
 import pytest
@@ -211,6 +212,9 @@ def test_filters_find_what_they_say(service: RunningService) -> None:
         'meta.created gt "2020-01-01T00:00:00Z" and (displayName eq "ada")': {"Ada"},
         'displayName eq "ada\' OR 1=1 --"': set(),
         f'{USER}:userName eq "0@example.test"': {"Ada"},
+        'emails[type eq "work"].value eq "0@Example.test"': {"Ada"},
+        'emails.value sw "1@" or emails[primary eq true and value sw "0@"]': {"Ada", "ben_b"},
+        'emails[type eq "home"].value eq "0@example.test"': set(),
     }
     assert {text: found(text) for text in expected} == expected
     for text in (
@@ -268,6 +272,22 @@ def test_a_token_opens_scim_alone_and_nothing_else_opens_scim(service: RunningSe
     assert listed["tokens"][0]["lastUsedAt"]
     done(service.call("admin/scimTokens/revoke", {"tokenId": provider.token_id}))
     assert refusal(provider.send("GET", "Users"))[0] == 401
+
+
+def test_known_members_come_in_without_those_that_are_unknown(service: RunningService) -> None:
+    """The refusal is on the audit log, with the group and the ids; with nobody known, the answer is one, too."""
+    provider = Provider(service)
+    ada, ben, nobody = provider.user("ada@example.test"), provider.user("ben@example.test"), {"id": str(uuid4())}
+    crew = provider.group("Crew", ada, nobody)
+    joining = {"op": "add", "path": "members", "value": [{"value": one["id"]} for one in (nobody, ben)]}
+    assert provider.patch(f"Groups/{crew['id']}", joining).is_success
+    alone = {"op": "add", "path": "members", "value": [{"value": nobody["id"]}]}
+    assert refusal(provider.patch(f"Groups/{crew['id']}", alone)) == (400, "invalidValue")
+    members = provider.send("GET", f"Groups/{crew['id']}").json()["members"]
+    assert {one["value"] for one in members} == {ada["id"], ben["id"]}
+    refused = entries(service, action="scim.refuse")
+    assert [one["details"]["unknown"] for one in refused] == [[nobody["id"]]] * 3
+    assert [one["target"]["id"] for one in refused] == [crew["id"]] * 3
 
 
 REMOVAL = {"op": "remove", "path": "members"}

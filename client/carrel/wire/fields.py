@@ -7,6 +7,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, PlainSerializer, SecretStr
 
+# What Microsoft Entra ID calls a guest: `gus_corp.example#EXT#@tenant.onmicrosoft.com` is gus@corp.example.
+_GUEST = re.compile(r"([^@]+)_([^_@]+)#ext#@[^@]+")
 _RFC_3339 = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:\d{2})", re.ASCII)
 
 
@@ -30,8 +32,11 @@ def _refuse_odd_address(text: str) -> str:
 
 
 def normal_email(email: str) -> str:
-    """Return the one form an address is kept and compared in: lower case, composed (RFC 6532, section 3.1)."""
-    return unicodedata.normalize("NFC", email.strip().lower())
+    """Return the form in which an address is kept and compared: lower case, composed (RFC 6532, section 3.1).
+
+    What Microsoft Entra ID calls a guest becomes the guest's own address.
+    """
+    return _GUEST.sub(r"\1@\2", unicodedata.normalize("NFC", email.strip().lower()))
 
 
 def _refuse_odd_url(text: str) -> str:

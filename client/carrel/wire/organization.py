@@ -25,6 +25,8 @@ class AdminOrganizationUpdateRequest(RequestModel):
     """New domain for addresses of service accounts; absent: unchanged."""
     second_factor: SecondFactorPolicy | None = None
     """Who must give a second factor after a password that is kept here; absent: unchanged."""
+    passwords_enabled: StrictFlag | None = None
+    """Whether people may sign in with a password or passkey that is kept here; absent: unchanged."""
     client_document_hosts: ClientDocumentHosts | None = None
     """Hosts whose documents describe clients for /mcp; absent: unchanged. One taken away takes its clients along."""
     added_client_document_hosts: ClientDocumentHosts | None = None
@@ -50,6 +52,8 @@ class Organization(ResponseModel):
     """Whether service accounts may be used."""
     second_factor: SecondFactorPolicy = SecondFactorPolicy.NOBODY
     """Who must give a second factor after a password that is kept here; who has none sets one up at the next one."""
+    passwords_enabled: bool = True
+    """Whether people may sign in with a password or passkey that is kept here, beside the sign-in providers."""
     client_document_hosts: list[str] = Field(default_factory=list)
     """Hosts whose documents describe OAuth clients for /mcp that people may allow."""
     enable_reranking: bool = False
@@ -76,9 +80,10 @@ ADMIN_ORGANIZATION_UPDATE = ApiOperation(
 """Change the organization's settings; what is left out stays. Service accounts have addresses on `domain`.
 
 `second_factor` says who must give one after a password that is kept here: `"NOBODY"`, `"ADMINS"` or
-`"EVERYBODY"`. `client_document_hosts` are hosts, such as `claude.ai`, whose documents describe OAuth clients
-for /mcp that people may allow; one that is taken away takes its clients with it. `added_client_document_hosts`
-and `removed_client_document_hosts` change this list by some, whatever others change. `enable_reranking` has
-searches reranked that don't choose it, and what agents look up; `enable_query_model` has the language model
-read the queries of smart filtering and query extraction.
+`"EVERYBODY"`. `passwords_enabled=False` lets people sign in at the organization's provider alone, and raises
+ConflictError `no_sign_in_provider` without one. `client_document_hosts` are hosts, such as `claude.ai`, whose
+documents describe OAuth clients for /mcp that people may allow; one that is taken away takes its clients with
+it. `added_client_document_hosts` and `removed_client_document_hosts` change this list by some, whatever others
+change. `enable_reranking` has searches reranked that don't choose it, and what agents look up;
+`enable_query_model` has the language model read the queries of smart filtering and query extraction.
 """

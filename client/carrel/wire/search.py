@@ -1,6 +1,8 @@
 """search/*: over the catalog, within a collection, and the feedback on what was found."""
 
+from collections.abc import Sequence
 from enum import StrEnum
+from itertools import takewhile
 from typing import Annotated
 from uuid import UUID
 
@@ -372,3 +374,31 @@ The search is the caller's own, or that of the user named by `user_email`; admin
 who is no user of the organization is kept in the entry's text. Raises NotFoundError `search_not_found` for
 other searches, BadRequestError `document_not_in_results` for other documents.
 """
+
+STRONG = 0.6
+"""A result is strong whose score is at least this share of the best one's.
+
+A search by meaning always finds something, however far it is. The two shares were chosen on judged questions: among the
+first ten results of SciFact's 300 questions and the sample organization's 25, no document that answers is folded.
+"""
+
+FIRST, STRONG_FIRST = 3, 0.5
+"""The first results are strong with a smaller share: what answers a question is mostly one of them."""
+
+
+def shares_of(scores: Sequence[float]) -> list[float]:
+    """Return the relevance of each result as a share of the best one's, between 0 and 1."""
+    positive = [max(score, 0.0) for score in scores]
+    best = max(positive, default=0.0)
+    return [score / best if best else 1.0 for score in positive]
+
+
+def count_strong(shares: Sequence[float], mode: SearchMode) -> int:
+    """Return how many results, of the first ones, are strong; the others are less relevant.
+
+    All results of a search by keywords have a word of the query, however far their meaning is, and count as strong.
+    """
+    if mode is SearchMode.LEXICAL:
+        return len(shares)
+    wanted = (STRONG_FIRST if number < FIRST else STRONG for number in range(len(shares)))
+    return sum(1 for _ in takewhile(lambda pair: pair[0] >= pair[1], zip(shares, wanted, strict=True)))

@@ -61,6 +61,7 @@ IssuerAddress = Annotated[
     str, Field(min_length=1, max_length=2048, examples=["https://login.example.com/realms/people"]), NO_NUL
 ]
 ClientId = Annotated[str, Field(min_length=1, max_length=255), NO_NUL]
+Audiences = Annotated[list[ClientId], Field(max_length=20)]
 ProviderSecret = Annotated[
     SecretStr, Field(min_length=1, max_length=1024), AfterValidator(_refuse_odd_secret), WRITTEN_OUT
 ]
@@ -93,6 +94,8 @@ class SignInProvider(ResponseModel):
     """Whether somebody unknown gets an account at their first sign-in."""
     sign_out_there: bool
     """Whether signing out here signs out at the provider, too."""
+    accepted_audiences: list[str] = Field(default_factory=list[str])
+    """Audiences that its tokens may name beside the client id."""
     redirect_uri: str
     """Address to register at the provider for signing in."""
     logout_redirect_uri: str
@@ -126,6 +129,8 @@ class AdminSignInProvidersCreateRequest(RequestModel):
     """Make an account for somebody unknown at their first sign-in, without rights but those of its groups."""
     sign_out_there: StrictFlag = False
     """Sign people out at the provider, too, when they sign out here."""
+    accepted_audiences: Audiences = Field(default_factory=list[str])
+    """Audiences that its tokens may name beside the client id, at most 20; `azp` must then be the client id."""
 
 
 class AdminSignInProvidersCreateResponse(SignInProvider):
@@ -175,6 +180,8 @@ class AdminSignInProvidersUpdateRequest(RequestModel):
     """Whether somebody unknown gets an account at their first sign-in."""
     sign_out_there: StrictFlag | None = None
     """Whether signing out here signs out at the provider, too."""
+    accepted_audiences: Audiences | None = None
+    """All audiences that its tokens may name beside the client id, at most 20."""
 
 
 class AdminSignInProvidersUpdateResponse(SignInProvider):

@@ -72,6 +72,7 @@ class SearchLog:
         entry = {
             "search_id": self.search_id,
             "principal_id": self.caller.principal_id,
+            "origin": self.caller.origin,
             "collection_id": self.collection_id,
             "mode": str(self.mode),
             "has_words": self._has_words,

@@ -253,17 +253,11 @@ def ask_found_chunks(
 @lru_cache(1)
 def _log() -> AnySelect:
     """Keep a search, and the query's words (`query`) apart from it, where they can be erased."""
-    names = (
-        "search_id",
-        "principal_id",
-        "collection_id",
-        "mode",
-        "result_count",
-        "document_ids",
-        "has_words",
-        "request_id",
-    )
-    values = {name: bindparam(name, type_=searches.c[name].type) for name in names}
+    values = {
+        column.key: bindparam(column.key, type_=column.type)
+        for column in searches.c
+        if column.key not in {"organization_id", "at", "feedback"}
+    }
     logged = (
         insert(searches).values(organization_id=ORGANIZATION, **values).returning(searches.c.search_id).cte("logged")
     )

@@ -153,6 +153,7 @@ async def _page(
         asks_organization=only is None,
         called=called or "",
         confirms=session_id,
+        by_password=only is None or only.passwords_enabled,
         upstream=None if way is None else way.name,
         has_providers=has_providers,
         ways=ways or [],

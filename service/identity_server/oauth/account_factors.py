@@ -93,7 +93,6 @@ async def _change(
 
 
 def _parse_removal(action: str) -> UUID | None:
-    """Return the factor that a button removes; None for another button."""
     try:
         return UUID(action.removeprefix("remove ")) if action.startswith("remove ") else None
     except ValueError:

@@ -234,7 +234,6 @@ async def list_readable(
 
 
 async def _choice_before(asked: AuthorizationRequest, person: SignedIn) -> Choice:
-    """Return what the person chose when they allowed the client something before."""
     narrowed_to = await consented.get_narrowing(
         asked.connection, person.organization_id, principal_id=person.principal_id, client_id=asked.client.client_id
     )

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.oauth_clients import OAuthAudience
 from service.audit.service import Change, record_for
 from service.auth.scopes import agent_of, meaning
-from service.identity_server.oauth.consented.queries import list_consents
+from service.identity_server.oauth.consented.queries import find_reuses, list_consents
 from service.identity_server.oauth.consented.service import withdraw_for
 from service.identity_server.requests import first_of, form_of
 from service.identity_server.signin.provider import ProviderAway, open_provider
@@ -89,6 +89,7 @@ async def _consents_page(
 ) -> Response:
     left = await _find_session_there(connection, browser, person)
     rows = await list_consents(connection, person.organization_id, principal_id=person.principal_id)
+    reuses = await find_reuses(connection, person.organization_id, principal_id=person.principal_id)
     scopes = sorted({(scope, row.audience) for row in rows for scope in row.scopes})
     meanings = dict(zip(scopes, await meanings_to(connection, person, scopes=scopes), strict=True))
     return page(
@@ -105,6 +106,7 @@ async def _consents_page(
                 "name": row.application_name,
                 "granted_at": row.granted_at,
                 "last_used_at": row.last_used_at,
+                "reused_at": reuses.get(str(row.client_id)),
                 "is_narrowed": row.collection_ids is not None,
                 "collections": row.collection_names or [],
                 "meanings": [meanings[scope, row.audience] for scope in sorted(row.scopes)],
@@ -148,7 +150,6 @@ async def meanings_to(
 
 
 async def _find_session_there(connection: AsyncConnection, browser: Browser, person: SignedIn) -> LeftSession | None:
-    """Find the session that a browser's has at a provider which people are to be signed out at."""
     return await providers.find_session_there(connection, person.organization_id, secret_hash=browser.hash)
 
 

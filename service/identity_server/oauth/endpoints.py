@@ -51,8 +51,12 @@ async def revoke(request: Request, runtime: RuntimeDep) -> Response:
 
 @router.get(METADATA)
 @router.get(METADATA + "/{path:path}")
+@router.get("/.well-known/openid-configuration")
 async def metadata(runtime: RuntimeDep, path: str = "") -> Response:
-    """Describe the server (RFC 8414); an issuer with a path has it after the well-known part."""
+    """Describe the server (RFC 8414); an issuer with a path has it after the well-known part.
+
+    Many libraries look at OpenID Connect's address first, and need no more than this where nobody asks for ID tokens.
+    """
     issuer = runtime.settings.issuer
     if path and f"/{path}" != urlsplit(issuer).path:
         raise ServiceError("There is no such issuer here.", code="not_found", status=404)
@@ -68,7 +72,7 @@ async def protected_resource(runtime: RuntimeDep, path: str = "") -> Response:
     """
     issuer = runtime.settings.issuer
     own = urlsplit(resource_of(OAuthAudience.MCP, issuer)).path
-    if path and f"/{path}" != own:
+    if path and f"/{path}".removesuffix("/") != own:
         raise ServiceError("There is no such resource here.", code="not_found", status=404)
     return JSONResponse(describe_mcp(issuer), headers={"Cache-Control": "public, max-age=300"})
 

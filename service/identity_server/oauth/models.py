@@ -99,6 +99,11 @@ class Client(ClientMixin):
             return " ".join(intersect_scopes(asked, to=self.scopes)) or None
         return " ".join(asked or self.scopes) if all(covers(self.scopes, one) for one in asked) else None
 
+    def describe_refused(self, scope: str) -> str:
+        """Name the requested scopes that the client can't be given, and those that it is registered for."""
+        refused = [one for one in scope.split() if not covers(self.scopes, one)] or ["more than the person allowed"]
+        return f"This client can't be given {' '.join(refused)[:200]}. It may ask for: {' '.join(self.scopes)}."
+
     def check_redirect_uri(self, redirect_uri: str) -> bool:
         """Return whether a redirect URI is a registered one, character by character (RFC 9700, section 2.1).
 

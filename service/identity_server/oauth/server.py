@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
-from urllib.parse import unquote
+from urllib.parse import unquote_plus
 from uuid import UUID
 
 from authlib.oauth2 import AuthorizationServer as AuthlibServer
@@ -189,11 +189,18 @@ class AuthorizationServer(AuthlibServer):
         return Answer(status, body, NO_STORE)
 
     def handle_error_response(self, request: Request, error: OAuth2Error) -> Answer:
-        """Convert an error to an Answer (RFC 6749, sections 4.1.2.1 and 5.2) that repeats nothing of the request."""
+        """Convert an error to an Answer (RFC 6749, sections 4.1.2.1 and 5.2) that repeats scopes at most."""
         # Authlib says Invalid "code" in request for whatever is wrong with a code.
         given = error.description or ""
         said = "" if given.startswith("Invalid ") else given
-        description = NOT_DESCRIPTIVE.sub("", said or DESCRIPTIONS.get(str(error.error), "") or given)
+        description = said or DESCRIPTIONS.get(str(error.error), "") or given
+        if (
+            isinstance(error, InvalidScopeError)
+            and given == InvalidScopeError.description
+            and request.client is not None
+        ):
+            description = request.client.describe_refused(request.form.get("scope", ""))
+        description = NOT_DESCRIPTIVE.sub("", description)
         parameters = [("error", str(error.error)), *([("error_description", description)] if description else [])]
         if error.redirect_uri:
             return Answer(302, location=self.callback(error.redirect_uri, parameters, request))
@@ -241,4 +248,4 @@ def _basic(authorization: str) -> tuple[str | None, str]:
         name, _, secret = base64.b64decode(encoded.strip(), validate=True).decode().partition(":")
     except (binascii.Error, ValueError):
         return None, ""
-    return unquote(name), unquote(secret)
+    return unquote_plus(name), unquote_plus(secret)

@@ -6,6 +6,7 @@ from fastapi import Response
 from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.identity.queries import get_organization
 from service.identity_server.oauth.second_factor import Step
 from service.identity_server.oauth.server import Answer
 from service.identity_server.oauth.visits import STALE, AuthorizationRequest, Visit
@@ -89,7 +90,8 @@ async def sign_in_page(
     """Return the sign-in page, with a cookie for a browser that has none yet."""
     address = visit.address.replace("authorize?", "upstream?", 1)
     ways = await list_ways(connection, asked.client.organization_id, visit.runtime.settings, address=address)
-    passkeys = await _with_passkey(visit).ask(connection)
+    by_password = (await get_organization(connection, asked.client.organization_id)).passwords_enabled
+    passkeys = await _with_passkey(visit).ask(connection) if by_password else None
     response = page(
         "sign_in.html",
         depth=depth_of(visit.request),
@@ -105,6 +107,7 @@ async def sign_in_page(
         email=email,
         asks_organization=False,
         confirms=None,
+        by_password=by_password,
         upstream=None,
         has_providers=False,
         ways=ways,

@@ -70,25 +70,21 @@ class Store:
         return person is not None and person.active
 
     def code(self, value: str, client: Client) -> Code | None:
-        """Return the client's unused, unexpired code; None otherwise.
+        """Return the client's unused, unexpired code; None otherwise. Raises InvalidGrantError for one that was used.
 
-        A code that was used before revokes all tokens that it gave (RFC 6749, section 4.1.2).
+        Sent again within seconds it is only refused; used again later, it revokes all tokens that it gave (RFC 6749,
+        section 4.1.2).
         """
-        row = self.ask(
-            queries.lock_code,
-            client.organization_id,
-            secret_hash=secrets.hash_secret(value),
-            client_id=client.client_id,
-        )
+        secret_hash, client_id = secrets.hash_secret(value), client.client_id
+        row = self.ask(queries.lock_code, client.organization_id, secret_hash=secret_hash, client_id=client_id)
         if row is None:
             return None
         if row.used_at is not None:
-            self._stop_reused(client, row, what="code")
-            return None
+            raise self._refuse_reused(client, row, row.used_at, what="code")
         return Code(row, client) if row.expires_at > self.now else None
 
     def refresh_token(self, value: str, client: Client) -> Token | None:
-        """Return the client's usable refresh token; None otherwise.
+        """Return the client's usable refresh token; None otherwise. Raises InvalidGrantError for one that was used.
 
         A token that was used some seconds ago is a lost race and only refused; used again later, it revokes its family.
         """
@@ -96,10 +92,12 @@ class Store:
         if row is None or row.client_id != client.client_id:
             return None
         if row.used_at is not None:
-            if self.now - row.used_at > lifetimes.RACE:
-                self._stop_reused(client, row, what="refreshToken")
-            return None
-        usable = row.revoked_at is None and row.expires_at > self.now
+            raise self._refuse_reused(client, row, row.used_at, what="refreshToken")
+        if row.revoked_at is not None:
+            raise InvalidGrantError(
+                "This sign-in has ended: it was revoked, or a token of it was used twice. Authorize again."
+            )
+        usable = row.expires_at > self.now
         return Token(row, client) if usable and self.is_active(client, row.principal_id) else None
 
     def any_token(self, value: str, client: Client) -> Token | None:
@@ -183,14 +181,24 @@ class Store:
         secret_hash = secrets.hash_secret(value)
         return self.ask(queries.lock_refresh_token, client.organization_id, secret_hash=secret_hash)
 
-    def _stop_reused(self, client: Client, row: StoredCode | StoredRefreshToken, *, what: str) -> None:
-        """Revoke the tokens of a code or refresh token that is used again: one of its two users has stolen it."""
+    def _refuse_reused(
+        self, client: Client, row: StoredCode | StoredRefreshToken, used_at: datetime, *, what: str
+    ) -> InvalidGrantError:
+        """Build the refusal of a code or refresh token that is used again; after seconds, revoke all its tokens."""
+        name = "code" if what == "code" else "refresh token"
+        if self.now - used_at <= lifetimes.RACE:
+            return InvalidGrantError(
+                f"This {name} was used some seconds ago. Use the tokens of that answer, which work."
+            )
         family_ids = [] if row.family_id is None else [row.family_id]
         organization_id = client.organization_id
         if self.ask(queries.revoke_families, organization_id, family_ids=family_ids, now=self.now):
             details = {"clientId": str(client.client_id), "reused": what}
             change = Change("oauth.reuseDetected", "user", row.principal_id, details)
             self.ask(record_unattended, organization_id, change=change)
+        return InvalidGrantError(
+            f"This {name} was used before, so it may be stolen: all tokens of its sign-in are revoked. Authorize again."
+        )
 
 
 def _uuid(text: str | None) -> UUID | None:

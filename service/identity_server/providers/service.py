@@ -1,6 +1,7 @@
 """The sign-in providers of an organization: adding, changing, deleting and testing them, for admins."""
 
 from collections.abc import Collection
+from dataclasses import asdict
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -30,7 +31,15 @@ from service.web.pagination import Cursor
 
 TARGET = "signInProvider"
 MOST_PROVIDERS = 100
-_KEPT = ("name", "client_id", "trust_addresses", "groups_claim", "create_accounts", "sign_out_there")
+_KEPT = (
+    "name",
+    "client_id",
+    "accepted_audiences",
+    "trust_addresses",
+    "groups_claim",
+    "create_accounts",
+    "sign_out_there",
+)
 
 
 async def create_provider(
@@ -69,7 +78,7 @@ async def list_providers(
 ) -> wire.AdminSignInProvidersListResponse:
     """List the providers that people of the organization sign in with."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_SIGN_IN_PROVIDERS_LIST.path, request=request)
-    rows = await queries.list_providers(connection, caller.organization_id, after=cursor.after_id, limit=cursor.limit)
+    rows = await queries.list_providers(connection, caller.organization_id, **cursor.window)
     page = cursor.page(rows, position=lambda row: [str(row.provider_id)])
     return wire.AdminSignInProvidersListResponse(
         sign_in_providers=[_describe(row, runtime.settings) for row in page.items], next_page_token=page.next_page_token
@@ -137,7 +146,32 @@ async def find_problems(
         stored = registered.stored
         problems = await provider.problems(needs_sign_out=stored is not None and stored.sign_out_there)
     return wire.AdminSignInProvidersTestResponse(
-        problems=[*problems, *([] if stored is None else _describe_unconfirmed(stored))]
+        problems=[
+            *problems,
+            *([] if stored is None else [*_describe_unconfirmed(stored), *await _groups_of(runtime, stored)]),
+        ]
+    )
+
+
+_UNREAD = {
+    "leftOut": "left out its groups, which were too many. Let the provider send those of the application alone",
+    "absent": "had no such claim, or null. Let the provider add it to its tokens",
+    "notAList": "had something else there than a list of texts. Let the provider send ids or names of groups",
+}
+
+
+async def _groups_of(runtime: Runtime, provider: StoredProvider) -> list[str]:
+    """Say what kept the newest sign-in at a provider from changing memberships, if anything did."""
+    if provider.groups_claim is wire.GroupsClaim.NONE:
+        return []
+    organization_id, provider_id = provider.organization_id, provider.provider_id
+    async with runtime.database.transaction(organization_id, read_only=True) as connection:
+        said = await queries.find_groups_of_newest(connection, organization_id, provider_id=provider_id)
+    claim = provider.groups_claim.value.lower()
+    return (
+        [f"The token of the newest sign-in {_UNREAD[said]}. Its claim is {claim}; memberships stay."]
+        if said in _UNREAD
+        else []
     )
 
 
@@ -213,23 +247,14 @@ def _check_trust(issuer: str, *, trusted: bool) -> None:
 
 
 def _describe(row: StoredProvider, settings: Settings) -> wire.SignInProvider:
-    return wire.SignInProvider(
-        provider_id=row.provider_id,
-        name=row.name,
-        issuer=row.issuer,
-        client_id=row.client_id,
-        has_client_secret=row.sealed_secret is not None,
-        domains=row.domains,
-        unconfirmed_domains=sorted({*row.domains} - {*row.confirmed_domains}),
-        trust_addresses=row.trust_addresses,
-        groups_claim=row.groups_claim,
-        create_accounts=row.create_accounts,
-        sign_out_there=row.sign_out_there,
-        redirect_uri=f"{settings.issuer}{CALLBACK}",
-        logout_redirect_uri=f"{settings.issuer}/account/sign-in",
-        backchannel_logout_uri=f"{settings.issuer}/api/oauth/upstream/{row.provider_id}/logout",
-        created_at=row.created_at,
-    )
+    more = {
+        "has_client_secret": row.sealed_secret is not None,
+        "unconfirmed_domains": sorted({*row.domains} - {*row.confirmed_domains}),
+        "redirect_uri": f"{settings.issuer}{CALLBACK}",
+        "logout_redirect_uri": f"{settings.issuer}/account/sign-in",
+        "backchannel_logout_uri": f"{settings.issuer}/api/oauth/upstream/{row.provider_id}/logout",
+    }
+    return wire.SignInProvider.model_validate(asdict(row) | more)
 
 
 async def _record(
@@ -242,6 +267,7 @@ async def _record(
         "groupsClaim": provider.groups_claim,
         "createAccounts": provider.create_accounts,
         "signOutThere": provider.sign_out_there,
+        "acceptedAudiences": provider.accepted_audiences,
         **({"clientSecretChanged": True} if secret else {}),
     }
     await record(connection, caller, f"signInProvider.{what}", TARGET, provider.provider_id, details=details)

@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Table, Text, Uuid, delete, func, literal, 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.sessions import PersonSession, SessionKind
-from service.platform.sql import columns_of, find_rows, in_array, optional_in
+from service.platform.sql import columns_of, find_rows, in_array, optional_in, owned
 from service.schema.oauth import (
     oauth_access_tokens,
     oauth_clients,
@@ -33,11 +33,7 @@ async def list_sessions(
         null().cast(Text).label("application_name"),
         *(browser_sessions.c[name] for name in _OF_BOTH),
         browser_sessions.c.expires_at,
-    ).where(
-        browser_sessions.c.organization_id == organization_id,
-        browser_sessions.c.principal_id == principal_id,
-        browser_sessions.c.expires_at > now,
-    )
+    ).where(owned(browser_sessions, organization_id, principal_id=principal_id), browser_sessions.c.expires_at > now)
     applications = (
         select(
             oauth_token_families.c.family_id,
@@ -49,8 +45,7 @@ async def list_sessions(
         )
         .join(oauth_clients, oauth_clients.c.client_id == oauth_token_families.c.client_id)
         .where(
-            oauth_token_families.c.organization_id == organization_id,
-            oauth_token_families.c.principal_id == principal_id,
+            owned(oauth_token_families, organization_id, principal_id=principal_id),
             oauth_token_families.c.revoked_at.is_(None),
             _end_of_family(organization_id) > now,
         )
@@ -72,8 +67,7 @@ async def delete_browser_sessions(
     statement = (
         delete(browser_sessions)
         .where(
-            browser_sessions.c.organization_id == organization_id,
-            browser_sessions.c.principal_id == principal_id,
+            owned(browser_sessions, organization_id, principal_id=principal_id),
             optional_in(browser_sessions.c.session_id, ids),
         )
         .returning(browser_sessions.c.expires_at)
@@ -92,8 +86,7 @@ async def list_living_families(
 ) -> list[UUID]:
     """List the families of tokens of a person that can be refreshed, of these ids if given."""
     statement = select(oauth_token_families.c.family_id).where(
-        oauth_token_families.c.organization_id == organization_id,
-        oauth_token_families.c.principal_id == principal_id,
+        owned(oauth_token_families, organization_id, principal_id=principal_id),
         oauth_token_families.c.revoked_at.is_(None),
         _end_of_family(organization_id) > now,
         optional_in(oauth_token_families.c.family_id, ids),
@@ -104,8 +97,7 @@ async def list_living_families(
 def _end_of_family(organization_id: UUID) -> ColumnElement[datetime]:
     """Build when a family's newest refresh token expires, which its access tokens do not outlive."""
     newest = select(func.max(oauth_refresh_tokens.c.expires_at)).where(
-        oauth_refresh_tokens.c.organization_id == organization_id,
-        oauth_refresh_tokens.c.family_id == oauth_token_families.c.family_id,
+        owned(oauth_refresh_tokens, organization_id, family_id=oauth_token_families.c.family_id)
     )
     return newest.correlate(oauth_token_families).scalar_subquery()
 

@@ -127,14 +127,9 @@ async def count_attempt(runtime: Runtime, attempt: Attempt) -> None:
     async with runtime.database.transaction(attempt.organization_id) as connection:
         now = await runtime.clock.now(connection)
         for subject, free in ((attempt.network, FREE_FOR_ADDRESS), (attempt.account, FREE_FOR_ACCOUNT)):
+            limits = {"longest": LONGEST_WAIT, "remembered": REMEMBERED}
             until = await queries.begin_attempt(
-                connection,
-                attempt.organization_id,
-                subject=subject,
-                free=free,
-                longest=LONGEST_WAIT,
-                remembered=REMEMBERED,
-                now=now,
+                connection, attempt.organization_id, subject=subject, free=free, now=now, **limits
             )
             if until is not None:
                 raise _wait(until, now=now)

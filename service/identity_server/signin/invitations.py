@@ -17,11 +17,11 @@ from service.audit.service import Change, record, record_for
 from service.auth.callers import Caller
 from service.auth.queries import find_acting_user
 from service.identity.passwords import hash_password
-from service.identity.queries import lock_organization
+from service.identity.queries import get_organization, lock_organization
 from service.identity_server.signin import queries
 from service.identity_server.signin.attempts import Attempt
 from service.platform import secrets
-from service.platform.errors import BadRequest, FieldError, NotFound
+from service.platform.errors import BadRequest, Conflict, FieldError, NotFound
 from service.runtime import Runtime
 
 PATH = "/account/invitation"
@@ -40,9 +40,12 @@ async def invite_user(
 ) -> AdminUsersInviteResponse:
     """Make an address at which a user sets a password, once; shown this once.
 
-    It takes the place of the one that they had. Raises BadRequest `unknown_user`.
+    It takes the place of the one that they had. Raises BadRequest `unknown_user`, Conflict `passwords_off`.
     """
     await lock_organization(connection, caller.organization_id)
+    if not (await get_organization(connection, caller.organization_id)).passwords_enabled:
+        message = "Passwords are switched off here: people sign in at the organization's provider."
+        raise Conflict(message, code="passwords_off")
     person = await find_acting_user(connection, caller.organization_id, email=normal_email(request.email))
     if person is None:
         message = "There is no active user with this address in this organization."
@@ -51,14 +54,8 @@ async def invite_user(
     expires_at = now + INVITATION_LIFETIME
     row = {"principal_id": person.principal_id, "secret_hash": secret.hash, "created_at": now, "expires_at": expires_at}
     await queries.put_invitation(connection, caller.organization_id, row=row)
-    await record(
-        connection,
-        caller,
-        "user.invite",
-        "user",
-        person.principal_id,
-        details={"expiresAt": format_instant(expires_at)},
-    )
+    details = {"expiresAt": format_instant(expires_at)}
+    await record(connection, caller, "user.invite", "user", person.principal_id, details=details)
     query = urlencode({"token": secret.value.get_secret_value()})
     return AdminUsersInviteResponse(url=f"{runtime.settings.issuer}{PATH}?{query}", expires_at=expires_at)
 
@@ -78,7 +75,7 @@ async def accept_invitation(runtime: Runtime, token: SecretStr, *, password: Sec
     password_hash = await hash_password(password)
     async with _open_invitation(runtime, token) as (connection, invited):
         person, organization_id = invited.person, invited.person.organization_id
-        await queries.set_password_hash(
+        await queries.change_person(
             connection, organization_id, principal_id=person.principal_id, password_hash=password_hash
         )
         await queries.delete_invitations(connection, organization_id, principal_ids=[person.principal_id])
@@ -102,8 +99,9 @@ async def _open_invitation(runtime: Runtime, token: SecretStr) -> AsyncGenerator
         found = await queries.enter_by_invitation(connection, secret_hash=secrets.hash_secret(value))
         if found is None or found.expires_at <= await runtime.clock.now(connection):
             raise _unknown_invitation()
+        organization = await get_organization(connection, found.organization_id)
         person = await queries.get_person(connection, found.organization_id, principal_id=found.principal_id)
-        if person is None or not person.active:
+        if person is None or not person.active or not organization.passwords_enabled:
             raise _unknown_invitation()
         yield connection, Invited(person, found.organization_name)
 

@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Map
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote_plus, urlencode, urlsplit
 from uuid import UUID
 
 import httpcore
@@ -56,6 +56,7 @@ KEPT_SECONDS = 300.0
 PAUSE_SECONDS = 30.0
 # What an error of a token endpoint is called (RFC 6749, section 5.2); nothing else of it is logged.
 ERROR_NAME = re.compile(r"[a-z_]{1,40}", re.ASCII)
+KNOWN_METHODS = {"client_secret_basic", "client_secret_post"}
 Verified = TypeVar("Verified")
 ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 
@@ -80,6 +81,7 @@ class Registration:
     issuer: str
     client_id: str
     client_secret: SecretStr
+    accepted_audiences: Collection[str] = ()
 
 
 def registration_of(settings: Settings) -> Registration | None:
@@ -111,6 +113,7 @@ class Provider:
         self._issuer = registration.issuer
         self._client_id = registration.client_id
         self._client_secret = registration.client_secret
+        self._accepted_audiences = registration.accepted_audiences
         self._is_guarded = registration.provider_id is not None
         self._runtime = runtime
         self._callback = f"{runtime.settings.issuer}{CALLBACK}"
@@ -168,11 +171,12 @@ class Provider:
             raise _not_vouched("issuer")
         tokens = await self._exchange(metadata, code, verifier=proof.verifier)
         id_token: object = tokens.get("id_token")
-        expected = Expected(self._issuer, self._client_id, proof.nonce)
+        expected = Expected(self._issuer, self._client_id, proof.nonce, self._accepted_audiences)
         try:
             subject = await self._verify(lambda keys: subject_of(id_token, keys, expected), again_since=begun)
         except NotVouched as exc:
-            raise _not_vouched(exc.reason) from exc
+            logger.warning("upstream_refused", reason=exc.reason)
+            raise
         if not all(any(names_claim(subject.claims, claim) for claim in need) for need in needs):
             subject = subject.complete_by(await self._user_info(metadata, tokens))
         return SignedInThere(subject, str(id_token))
@@ -232,8 +236,8 @@ class Provider:
         if isinstance(algorithms, list) and not {*ALGORITHMS} & {str(one) for one in cast("list[object]", algorithms)}:
             found.append("It signs tokens in no way that is accepted: it needs RS256, ES256 or the like.")
         methods: object = metadata.get("token_endpoint_auth_methods_supported")
-        if isinstance(methods, list) and "client_secret_basic" not in methods:
-            found.append("It doesn't take client secrets by HTTP Basic (client_secret_basic).")
+        if isinstance(methods, list) and not KNOWN_METHODS & {*map(str, cast("list[object]", methods))}:
+            found.append("It takes client secrets neither by client_secret_basic nor by client_secret_post.")
         if needs_sign_out and not metadata.get("end_session_endpoint"):
             found.append("It has no address to sign out at (end_session_endpoint): people are signed out here alone.")
         try:
@@ -251,8 +255,14 @@ class Provider:
             "redirect_uri": self._callback,
             "code_verifier": verifier,
         }
-        secret = self._client_secret.get_secret_value()
-        return await self._json("POST", metadata["token_endpoint"], data=form, auth=(self._client_id, secret))
+        client_id, secret = self._client_id, self._client_secret.get_secret_value()
+        methods: object = metadata.get("token_endpoint_auth_methods_supported")
+        if isinstance(methods, list) and "client_secret_post" in methods and "client_secret_basic" not in methods:
+            form |= {"client_id": client_id, "client_secret": secret}
+            return await self._json("POST", metadata["token_endpoint"], data=form)
+        # RFC 6749, section 2.3.1
+        auth = (quote_plus(client_id), quote_plus(secret))
+        return await self._json("POST", metadata["token_endpoint"], data=form, auth=auth)
 
     async def _discover(self, *, since: float | None = None) -> Mapping[str, Any]:
         """Return the provider's metadata, as kept, unless it is older than `since`. Raises ProviderAway."""

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Float, and_, case, cast, delete, func, lit
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.platform.sql import columns_of, find_row, in_array, param, set_organization
+from service.platform.sql import columns_of, find_row, in_array, owned, param, set_organization
 from service.schema.identity import organizations, principals
 from service.schema.signin import browser_sessions, failed_sign_ins, invitations, sign_in_attempts, upstream_identities
 
@@ -111,25 +111,35 @@ async def delete_invitations(
     )
 
 
-async def set_password_hash(
-    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, password_hash: str
+async def change_person(
+    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, **values: str
 ) -> None:
-    """Replace the hash of a person's password."""
-    statement = update(principals).where(_user(organization_id, principal_id))
-    await connection.execute(statement.values(password_hash=password_hash))
+    """Change columns of a person's row."""
+    await connection.execute(update(principals).where(_user(organization_id, principal_id)).values(values))
+
+
+# Where passwords are switched off nobody has one, so that sessions and sign-ins that began with one end as well.
+_PASSWORD = case(
+    (
+        select(organizations.c.passwords_enabled)
+        .where(organizations.c.organization_id == principals.c.organization_id)
+        .correlate(principals)
+        .scalar_subquery(),
+        principals.c.password_hash,
+    )
+)
+_PERSON = columns_of(principals, Person, _PASSWORD.label("password_hash"))
 
 
 async def get_person(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> Person | None:
     """Get a person with the hash of their password; None when unknown."""
-    statement = select(*columns_of(principals, Person)).where(_user(organization_id, principal_id))
+    statement = select(*_PERSON).where(_user(organization_id, principal_id))
     return await find_row(connection, statement, Person)
 
 
 async def find_person(connection: AsyncConnection, organization_id: UUID, *, email: str) -> Person | None:
     """Find a person by their address (lower case), with the hash of their password."""
-    statement = select(*columns_of(principals, Person)).where(
-        principals.c.organization_id == organization_id, principals.c.kind == "user", principals.c.email == email
-    )
+    statement = select(*_PERSON).where(owned(principals, organization_id, kind="user", email=email))
     return await find_row(connection, statement, Person)
 
 
@@ -137,20 +147,12 @@ async def find_person_by_external_id(
     connection: AsyncConnection, organization_id: UUID, *, external_id: str
 ) -> Person | None:
     """Find a person by what the organization's identity provider calls them by, an inactive one too."""
-    statement = select(*columns_of(principals, Person)).where(
-        principals.c.organization_id == organization_id,
-        principals.c.kind == "user",
-        principals.c.external_id == external_id,
-    )
+    statement = select(*_PERSON).where(owned(principals, organization_id, kind="user", external_id=external_id))
     return await find_row(connection, statement, Person)
 
 
 def _user(organization_id: UUID, principal_id: UUID) -> ColumnElement[bool]:
-    return and_(
-        principals.c.organization_id == organization_id,
-        principals.c.kind == "user",
-        principals.c.principal_id == principal_id,
-    )
+    return and_(owned(principals, organization_id, kind="user", principal_id=principal_id))
 
 
 async def insert_session(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
@@ -161,9 +163,7 @@ async def insert_session(connection: AsyncConnection, organization_id: UUID, *, 
 async def delete_session(connection: AsyncConnection, organization_id: UUID, *, secret_hash: bytes) -> None:
     """Delete a session."""
     await connection.execute(
-        delete(browser_sessions).where(
-            browser_sessions.c.organization_id == organization_id, browser_sessions.c.secret_hash == secret_hash
-        )
+        delete(browser_sessions).where(owned(browser_sessions, organization_id, secret_hash=secret_hash))
     )
 
 
@@ -199,9 +199,7 @@ async def begin_attempt(
     ).returning(sign_in_attempts.c.subject)
     if (await connection.execute(statement)).one_or_none() is not None:
         return None
-    blocked = select(sign_in_attempts.c.blocked_until).where(
-        sign_in_attempts.c.organization_id == organization_id, sign_in_attempts.c.subject == subject
-    )
+    blocked = select(sign_in_attempts.c.blocked_until).where(owned(sign_in_attempts, organization_id, subject=subject))
     return (await connection.execute(blocked)).scalar_one_or_none()
 
 
@@ -226,20 +224,14 @@ async def take_back_attempt(
 ) -> None:
     """Uncount the failure of an attempt that succeeded."""
     statement = update(sign_in_attempts).where(
-        sign_in_attempts.c.organization_id == organization_id,
-        sign_in_attempts.c.subject == subject,
-        sign_in_attempts.c.failures > 0,
+        owned(sign_in_attempts, organization_id, subject=subject), sign_in_attempts.c.failures > 0
     )
     await connection.execute(statement.values(failures=sign_in_attempts.c.failures - 1, blocked_until=now))
 
 
 async def delete_attempts(connection: AsyncConnection, organization_id: UUID, *, subject: bytes) -> None:
     """Delete all counted failures of an account."""
-    await connection.execute(
-        delete(sign_in_attempts).where(
-            sign_in_attempts.c.organization_id == organization_id, sign_in_attempts.c.subject == subject
-        )
-    )
+    await connection.execute(delete(sign_in_attempts).where(owned(sign_in_attempts, organization_id, subject=subject)))
 
 
 async def count_failed_sign_in(
@@ -278,9 +270,7 @@ async def confirm_session(
     connection: AsyncConnection, organization_id: UUID, *, secret_hash: bytes, now: datetime
 ) -> None:
     """Note that the person of a session has proven again who they are."""
-    statement = update(browser_sessions).where(
-        browser_sessions.c.organization_id == organization_id, browser_sessions.c.secret_hash == secret_hash
-    )
+    statement = update(browser_sessions).where(owned(browser_sessions, organization_id, secret_hash=secret_hash))
     await connection.execute(statement.values(confirmed_at=now))
 
 
@@ -288,9 +278,7 @@ async def touch_session(
     connection: AsyncConnection, organization_id: UUID, *, secret_hash: bytes, now: datetime
 ) -> None:
     """Note that a session is in use."""
-    statement = update(browser_sessions).where(
-        browser_sessions.c.organization_id == organization_id, browser_sessions.c.secret_hash == secret_hash
-    )
+    statement = update(browser_sessions).where(owned(browser_sessions, organization_id, secret_hash=secret_hash))
     await connection.execute(statement.values(last_used_at=now))
 
 
@@ -316,9 +304,7 @@ async def find_identity(
 ) -> UUID | None:
     """Find the person whom an upstream provider's subject is bound to."""
     statement = select(upstream_identities.c.principal_id).where(
-        upstream_identities.c.organization_id == organization_id,
-        upstream_identities.c.issuer == issuer,
-        upstream_identities.c.subject == subject,
+        owned(upstream_identities, organization_id, issuer=issuer, subject=subject)
     )
     return (await connection.execute(statement)).scalar_one_or_none()
 
@@ -333,7 +319,7 @@ async def bind_identity(connection: AsyncConnection, organization_id: UUID, *, r
 async def delete_identities(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> int:
     """Delete what upstream providers know a person by, and return how many; who comes next is somebody else."""
     statement = delete(upstream_identities).where(
-        upstream_identities.c.organization_id == organization_id, upstream_identities.c.principal_id == principal_id
+        owned(upstream_identities, organization_id, principal_id=principal_id)
     )
     return (await connection.execute(statement)).rowcount
 
@@ -341,7 +327,5 @@ async def delete_identities(connection: AsyncConnection, organization_id: UUID, 
 async def delete_identities_of(connection: AsyncConnection, organization_id: UUID, *, issuer: str) -> None:
     """Delete what an upstream provider knows people by."""
     await connection.execute(
-        delete(upstream_identities).where(
-            upstream_identities.c.organization_id == organization_id, upstream_identities.c.issuer == issuer
-        )
+        delete(upstream_identities).where(owned(upstream_identities, organization_id, issuer=issuer))
     )

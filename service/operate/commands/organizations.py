@@ -1,4 +1,4 @@
-"""`organization create`."""
+"""`organization create` and `organization allow-passwords`."""
 
 import asyncio
 from typing import Annotated
@@ -8,8 +8,10 @@ import typer
 from pydantic import SecretStr, TypeAdapter, ValidationError
 
 from carrel.wire.fields import EmailAddress, Label, normal_email
+from service.audit.service import Change, record_unattended
 from service.domains.people.directory.organizations import create_organization
 from service.identity.passwords import hash_password
+from service.identity.queries import list_organizations, update_organization
 from service.operate.commands.access import open_database
 from service.operate.commands.asking import ask_password
 from service.operate.commands.context import CommandError, new_group, settings_of
@@ -42,6 +44,34 @@ def create(
     )
     typer.echo(f"organization_id={organization_id}")
     typer.echo(f"api_key={key.value.get_secret_value()}")
+
+
+@app.command("allow-passwords")
+def allow_passwords(
+    context: typer.Context,
+    name: Annotated[str | None, typer.Option(help="Its name or id, if there are several.")] = None,
+) -> None:
+    """Let people sign in with passwords again: the way back in when the organization's provider fails."""
+    typer.echo(f"{asyncio.run(_allow(settings_of(context), name))} allows passwords.", err=True)
+
+
+async def _allow(settings: Settings, wanted: str | None) -> str:
+    async with open_database(settings) as database:
+        async with database.transaction(None, read_only=True) as connection:
+            organizations = await list_organizations(connection)
+        among = [one for one in organizations if wanted in (None, one.name, str(one.organization_id))]
+        if len(among) != 1:
+            names = ", ".join(f"{one.name} ({one.organization_id})" for one in organizations[:20]) or "none"
+            raise CommandError(f"Name one organization with --name. There are: {names}.")
+        [organization] = among
+        async with database.transaction(organization.organization_id) as connection:
+            values = {"passwords_enabled": True}
+            await update_organization(connection, organization.organization_id, values=values)
+            change = Change(
+                "organization.update", "organization", organization.organization_id, {"passwordsEnabled": True}
+            )
+            await record_unattended(connection, organization.organization_id, change=change)
+    return organization.name
 
 
 async def _create(

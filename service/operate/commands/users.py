@@ -9,6 +9,7 @@ import typer
 from pydantic import SecretStr
 
 from carrel.wire.fields import normal_email
+from service.audit.service import Change, record_unattended
 from service.domains.people.directory.users import set_password
 from service.identity import queries
 from service.identity.passwords import hash_password
@@ -26,10 +27,19 @@ Organization = Annotated[str | None, typer.Option(help="The organization's name 
 
 
 @app.command("set-password")
-def set_password_of(context: typer.Context, email: Email, organization: Organization = None) -> None:
+def set_password_of(
+    context: typer.Context,
+    email: Email,
+    organization: Organization = None,
+    allow_passwords: Annotated[
+        bool, typer.Option("--allow-passwords", help="Switch passwords on again in the user's organization.")
+    ] = False,
+) -> None:
     """Give a user another password: asked for on a terminal, else one line of standard input."""
-    asyncio.run(_set(settings_of(context), email=normal_email(email), organization=organization))
-    typer.echo(f"The password of {email} is changed.", err=True)
+    settings, address = settings_of(context), normal_email(email)
+    usable = asyncio.run(_set(settings, email=address, organization=organization, allow=allow_passwords))
+    off = "" if usable else " Passwords are switched off in the organization: --allow-passwords switches them on."
+    typer.echo(f"The password of {email} is changed.{off}", err=True)
 
 
 @app.command("reset-second-factor")
@@ -46,18 +56,24 @@ async def _reset(settings: Settings, *, email: str, organization: str | None) ->
             await reset_for_operator(connection, organization_id, email=email)
 
 
-async def _set(settings: Settings, *, email: str, organization: str | None) -> None:
+async def _set(settings: Settings, *, email: str, organization: str | None, allow: bool) -> bool:
     async with open_database(settings) as database:
         organization_id = await _organization_of(database, email=email, wanted=organization)
         password = await asyncio.to_thread(ask_password)
-        await _change(database, organization_id, email=email, password=password)
+        return await _change(database, organization_id, email=email, password=password, allow=allow)
 
 
-async def _change(database: Database, organization_id: UUID, *, email: str, password: SecretStr) -> None:
+async def _change(database: Database, organization_id: UUID, *, email: str, password: SecretStr, allow: bool) -> bool:
+    """Change a password; return whether it can be used."""
     password_hash = await hash_password(password)
     async with database.transaction(organization_id) as connection:
         if not await set_password(connection, organization_id, email=email, password_hash=password_hash):
             raise CommandError(f"{email} is no user any more.")
+        if allow:
+            await queries.update_organization(connection, organization_id, values={"passwords_enabled": True})
+            change = Change("organization.update", "organization", organization_id, {"passwordsEnabled": True})
+            await record_unattended(connection, organization_id, change=change)
+        return (await queries.get_organization(connection, organization_id)).passwords_enabled
 
 
 async def _organization_of(database: Database, *, email: str, wanted: str | None) -> UUID:

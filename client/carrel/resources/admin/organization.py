@@ -73,6 +73,7 @@ class OrganizationSettings(Resource[M]):
         name: str | None = None,
         domain: str | None = None,
         second_factor: AnySecondFactorPolicy | None = None,
+        passwords_enabled: bool | None = None,
         client_document_hosts: Iterable[str] | None = None,
         added_client_document_hosts: Iterable[str] | None = None,
         removed_client_document_hosts: Iterable[str] | None = None,
@@ -82,17 +83,19 @@ class OrganizationSettings(Resource[M]):
         """Change the organization's settings; what is left out stays. Service accounts have addresses on `domain`.
 
         `second_factor` says who must give one after a password that is kept here: `"NOBODY"`, `"ADMINS"` or
-        `"EVERYBODY"`. `client_document_hosts` are hosts, such as `claude.ai`, whose documents describe OAuth clients
-        for /mcp that people may allow; one that is taken away takes its clients with it. `added_client_document_hosts`
-        and `removed_client_document_hosts` change this list by some, whatever others change. `enable_reranking` has
-        searches reranked that don't choose it, and what agents look up; `enable_query_model` has the language model
-        read the queries of smart filtering and query extraction.
+        `"EVERYBODY"`. `passwords_enabled=False` lets people sign in at the organization's provider alone, and raises
+        ConflictError `no_sign_in_provider` without one. `client_document_hosts` are hosts, such as `claude.ai`, whose
+        documents describe OAuth clients for /mcp that people may allow; one that is taken away takes its clients with
+        it. `added_client_document_hosts` and `removed_client_document_hosts` change this list by some, whatever others
+        change. `enable_reranking` has searches reranked that don't choose it, and what agents look up;
+        `enable_query_model` has the language model read the queries of smart filtering and query extraction.
         """
         request = AdminOrganizationUpdateRequest(
             service_accounts_enabled=service_accounts_enabled,
             name=name,
             domain=domain,
             second_factor=as_any(SecondFactorPolicy, second_factor),
+            passwords_enabled=passwords_enabled,
             client_document_hosts=as_list(str, client_document_hosts),
             added_client_document_hosts=as_list(str, added_client_document_hosts),
             removed_client_document_hosts=as_list(str, removed_client_document_hosts),

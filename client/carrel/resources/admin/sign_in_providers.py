@@ -59,6 +59,7 @@ class SignInProviders(Resource[M]):
         groups_claim: AnyGroupsClaim = GroupsClaim.NONE,
         create_accounts: bool = False,
         sign_out_there: bool = False,
+        accepted_audiences: Iterable[str] = (),
     ) -> Call[AdminSignInProvidersCreateResponse]:
         """Add a provider, whose name is on the button of the sign-in page.
 
@@ -76,6 +77,7 @@ class SignInProviders(Resource[M]):
             groups_claim=as_any(GroupsClaim, groups_claim),
             create_accounts=create_accounts,
             sign_out_there=sign_out_there,
+            accepted_audiences=as_list(str, accepted_audiences),
         )
         return Call(ADMIN_SIGN_IN_PROVIDERS_CREATE, request)
 
@@ -106,6 +108,7 @@ class SignInProviders(Resource[M]):
         groups_claim: AnyGroupsClaim | None = None,
         create_accounts: bool | None = None,
         sign_out_there: bool | None = None,
+        accepted_audiences: Iterable[str] | None = None,
     ) -> Call[AdminSignInProvidersUpdateResponse]:
         """Change a provider; what isn't given stays, and its issuer always does."""
         request = AdminSignInProvidersUpdateRequest(
@@ -118,6 +121,7 @@ class SignInProviders(Resource[M]):
             groups_claim=as_any(GroupsClaim, groups_claim),
             create_accounts=create_accounts,
             sign_out_there=sign_out_there,
+            accepted_audiences=as_list(str, accepted_audiences),
         )
         return Call(ADMIN_SIGN_IN_PROVIDERS_UPDATE, request)
 

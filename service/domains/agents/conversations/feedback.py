@@ -24,13 +24,9 @@ async def give_feedback(
     authorize_message(author.caller, agent_id)
     verdict = feedback.feedback.value
     # What a refusal below has noted goes with the request's transaction.
+    which = {"turn_id": message_id, "agent_id": agent_id}
     turn = await queries.note_feedback(
-        connection,
-        caller.organization_id,
-        turn_id=message_id,
-        agent_id=agent_id,
-        principal_ids=author.subject_ids,
-        feedback=verdict,
+        connection, caller.organization_id, **which, principal_ids=author.subject_ids, feedback=verdict
     )
     if turn is None:
         raise NotFound(

@@ -5,7 +5,7 @@ sender of a message may read, so an admin may name any collection.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 from uuid import UUID
 
@@ -229,15 +229,5 @@ async def _record(
 
 
 def _definition(agent: StoredAgent) -> wire.AgentDefinition:
-    return wire.AgentDefinition(
-        agent_id=agent.agent_id,
-        name=agent.name,
-        description=agent.description,
-        instructions=agent.instructions,
-        model=agent.model,
-        collection_ids=list(agent.collection_ids),
-        api_access_enabled=agent.api_access_enabled,
-        retrieval=wire.AgentRetrieval(**agent.retrieval),
-        created_at=agent.created_at,
-        updated_at=agent.updated_at,
-    )
+    retrieval = wire.AgentRetrieval(**agent.retrieval)
+    return wire.AgentDefinition.model_validate(asdict(agent) | {"retrieval": retrieval})

@@ -1,6 +1,7 @@
 """Rules about who is told of alerts, for admins; and what admins see of alerts and deliveries."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import asdict
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -222,18 +223,8 @@ def _describe(rule: Rule, people: dict[UUID, Recipient]) -> wire.AlertRule:
 
 def _to_delivery(row: ListedDelivery) -> wire.AlertDelivery:
     has_recipient = row.principal_id is not None and row.email is not None
-    return wire.AlertDelivery(
-        delivery_id=row.delivery_id,
-        alert_rule_id=row.alert_rule_id,
-        alert_id=row.alert_id,
-        type=row.type,
-        recipient=_principal(row.principal_id, row.name or "", row.email or "") if has_recipient else None,
-        status=row.status,
-        attempt_count=row.attempt_count,
-        attempts=[wire.DeliveryAttempt.model_validate(one) for one in row.attempts],
-        created_at=row.created_at,
-        next_attempt_at=row.due_at,
-    )
+    recipient = _principal(row.principal_id, row.name or "", row.email or "") if has_recipient else None
+    return wire.AlertDelivery.model_validate(asdict(row) | {"recipient": recipient, "next_attempt_at": row.due_at})
 
 
 def _principal(principal_id: UUID | None, name: str, email: str) -> UserPrincipal:

@@ -1,5 +1,6 @@
 """Reading the audit log."""
 
+from dataclasses import asdict
 from datetime import datetime
 from uuid import UUID
 
@@ -54,23 +55,12 @@ def _position(row: queries.StoredEntry | Position) -> list[str]:
 
 
 def _entry(row: queries.StoredEntry) -> wire.AuditEntry:
-    return wire.AuditEntry(
-        audit_log_id=row.audit_log_id,
-        at=row.at,
-        actor=_person(row.actor_id, name=row.actor_name, email=row.actor_email),
-        acting_for=_person(row.acting_for_id, name=row.acting_for_name, email=row.acting_for_email),
-        action=row.action,
-        target=None
-        if row.target_id is None
-        else wire.AuditTarget(type=row.target_type, id=row.target_id, name=row.target_name),
-        details=row.details,
-        text=row.text,
-        request_id=row.request_id,
-        address=row.address,
-        device=row.device,
-        attempts=row.attempts,
-        last_at=row.last_at,
-    )
+    named = {
+        "actor": _person(row.actor_id, name=row.actor_name, email=row.actor_email),
+        "acting_for": _person(row.acting_for_id, name=row.acting_for_name, email=row.acting_for_email),
+        "target": row.target_id and wire.AuditTarget(type=row.target_type, id=row.target_id, name=row.target_name),
+    }
+    return wire.AuditEntry.model_validate(asdict(row) | named)
 
 
 def _person(principal_id: UUID | None, *, name: str | None, email: str | None) -> UserPrincipal | None:

@@ -15,7 +15,7 @@ from service.alerting.sending.task import ALERTS
 from service.domains.documents.recognition.jobs import OCR
 from service.index.progress import FAILED_AFTER
 from service.index.queries import is_pending
-from service.platform.sql import columns_of, find_rows, get_row
+from service.platform.sql import columns_of, find_rows, get_row, owned
 from service.schema.alerts import alerts
 from service.schema.catalog import document_versions, scanned_pages
 from service.schema.collections import collections
@@ -130,9 +130,7 @@ def _pending(organization_id: UUID) -> Subquery:
         select(space_documents.c.attempts, since.label("since"))
         .outerjoin(document_versions, wanted)
         .where(
-            space_documents.c.organization_id == organization_id,
-            space_documents.c.space_id == _catalog(organization_id, spaces.c.space_id),
-            is_pending(),
+            owned(space_documents, organization_id, space_id=_catalog(organization_id, spaces.c.space_id)), is_pending()
         )
         .subquery("pending")
     )
@@ -142,11 +140,7 @@ def _chunks(organization_id: UUID) -> ColumnElement[Any]:
     """Select the number of the catalog's chunks from its term statistics, without reading the chunks."""
     sums = (
         select(func.coalesce(func.sum(number), 0))
-        .where(
-            counted.c.organization_id == organization_id,
-            counted.c.space_id == _catalog(organization_id, spaces.c.space_id),
-            counted.c.term == TOTAL_TERM,
-        )
+        .where(owned(counted, organization_id, space_id=_catalog(organization_id, spaces.c.space_id), term=TOTAL_TERM))
         .scalar_subquery()
         for counted, number in ((term_statistics, term_statistics.c.frequency), (term_deltas, term_deltas.c.delta))
     )
@@ -179,8 +173,7 @@ def _failed_replies(organization_id: UUID) -> ColumnElement[int]:
     return _number(
         turns.join(conversations, conversations.c.conversation_id == turns.c.conversation_id),
         recent,
-        turns.c.organization_id == organization_id,
-        turns.c.status == "FAILED",
+        owned(turns, organization_id, status="FAILED"),
         turns.c.finished_at > func.now() - LATELY,
     )
 

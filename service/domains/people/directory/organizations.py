@@ -7,15 +7,15 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire import organization as wire
-from carrel.wire.common import SecondFactorPolicy
 from service.audit.service import Change, record, record_all, record_unattended
 from service.auth.callers import Caller
 from service.domains.people.directory import queries as listing
 from service.identity import queries
 from service.identity.queries import Principal
-from service.platform.errors import BadRequest, FieldError
+from service.platform.errors import BadRequest, Conflict, FieldError
 from service.platform.identifiers import uuid7
 from service.platform.secrets import Secret
+from service.runtime import Runtime
 
 # As many as a request names.
 MOST_HOSTS = 100
@@ -41,14 +41,8 @@ async def create_organization(
     await queries.insert_organization(connection, organization_id, row=row)
     admin_id = uuid7()
     everyone = Principal(principal_id=organization_id, kind="everyone", name="Everyone")
-    admin = Principal(
-        principal_id=admin_id,
-        kind="user",
-        name=admin_email.partition("@")[0],
-        email=admin_email,
-        is_admin=True,
-        password_hash=password_hash,
-    )
+    called = admin_email.partition("@")[0]
+    admin = Principal(admin_id, "user", called, admin_email, is_admin=True, password_hash=password_hash)
     await queries.put_principals(connection, organization_id, rows=[everyone, admin])
     if api_key is not None:
         key = {"owner_id": admin_id, "name": api_key_name, "hint": api_key.hint, "secret_hash": api_key.hash}
@@ -63,28 +57,22 @@ async def create_organization(
 async def get_organization(connection: AsyncConnection, caller: Caller) -> wire.AdminOrganizationGetResponse:
     """Show the organization's settings."""
     row = await queries.get_organization(connection, caller.organization_id)
-    return wire.AdminOrganizationGetResponse(
-        **dict(
-            wire.Organization(
-                organization_id=row.organization_id,
-                name=row.name,
-                domain=row.domain,
-                service_accounts_enabled=row.service_accounts_enabled,
-                second_factor=SecondFactorPolicy(row.second_factor),
-                client_document_hosts=list(row.client_document_hosts),
-                enable_reranking=row.enable_reranking,
-                enable_query_model=row.enable_query_model,
-            )
-        )
-    )
+    return wire.AdminOrganizationGetResponse.model_validate(row, from_attributes=True)
 
 
 async def update_organization(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminOrganizationUpdateRequest
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminOrganizationUpdateRequest
 ) -> wire.AdminOrganizationUpdateResponse:
-    """Change the organization's settings; what is left out stays."""
+    """Change the organization's settings; what is left out stays. Raises Conflict `no_sign_in_provider`."""
     given = request.model_dump(by_alias=False, exclude=_CHANGES_OF_HOSTS)
     values = {name: value for name, value in given.items() if value is not None}
+    if request.passwords_enabled is False and runtime.settings.oidc_issuer is None:
+        await queries.lock_organization(connection, caller.organization_id)
+        if not await listing.has_sign_in_provider(connection, caller.organization_id):
+            message = (
+                "Nobody could sign in: no sign-in provider decides about a confirmed domain. Add a provider first."
+            )
+            raise Conflict(message, code="no_sign_in_provider")
     if "domain" in values:
         values["domain"] = _domain(values["domain"])
     if (hosts := await _hosts_after(connection, caller, request)) is not None:
@@ -139,6 +127,7 @@ def _details(values: Mapping[str, Any]) -> dict[str, Any]:
         "serviceAccountsEnabled": "service_accounts_enabled",
         "domain": "domain",
         "secondFactor": "second_factor",
+        "passwordsEnabled": "passwords_enabled",
         "clientDocumentHosts": "client_document_hosts",
         "enableReranking": "enable_reranking",
         "enableQueryModel": "enable_query_model",

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -62,7 +62,7 @@ async def list_users(
     """List users: all, or those that filters leave; `query` is part of a name or an address."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_USERS_LIST.path, request=request)
     rows = await listing.list_users(
-        connection, caller.organization_id, filters=request, ids=request.ids, after=cursor.after_id, limit=cursor.limit
+        connection, caller.organization_id, filters=request, ids=request.ids, **cursor.window
     )
     page = cursor.page(rows, position=lambda row: [str(row.principal_id)])
     ids = [row.principal_id for row in page.items]
@@ -115,7 +115,6 @@ async def require_active_admin(connection: AsyncConnection, organization_id: UUI
 async def _end_invitations(
     connection: AsyncConnection, organization_id: UUID, *, changed: Collection[tuple[Principal | None, Principal]]
 ) -> None:
-    """End the invitations of users who got another password."""
     ended = [new.principal_id for old, new in changed if old is not None and new.password_hash != old.password_hash]
     if ended:
         await delete_invitations(connection, organization_id, principal_ids=ended)
@@ -151,29 +150,12 @@ def to_user(row: Principal) -> wire.User:
 
 
 def _second_factor(row: listing.SecondFactor) -> SecondFactor:
-    return SecondFactor(
-        kind=row.kind.upper(),
-        name=row.name,
-        synced=row.synced,
-        created_at=row.created_at,
-        last_used_at=row.last_used_at,
-    )
+    return SecondFactor.model_validate(asdict(row) | {"kind": row.kind.upper()})
 
 
 def _listed_user(row: listing.ListedUser, factors: list[SecondFactor]) -> wire.ListedUser:
-    return wire.ListedUser(
-        id=row.principal_id,
-        email=row.email,
-        name=row.name,
-        is_admin=row.is_admin,
-        active=row.active,
-        group_count=row.group_count,
-        has_password=row.has_password,
-        has_second_factor=bool(factors),
-        second_factors=factors,
-        last_signed_in_at=row.last_signed_in_at,
-        invited_until=row.invited_until,
-    )
+    more = {"id": row.principal_id, "has_second_factor": bool(factors), "second_factors": factors}
+    return wire.ListedUser.model_validate(asdict(row) | more)
 
 
 def _refuse_duplicates(emails: Sequence[str]) -> None:

@@ -127,7 +127,7 @@ async def _record_refusal(runtime: Runtime, caller: ScimCaller, asked: "ScimRequ
     """Write down that a rule of Carrel's kept an identity provider from a change."""
     logger.warning("provisioning_refused", code=error.code, method=asked.method)
     async with runtime.database.transaction(caller.organization_id) as connection:
-        await tokens.record_refusal(connection, caller, code=error.code, method=asked.method, path=asked.path)
+        await tokens.record_refusal(connection, caller, error=error, method=asked.method, path=asked.path)
 
 
 def _to_response(answer: "ScimResponse") -> Response:

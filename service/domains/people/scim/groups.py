@@ -18,6 +18,7 @@ from service.domains.people.scim.queries import StoredGroup
 from service.domains.people.scim.tokens import ScimCaller, record_changes
 from service.identity import queries as identity
 from service.identity.queries import Membership, Principal
+from service.platform.errors import BadRequest, FieldError
 from service.platform.identifiers import uuid7
 
 MOST_NAMED = 20
@@ -32,7 +33,7 @@ async def create_group(connection: AsyncConnection, caller: ScimCaller, given: G
     await _refuse_taken(connection, caller, given, group_id=None)
     group_id = uuid7()
     await _put(connection, caller, given, group_id=group_id, action="group.create")
-    await change_members(connection, caller, group_id=group_id, added=members_of(given))
+    await change_members(connection, caller, group_id=group_id, added=members_of(given), is_new=True)
     return group_id
 
 
@@ -75,16 +76,22 @@ async def change_members(
     added: Collection[UUID] = (),
     removed: Collection[UUID] = (),
     kept: Collection[UUID] | None = None,
+    is_new: bool = False,
 ) -> None:
     """Add members to a group and remove others, in few statements however many; those not in `kept` go, if it is given.
 
-    Who is in it already, or isn't, is passed over. Raises InvalidValueException for ids to add that nobody has.
+    Who is in it already, or isn't, is passed over. Ids to add that nobody has are recorded as refused; BadRequest
+    `unknown_members` where there are no others, unless the group is new.
     """
     organization_id = caller.organization_id
     kinds = await queries.find_kinds(connection, organization_id, principal_ids=added)
     if unknown := sorted(str(one) for one in set(added) - kinds.keys()):
-        named = ", ".join(unknown[:MOST_NAMED])
-        raise InvalidValueException(detail=f"{len(unknown)} members are unknown here. Create them first: {named}")
+        if not kinds and not is_new:
+            message = f"{len(unknown)} members are unknown here. Create them first: {', '.join(unknown[:MOST_NAMED])}"
+            named = [FieldError("members", one) for one in unknown[:MOST_NAMED]]
+            raise BadRequest(message, code="unknown_members", details=named)
+        refused = {"code": "unknown_members", "count": len(unknown), "unknown": unknown[:MOST_NAMED]}
+        await record_changes(connection, caller, changes=[Change("scim.refuse", "group", group_id, refused)])
     memberships = [Membership(group_id, one, kind == "group") for one, kind in kinds.items()]
     came = await identity.add_members(connection, organization_id, memberships=memberships)
     gone: list[UUID] = []

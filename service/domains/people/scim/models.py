@@ -48,6 +48,8 @@ from scim2_models.path import (
 )
 from sqlalchemy import Boolean, ColumnElement, DateTime, Text, Uuid, and_, cast, false, func, not_, or_
 
+from carrel.wire.fields import normal_email
+
 MOST_RESULTS = 1000
 # So many members all groups of a page have together, unless one alone has more.
 MOST_MEMBERS = 10_000
@@ -66,6 +68,20 @@ class User(Resource[Any]):
     active: Annotated[bool | None, Required.true] = Field(
         True, description="Whether the person may sign in and be acted for; true for a new one, if it is left out."
     )
+
+
+class Email(ComplexAttribute):
+    """A person's address, which is of type work, and the primary one."""
+
+    value: str | None = None
+    type: str | None = None
+    primary: bool | None = None
+
+
+class FilteredUser(User):
+    """A person in a search that names emails: no others do, because emails are found and not kept."""
+
+    emails: list[Email] | None = None
 
 
 class Member(ComplexAttribute):
@@ -100,7 +116,7 @@ def refuse_long(given: User | Group) -> None:
         raise InvalidValueException(detail="A group needs a displayName.")
 
 
-def describe_provider() -> ScimProvider:
+def describe_provider(user: type[User] = User) -> ScimProvider:
     """Describe the service, and what it tolerates: Entra and Okta depart from the RFC in these points."""
     policy = ScimPolicy(
         unknown=ScimPolicy.Unknown.ignore,
@@ -124,7 +140,7 @@ def describe_provider() -> ScimProvider:
             )
         ],
     )
-    return ScimProvider(models=[User, Group], config=config, policy=policy)
+    return ScimProvider(models=[user, Group], config=config, policy=policy)
 
 
 Match: TypeAlias = Callable[[ColumnElement[Any]], ColumnElement[bool]]
@@ -143,7 +159,7 @@ class Attributes:
     def column(self, name: str) -> ColumnElement[Any]:
         """Return the column of an attribute. InvalidFilterException for one that can't be asked for."""
         if name.lower() not in self.columns:
-            known = "id, userName, displayName, externalId, active, members.value and meta.created"
+            known = "id, userName, emails.value, displayName, externalId, active, members.value and meta.created"
             raise InvalidFilterException(detail=f"{name[:100]!r} can't be filtered or sorted by. What can: {known}.")
         return self.columns[name.lower()]
 
@@ -200,9 +216,10 @@ class _Conditions(FilterVisitor[ColumnElement[bool]]):
 
     def visit_value_path(self, node: ValuePath) -> ColumnElement[bool]:
         # One value fulfils all of it; of members there is the id alone to ask for, so one comparison is all.
-        if not isinstance(node.val_filter, Comparison | Present):
+        name = self._name(node.attr_path)
+        if name in self._attributes.many and not isinstance(node.val_filter, Comparison | Present):
             raise InvalidFilterException(detail="Within [ ] one comparison can be asked for.")
-        return _Conditions(self._attributes, within=self._name(node.attr_path)).visit(node.val_filter)
+        return _Conditions(self._attributes, within=name).visit(node.val_filter)
 
     def _name(self, path: AttrPath) -> str:
         names = (self._within, path.attr, path.sub_attr or "")
@@ -249,4 +266,6 @@ def _value_for(column: ColumnElement[Any], value: Any, *, exact: bool) -> Any:
         except ValueError:
             raise InvalidFilterException(detail="This attribute is a time, such as 2026-01-31T09:30:00Z.") from None
         return moment if moment.tzinfo else moment.astimezone()
+    if column.key == "email":
+        return normal_email(value)
     return value if exact else value.lower()

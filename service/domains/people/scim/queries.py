@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, Text, and_, cast, delete, exists, func, literal, or_, select, update
+from sqlalchemy import ColumnElement, Select, Text, and_, cast, delete, exists, func, literal, or_, select, true, update
 from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -18,8 +18,19 @@ from carrel.wire.scim_tokens import ScimToken
 from service.auth.queries import touch, unused_for_a_minute
 from service.domains.people.scim.models import Attributes, Condition, Match
 from service.identity.queries import credential_status
-from service.platform.sql import columns_of, find_row, find_rows, in_array, optional_in, param, revoke, set_organization
+from service.platform.sql import (
+    columns_of,
+    find_row,
+    find_rows,
+    in_array,
+    optional_in,
+    owned,
+    param,
+    revoke,
+    set_organization,
+)
 from service.schema.identity import group_members, principals, scim_tokens
+from service.schema.signin import upstream_identities
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +77,7 @@ class Search:
     limit: int
 
 
+GUEST_MARK = "#ext#@"
 _IS_SEEN = or_(principals.c.active, principals.c.released_at.is_(None))
 _USER = columns_of(principals, StoredUser)
 
@@ -75,8 +87,12 @@ _COMMON: Mapping[str, ColumnElement[Any]] = {
     "externalid": principals.c.external_id,
     "meta.created": principals.c.created_at,
 }
-# What a filter may ask of people, and an order go by; addresses are kept in lower case.
-USER_ATTRIBUTES = Attributes({**_COMMON, "username": principals.c.email, "active": principals.c.active})
+# What a filter may ask of people, and an order go by; addresses are kept in lower case, one for each person.
+_EMAILS = {"": principals.c.email, ".value": principals.c.email, ".type": literal("work"), ".primary": true()}
+USER_ATTRIBUTES = Attributes(
+    {**_COMMON, "username": principals.c.email, "active": principals.c.active}
+    | {f"emails{name}": column for name, column in _EMAILS.items()}
+)
 
 
 async def find_user(connection: AsyncConnection, organization_id: UUID, *, user_id: UUID) -> StoredUser | None:
@@ -94,6 +110,17 @@ async def find_user_by(
     return await find_rows(connection, _users(organization_id).where(taken), StoredUser)
 
 
+async def find_user_bound_to(connection: AsyncConnection, organization_id: UUID, *, subject: str) -> StoredUser | None:
+    """Find the person whom a sign-in provider of the organization knows by this subject, or the guest of this id."""
+    bound = select(upstream_identities.c.principal_id).where(
+        owned(upstream_identities, organization_id, subject=subject)
+    )
+    # Before guests' own addresses were known, what Entra calls them was kept as the address.
+    is_guest = and_(principals.c.external_id == subject, principals.c.email.contains(GUEST_MARK, autoescape=True))
+    statement = _users(organization_id).where(or_(principals.c.principal_id.in_(bound), is_guest)).limit(1)
+    return await find_row(connection, statement, StoredUser)
+
+
 async def search_users(
     connection: AsyncConnection, organization_id: UUID, *, search: Search
 ) -> tuple[int, list[StoredUser]]:
@@ -107,11 +134,7 @@ async def change_user(
     connection: AsyncConnection, organization_id: UUID, *, user_id: UUID, values: Mapping[str, object]
 ) -> None:
     """Change a person's row."""
-    statement = update(principals).where(
-        principals.c.organization_id == organization_id,
-        principals.c.kind == "user",
-        principals.c.principal_id == user_id,
-    )
+    statement = update(principals).where(owned(principals, organization_id, kind="user", principal_id=user_id))
     await connection.execute(statement.values(values))
 
 
@@ -136,9 +159,7 @@ async def find_groups_by(
         if external_id is None
         else principals.c.external_id == external_id
     )
-    statement = select(principals.c.principal_id).where(
-        principals.c.organization_id == organization_id, principals.c.kind == "group", same
-    )
+    statement = select(principals.c.principal_id).where(owned(principals, organization_id, kind="group"), same)
     return list((await connection.execute(statement)).scalars())
 
 
@@ -200,35 +221,28 @@ async def _remove(
     connection: AsyncConnection, organization_id: UUID, group_id: UUID, which: ColumnElement[bool]
 ) -> list[UUID]:
     others = select(principals.c.principal_id).where(
-        principals.c.organization_id == organization_id,
-        principals.c.principal_id == group_members.c.member_id,
-        _is_member_kind(),
+        owned(principals, organization_id, principal_id=group_members.c.member_id), _is_member_kind()
     )
     statement = (
         delete(group_members)
-        .where(
-            group_members.c.organization_id == organization_id,
-            group_members.c.group_id == group_id,
-            which,
-            exists(others),
-        )
+        .where(owned(group_members, organization_id, group_id=group_id), which, exists(others))
         .returning(group_members.c.member_id)
     )
     return list((await connection.execute(statement)).scalars())
 
 
 def _users(organization_id: UUID) -> Select[Any]:
-    return select(*_USER).where(principals.c.organization_id == organization_id, principals.c.kind == "user", _IS_SEEN)
+    return select(*_USER).where(owned(principals, organization_id, kind="user"), _IS_SEEN)
 
 
 def _groups(organization_id: UUID) -> Select[Any]:
     member = cast(group_members.c.member_id, Text)
     members = func.string_agg(member, aggregate_order_by(literal(","), group_members.c.member_id))
     mark = select(func.md5(func.coalesce(members, ""))).where(
-        group_members.c.organization_id == organization_id, group_members.c.group_id == principals.c.principal_id
+        owned(group_members, organization_id, group_id=principals.c.principal_id)
     )
     columns = columns_of(principals, StoredGroup, mark.scalar_subquery().label("member_mark"))
-    return select(*columns).where(principals.c.organization_id == organization_id, principals.c.kind == "group")
+    return select(*columns).where(owned(principals, organization_id, kind="group"))
 
 
 def _group_attributes(organization_id: UUID) -> Attributes:
@@ -238,9 +252,7 @@ def _group_attributes(organization_id: UUID) -> Attributes:
 
 def _has_member(organization_id: UUID, matches: Match) -> ColumnElement[bool]:
     member = select(group_members.c.member_id).where(
-        group_members.c.organization_id == organization_id,
-        group_members.c.group_id == principals.c.principal_id,
-        matches(group_members.c.member_id),
+        owned(group_members, organization_id, group_id=principals.c.principal_id), matches(group_members.c.member_id)
     )
     return exists(member)
 
@@ -308,9 +320,7 @@ async def insert_token(connection: AsyncConnection, organization_id: UUID, *, ro
 
 async def get_token(connection: AsyncConnection, organization_id: UUID, *, token_id: UUID) -> ScimToken | None:
     """Get a token."""
-    statement = select(*_TOKEN).where(
-        scim_tokens.c.organization_id == organization_id, scim_tokens.c.token_id == token_id
-    )
+    statement = select(*_TOKEN).where(owned(scim_tokens, organization_id, token_id=token_id))
     return await find_row(connection, statement, ScimToken)
 
 

@@ -15,14 +15,14 @@ from scim2_server.responses import ScimResponse
 from scim2_server.service import ScimService
 
 from service.domains.people.scim.groups import to_id
-from service.domains.people.scim.models import describe_provider
+from service.domains.people.scim.models import FilteredUser, User, describe_provider
 from service.domains.people.scim.storage import Storage
 from service.platform.errors import BadRequest, ServiceError
 
 # So many operations may go through all members of a group, one after the other.
 MOST_COMPLEX = 10
 # What SCIM has words of its own for (RFC 7644, section 3.12).
-_TYPES = {"last_admin": "mutability", "invalid_request": "invalidSyntax"}
+_TYPES = {"last_admin": "mutability", "invalid_request": "invalidSyntax", "unknown_members": "invalidValue"}
 
 
 class Refused(Exception):  # noqa: N818 - it carries an answer
@@ -64,10 +64,14 @@ class Handler(ScimHandler):
 
 def answer(storage: Storage, request: ScimRequest) -> ScimResponse:
     """Answer a request; to be called in a thread. Raises Refused for what is refused."""
+    names_emails = "emails" in str(request.query).lower() or (
+        request.path.endswith("/.search") and b"emails" in (request.body or b"").lower()
+    )
+    service = _service(FilteredUser if names_emails else User)
     try:
-        return Handler(_service(), storage, shows_members=bool(request.query)).handle(request)
+        return Handler(service, storage, shows_members=bool(request.query)).handle(request)
     except SCIMException as error:
-        raise Refused(_service().error_response(error)) from error
+        raise Refused(service.error_response(error)) from error
 
 
 def refusal_of(error: ServiceError) -> ScimResponse:
@@ -83,8 +87,8 @@ def refusal_of(error: ServiceError) -> ScimResponse:
 
 
 @cache
-def _service() -> ScimService:
-    return ScimService(describe_provider())
+def _service(user: type[User]) -> ScimService:
+    return ScimService(describe_provider(user))
 
 
 @dataclass

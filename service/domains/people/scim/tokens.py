@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -12,7 +13,7 @@ from service.auth.callers import Caller
 from service.domains.people.scim import queries
 from service.identity.credentials import refuse_past
 from service.platform import secrets
-from service.platform.errors import NotFound, Unauthenticated
+from service.platform.errors import NotFound, ServiceError, Unauthenticated
 from service.platform.identifiers import uuid7
 from service.platform.settings import Settings
 from service.runtime import Runtime
@@ -61,9 +62,7 @@ async def list_tokens(
 ) -> wire.AdminScimTokensListResponse:
     """List provisioning tokens, without their values, and the address of SCIM."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_SCIM_TOKENS_LIST.path, request=request)
-    rows = await queries.list_tokens(
-        connection, caller.organization_id, ids=request.ids, after=cursor.after_id, limit=cursor.limit
-    )
+    rows = await queries.list_tokens(connection, caller.organization_id, ids=request.ids, **cursor.window)
     page = cursor.page(rows, position=lambda row: [str(row.token_id)])
     return wire.AdminScimTokensListResponse(
         tokens=page.items, base_url=base_url(runtime.settings), next_page_token=page.next_page_token
@@ -108,10 +107,14 @@ async def record_changes(connection: AsyncConnection, caller: ScimCaller, *, cha
     await record_by_credential(connection, caller.organization_id, credential_id=caller.token_id, changes=named)
 
 
-async def record_refusal(connection: AsyncConnection, caller: ScimCaller, *, code: str, method: str, path: str) -> None:
+async def record_refusal(
+    connection: AsyncConnection, caller: ScimCaller, *, error: ServiceError, method: str, path: str
+) -> None:
     """Add an audit entry for a change that an identity provider asked for and that a rule refused."""
     target = path.rpartition("/")[2]
-    details = {"code": code, "method": method, "path": path[:200]}
+    details: dict[str, Any] = {"code": error.code, "method": method, "path": path[:200]}
+    if error.details:
+        details["unknown"] = [one.message for one in error.details]
     await record_changes(connection, caller, changes=[Change("scim.refuse", "scim", target[:100], details)])
 
 

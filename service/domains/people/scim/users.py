@@ -17,7 +17,7 @@ from service.audit.service import Change
 from service.domains.people.directory.users import require_active_admin
 from service.domains.people.scim import queries
 from service.domains.people.scim.models import User, refuse_long
-from service.domains.people.scim.queries import StoredUser
+from service.domains.people.scim.queries import GUEST_MARK, StoredUser
 from service.domains.people.scim.tokens import ScimCaller, record_changes
 from service.identity import queries as identity
 from service.identity.queries import Principal, leave_groups
@@ -30,12 +30,17 @@ _ADDRESS = TypeAdapter[str](EmailAddress)
 async def create_user(connection: AsyncConnection, caller: ScimCaller, given: User) -> UUID:
     """Create a person, or take one back whom the provider had deleted; return their id.
 
+    A person who has signed in already with the provider's id for them, the external id, is changed instead.
     The caller has locked the organization. Raises UniquenessException for an address or external id that is taken.
     """
     refuse_long(given)
     organization_id, email = caller.organization_id, _address_of(given)
     found = await identity.find_principals(connection, organization_id, emails=[email], deleted=True)
     seen = await queries.find_user_by(connection, organization_id, email=email, external_id=given.external_id)
+    bound = await queries.find_user_bound_to(connection, organization_id, subject=given.external_id or "")
+    if bound is not None and {one.principal_id for one in seen} <= {bound.principal_id}:
+        await change_user(connection, caller, bound, given)
+        return bound.principal_id
     before = next(iter(found), None)
     if seen or (before is not None and before.kind != "user"):
         raise _taken(email)
@@ -64,18 +69,12 @@ async def change_user(connection: AsyncConnection, caller: ScimCaller, before: S
     refuse_long(given)
     organization_id, user_id = caller.organization_id, before.principal_id
     active = given.active is not False if "active" in given.model_fields_set else before.active
-    email = _address_of(given)
+    email = _address_of(given, before=before)
     # Else who has a token could give an admin's account to somebody else.
     stays = email == before.email and before.external_id in {None, given.external_id}
     is_admin = before.is_admin and stays and (before.active or not active)
-    after = replace(
-        before,
-        email=email,
-        name=_name_of(given) or default_name(email),
-        external_id=given.external_id,
-        active=active,
-        is_admin=is_admin,
-    )
+    name, external_id = _name_of(given) or default_name(email), given.external_id
+    after = replace(before, email=email, name=name, external_id=external_id, active=active, is_admin=is_admin)
     if after == before:
         return
     await _refuse_taken(connection, caller, user_id=user_id, email=email, external_id=given.external_id)
@@ -111,12 +110,26 @@ def default_name(email: str) -> str:
     return email.partition("@")[0]
 
 
-def _address_of(given: User) -> str:
+def _address_of(given: User, *, before: StoredUser | None = None) -> str:
+    """Return userName; where the provider made it up for a guest, or it is no address, the work address."""
+    name = given.user_name or ""
+    is_guest = GUEST_MARK in name.lower()
+    if is_guest or "@" not in name:
+        name = _work_address_of(given) or (before.email if before is not None and is_guest else name)
     try:
-        return normal_email(_ADDRESS.validate_python(given.user_name))
+        return normal_email(_ADDRESS.validate_python(name))
     except ValidationError:
         message = "userName must be an email address: Carrel knows people by it. Map userName to the person's address."
         raise InvalidValueException(detail=message) from None
+
+
+def _work_address_of(given: User) -> str | None:
+    """Return the address of type work among the emails, else the primary one, else the first one."""
+    emails: Any = given.unknown_attributes.get("emails")
+    given_emails = cast("list[object]", emails if isinstance(emails, list) else [])
+    listed = [cast("dict[str, object]", one) for one in given_emails if isinstance(one, dict)]
+    ranked = sorted(listed, key=lambda one: (one.get("type") != "work", one.get("primary") is not True))
+    return next((str(one["value"]) for one in ranked if one.get("value")), None)
 
 
 def _name_of(given: User) -> str | None:

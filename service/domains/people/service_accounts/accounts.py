@@ -60,12 +60,7 @@ async def list_accounts(
     """List service accounts; `query` is part of a name or an address."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_SERVICE_ACCOUNTS_LIST.path, request=request)
     rows = await queries.list_accounts(
-        connection,
-        caller.organization_id,
-        query=request.query,
-        ids=request.ids,
-        after=cursor.after_id,
-        limit=cursor.limit,
+        connection, caller.organization_id, query=request.query, ids=request.ids, **cursor.window
     )
     page = cursor.page(rows, position=lambda row: [str(row.service_account_id)])
     return wire.AdminServiceAccountsListResponse(service_accounts=page.items, next_page_token=page.next_page_token)
@@ -163,12 +158,7 @@ async def list_tokens(
         if account is None:
             raise unknown_account()
     rows = await queries.list_tokens(
-        connection,
-        caller.organization_id,
-        account_id=account_id,
-        ids=request.ids,
-        after=cursor.after_id,
-        limit=cursor.limit,
+        connection, caller.organization_id, account_id=account_id, ids=request.ids, **cursor.window
     )
     page = cursor.page(rows, position=lambda row: [str(row.token_id)])
     return wire.AdminServiceAccountTokensListResponse(tokens=page.items, next_page_token=page.next_page_token)
@@ -182,14 +172,8 @@ async def revoke_token(
     stopped = await queries.revoke_token(connection, caller.organization_id, token_id=token_id)
     token = await get_token(connection, caller, token_id=token_id)
     if stopped:
-        await record(
-            connection,
-            caller,
-            "serviceAccountToken.revoke",
-            "serviceAccountToken",
-            token_id,
-            details={"serviceAccountId": str(token.service_account_id)},
-        )
+        details = {"serviceAccountId": str(token.service_account_id)}
+        await record(connection, caller, "serviceAccountToken.revoke", "serviceAccountToken", token_id, details=details)
     return wire.AdminServiceAccountTokensRevokeResponse(**dict(token))
 
 

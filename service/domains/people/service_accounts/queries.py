@@ -14,7 +14,17 @@ from carrel.wire.service_accounts import ServiceAccount, ServiceAccountToken
 from service.auth.callers import Caller
 from service.identity.queries import credential_status
 from service.permissions.queries import readable_classes
-from service.platform.sql import as_member, columns_of, find_row, find_rows, get_row, in_array, optional_in, revoke
+from service.platform.sql import (
+    as_member,
+    columns_of,
+    find_row,
+    find_rows,
+    get_row,
+    in_array,
+    optional_in,
+    owned,
+    revoke,
+)
 from service.schema.agents import agents
 from service.schema.audit import audit_entries
 from service.schema.catalog import documents
@@ -120,9 +130,7 @@ async def mark_deleted(connection: AsyncConnection, organization_id: UUID, *, ac
     statement = (
         update(principals)
         .where(
-            principals.c.organization_id == organization_id,
-            principals.c.principal_id == account_id,
-            principals.c.kind == "serviceAccount",
+            owned(principals, organization_id, principal_id=account_id, kind="serviceAccount"),
             principals.c.deleted_at.is_(None),
         )
         .values(active=False, deleted_at=func.now())
@@ -133,9 +141,7 @@ async def mark_deleted(connection: AsyncConnection, organization_id: UUID, *, ac
 
 def _accounts(organization_id: UUID) -> Select[*tuple[Any, ...]]:
     return select(*_ACCOUNT).where(
-        principals.c.organization_id == organization_id,
-        principals.c.kind == "serviceAccount",
-        principals.c.deleted_at.is_(None),
+        owned(principals, organization_id, kind="serviceAccount"), principals.c.deleted_at.is_(None)
     )
 
 
@@ -203,8 +209,7 @@ async def revoke_tokens_of(
     statement = (
         update(service_account_tokens)
         .where(
-            service_account_tokens.c.organization_id == organization_id,
-            service_account_tokens.c.service_account_id == account_id,
+            owned(service_account_tokens, organization_id, service_account_id=account_id),
             service_account_tokens.c.revoked_at.is_(None),
         )
         .values(revoked_at=func.now())
@@ -242,16 +247,12 @@ async def list_granted_groups(connection: AsyncConnection, caller: Caller, *, li
         select(class_readers.c.access_class)
         .join(resources, resources.c.access_class == class_readers.c.access_class)
         .join(documents, documents.c.document_id == resources.c.object_id)
-        .where(
-            class_readers.c.organization_id == caller.organization_id,
-            class_readers.c.principal_id == principals.c.principal_id,
-        )
+        .where(owned(class_readers, caller.organization_id, principal_id=principals.c.principal_id))
     )
     statement = (
         select(principals.c.name)
         .where(
-            principals.c.organization_id == caller.organization_id,
-            principals.c.kind == "group",
+            owned(principals, caller.organization_id, kind="group"),
             in_array(principals.c.principal_id, caller.principals),
             granted.exists(),
         )
@@ -333,7 +334,6 @@ def _reached_conditions(caller: Caller, *, at_least: Role) -> tuple[ColumnElemen
 
 
 def _role(caller: Caller) -> Label[str]:
-    """Select the best role that the caller has in the current resource."""
     return case(
         *(
             (resources.c.access_class.in_(readable_classes(caller, at_least=role)), role.value)

@@ -214,6 +214,5 @@ def _reading_warnings(reach: Reach) -> Iterator[str]:
 
 
 def _list_names(names: Sequence[str]) -> str:
-    """Join the first names of a list, and say if there are more."""
     more = ", …" if len(names) > MOST_IN_WARNING else ""
     return ", ".join(repr(name) for name in names[:MOST_IN_WARNING]) + more

@@ -3,32 +3,37 @@
 from collections.abc import Mapping
 from uuid import UUID
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import delete, func, or_, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.own_searches import RecentSearch, SavedSearch
 from carrel.wire.search import SearchMode
-from service.platform.sql import as_member, columns_of, find_rows
+from service.auth.callers import Caller
+from service.auth.queries import is_by_hand
+from service.platform.sql import as_member, columns_of, find_rows, owned
 from service.schema.audit import free_texts
 from service.schema.identity import principals
 from service.schema.search import saved_searches, searches
 
-# So many of the newest searches are looked at for those of late.
-MOST_LOOKED_AT = 500
+# So many of the newest searches are looked at for those of late, however many of them programs made.
+MOST_LOOKED_AT = 2000
 
 
-async def list_recent(
-    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, limit: int
-) -> list[RecentSearch]:
-    """List a principal's newest searches whose words are kept, each once, the newest first."""
+async def list_recent(connection: AsyncConnection, caller: Caller, *, limit: int) -> list[RecentSearch]:
+    """List a caller's newest searches whose words are kept, each once, the newest first.
+
+    A person's client lists no program's, and a key lists those by keys of its owner.
+    """
     newest = (
-        select(searches.c.search_id, searches.c.at, searches.c.collection_id, searches.c.mode)
-        .where(searches.c.organization_id == organization_id, searches.c.principal_id == principal_id)
+        select(searches.c.search_id, searches.c.at, searches.c.collection_id, searches.c.mode, searches.c.origin)
+        .where(owned(searches, caller.organization_id, principal_id=caller.principal_id))
         .order_by(searches.c.at.desc(), searches.c.search_id.desc())
         .limit(MOST_LOOKED_AT)
         .subquery("newest")
     )
+    by_keys = or_(newest.c.origin.is_(None), newest.c.origin == caller.origin)
+    is_listed = is_by_hand(newest.c.origin, caller.organization_id) if caller.client_id else by_keys
     what = (free_texts.c.text, newest.c.collection_id, newest.c.mode)
     at = func.max(newest.c.at).label("at")
     statement = (
@@ -39,7 +44,7 @@ async def list_recent(
             at,
         )
         .join_from(newest, free_texts, free_texts.c.subject_id == newest.c.search_id)
-        .where(free_texts.c.organization_id == organization_id)
+        .where(free_texts.c.organization_id == caller.organization_id, is_listed)
         .group_by(*what)
         .order_by(at.desc(), *what)
         .limit(limit)
@@ -51,7 +56,7 @@ async def lock_saved(connection: AsyncConnection, organization_id: UUID, *, prin
     """Let nobody else change what a principal has saved until the transaction ends."""
     await connection.execute(
         select(principals.c.principal_id)
-        .where(principals.c.organization_id == organization_id, principals.c.principal_id == principal_id)
+        .where(owned(principals, organization_id, principal_id=principal_id))
         .with_for_update(key_share=True)
     )
 
@@ -61,8 +66,7 @@ async def count_saved_beside(
 ) -> int:
     """Count the searches that a principal has saved, but for one."""
     statement = select(func.count()).where(
-        saved_searches.c.organization_id == organization_id,
-        saved_searches.c.principal_id == principal_id,
+        owned(saved_searches, organization_id, principal_id=principal_id),
         saved_searches.c.saved_search_id != saved_search_id,
     )
     return (await connection.execute(statement)).scalar_one()
@@ -85,7 +89,7 @@ async def list_saved(connection: AsyncConnection, organization_id: UUID, *, prin
                 as_member(saved_searches.c.mode, SearchMode),
             )
         )
-        .where(saved_searches.c.organization_id == organization_id, saved_searches.c.principal_id == principal_id)
+        .where(owned(saved_searches, organization_id, principal_id=principal_id))
         .order_by(saved_searches.c.saved_at.desc(), saved_searches.c.saved_search_id)
     )
     return await find_rows(connection, statement, SavedSearch)
@@ -95,9 +99,7 @@ async def delete_saved(
     connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, saved_search_id: UUID | None = None
 ) -> int:
     """Delete a search that a principal has saved, or all of theirs without an id; return how many there were."""
-    statement = delete(saved_searches).where(
-        saved_searches.c.organization_id == organization_id, saved_searches.c.principal_id == principal_id
-    )
+    statement = delete(saved_searches).where(owned(saved_searches, organization_id, principal_id=principal_id))
     if saved_search_id is not None:
         statement = statement.where(saved_searches.c.saved_search_id == saved_search_id)
     return (await connection.execute(statement)).rowcount

@@ -23,11 +23,9 @@ from service.platform.errors import Conflict, NotFound
 async def list_recent(
     connection: AsyncConnection, caller: Caller, *, request: ListRecentSearchesRequest
 ) -> ListRecentSearchesResponse:
-    """List what the caller has searched for of late, each search once."""
+    """List what the caller has searched for of late, each search once; a person's, without what programs asked."""
     return ListRecentSearchesResponse(
-        searches=await queries.list_recent(
-            connection, caller.organization_id, principal_id=caller.principal_id, limit=request.max_searches
-        )
+        searches=await queries.list_recent(connection, caller, limit=request.max_searches)
     )
 
 

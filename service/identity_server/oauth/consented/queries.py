@@ -13,7 +13,8 @@ from carrel.wire.oauth_clients import OAuthConsent
 from service.identity_server.oauth.records import ReadableCollection
 from service.permissions.queries import Reader, classes_of
 from service.platform.identifiers import NIL
-from service.platform.sql import columns_of, find_rows, in_array
+from service.platform.sql import columns_of, find_rows, in_array, owned
+from service.schema.audit import audit_entries
 from service.schema.collections import collections
 from service.schema.identity import principals
 from service.schema.oauth import oauth_clients, oauth_codes, oauth_consents, oauth_token_families
@@ -141,27 +142,36 @@ async def list_consents(
     return await find_rows(connection, statement, OAuthConsent)
 
 
+async def find_reuses(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> dict[str, datetime]:
+    """Find when clients of a person, by their ids, last lost their tokens because one was used twice."""
+    client_id = audit_entries.c.details["clientId"].astext
+    statement = (
+        select(client_id.label("client_id"), func.max(audit_entries.c.at).label("at"))
+        .where(owned(audit_entries, organization_id, target_id=str(principal_id), action="oauth.reuseDetected"))
+        .group_by(client_id)
+    )
+    return {row.client_id: row.at for row in await connection.execute(statement)}
+
+
 def _select_last_use(organization_id: UUID) -> ScalarSelect[Any]:
-    """Select when the tokens of a consent that are not purged were last used."""
     return (
         select(func.max(oauth_token_families.c.last_used_at))
         .where(
-            oauth_token_families.c.organization_id == organization_id,
-            oauth_token_families.c.principal_id == oauth_consents.c.principal_id,
-            oauth_token_families.c.client_id == oauth_consents.c.client_id,
+            owned(
+                oauth_token_families,
+                organization_id,
+                principal_id=oauth_consents.c.principal_id,
+                client_id=oauth_consents.c.client_id,
+            )
         )
         .scalar_subquery()
     )
 
 
 def _select_collection_names(organization_id: UUID) -> ScalarSelect[Any]:
-    """Select the names of the collections that a consent is narrowed to."""
     return (
         select(func.array_agg(aggregate_order_by(collections.c.name, collections.c.name)))
-        .where(
-            collections.c.organization_id == organization_id,
-            collections.c.collection_id == any_(oauth_consents.c.collection_ids),
-        )
+        .where(owned(collections, organization_id, collection_id=any_(oauth_consents.c.collection_ids)))
         .scalar_subquery()
     )
 

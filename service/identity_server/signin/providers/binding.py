@@ -6,7 +6,7 @@ memberships at each sign-in.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -106,10 +106,11 @@ async def _find_person(
     subject: Subject,
     known: _Known,
 ) -> Person | None:
-    if known.external_id is not None:
-        person = await signin.find_person_by_external_id(connection, organization_id, external_id=known.external_id)
-        if person is not None and provider is not None and _is_believed_about(provider, person, subject):
-            return person
+    brought: Person | None = None
+    if known.external_id is not None and provider is not None:
+        brought = await signin.find_person_by_external_id(connection, organization_id, external_id=known.external_id)
+        if brought is not None and _is_believed_about(provider, brought, subject):
+            return brought
     email = vouched_address(provider, subject)
     domain = email.rpartition("@")[2]
     decides = (
@@ -120,6 +121,12 @@ async def _find_person(
     if not decides:
         raise NotVouched("domain")
     person = await signin.find_person(connection, organization_id, email=email)
+    # Only Microsoft issues an `oid`. Of guests and others it may have provisioned a name of the tenant as the address.
+    is_of_entra = urlsplit(subject.issuer).hostname in ENTRA_HOSTS and known.subject == known.external_id
+    if person is None and brought is not None and is_of_entra and not brought.is_admin:
+        domain = brought.email.rpartition("@")[2]
+        if not await queries.has_domain(connection, organization_id, domain=domain):
+            return await _move(connection, organization_id, person=brought, email=email)
     if person is None and provider is not None and provider.create_accounts:
         return await _create(connection, organization_id, provider=provider, email=email, claims=subject.claims)
     return person
@@ -166,6 +173,17 @@ def vouched_address(provider: StoredProvider | None, subject: Subject) -> str:
     if given is None or not (given.isascii() or given == email) or not local or not domain or "@" in local:
         raise NotVouched("unverified")
     return email
+
+
+async def _move(connection: AsyncConnection, organization_id: UUID, *, person: Person, email: str) -> Person | None:
+    """Give a person the address that their provider vouches for; None when it is a service account's."""
+    await lock_organization(connection, organization_id)
+    if await find_account(connection, organization_id, email=email):
+        return await signin.find_person(connection, organization_id, email=email)
+    await signin.change_person(connection, organization_id, principal_id=person.principal_id, email=email)
+    change = Change("user.update", "user", person.principal_id, {"email": email, "emailBefore": person.email})
+    await record_for(connection, organization_id, actor_id=person.principal_id, change=change)
+    return replace(person, email=email)
 
 
 async def _create(
@@ -217,8 +235,6 @@ async def _bind(
 
 MOST_GROUPS = 1000
 LONGEST_GROUP = 1024
-# What a sign-in's audit entry says where a token doesn't list the groups: Entra names too many by a link alone.
-LEFT_OUT = {"groups": "leftOut"}
 
 
 async def update_memberships(
@@ -232,11 +248,10 @@ async def update_memberships(
     """Bring the memberships that a provider manages in line with a token; return what to say of it on the audit log."""
     if provider.groups_claim is GroupsClaim.NONE:
         return {}
-    claim = provider.groups_claim.value.lower()
-    if is_left_out(claims, claim):
-        return dict(LEFT_OUT)
+    named = named_groups(claims, provider.groups_claim.value.lower())
+    if isinstance(named, str):
+        return {"groups": named}
     await lock_organization(connection, organization_id)
-    named = named_groups(claims, claim)
     wanted = await queries.list_group_ids(connection, organization_id, external_ids=named)
     brought = await queries.list_brought(
         connection, organization_id, provider_id=provider.provider_id, member_id=person_id
@@ -258,19 +273,19 @@ async def update_memberships(
     return {}
 
 
-def is_left_out(claims: Mapping[str, Any], claim: str) -> bool:
-    """Return whether a token says that it doesn't list the groups, of which there are too many for it (Entra).
+def named_groups(claims: Mapping[str, Any], claim: str) -> set[str] | str:
+    """Return the groups that a claim lists; else how the token fails to: `leftOut`, `absent` or `notAList`.
 
-    Such a token has a link in place of the claim (`_claim_names`), or `hasgroups`.
+    Entra leaves out too many groups: a link (`_claim_names`) or `hasgroups` stands in place of the claim. One group may
+    be a text without a list.
     """
-    if is_named_elsewhere(claims, claim):
-        return True
-    return claim == "groups" and claim not in claims and claims.get("hasgroups") in {True, "true"}
-
-
-def named_groups(claims: Mapping[str, Any], claim: str) -> set[str]:
-    """Return the groups that a claim names: a list of texts, or one text."""
     value: object = claims.get(claim)
+    if is_named_elsewhere(claims, claim):
+        return "leftOut"
+    if value is None:
+        return "leftOut" if claim == "groups" and claims.get("hasgroups") in {True, "true"} else "absent"
     given = cast("list[object]", value) if isinstance(value, list) else [value]
-    texts = [one for one in given if isinstance(one, str) and 0 < len(one) <= LONGEST_GROUP and "\0" not in one]
-    return set(texts[:MOST_GROUPS])
+    texts = [one for one in given if isinstance(one, str) and one]
+    if len(texts) < len(given):
+        return "notAList"
+    return {one for one in texts[:MOST_GROUPS] if len(one) <= LONGEST_GROUP and "\0" not in one}

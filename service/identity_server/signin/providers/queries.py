@@ -11,9 +11,12 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.sign_in_providers import GroupsClaim
-from service.platform.sql import as_member, columns_of, find_row, find_rows, in_array, param, set_organization
+from service.platform.sql import as_member, columns_of, find_row, find_rows, in_array, owned, param, set_organization
+from service.schema.audit import audit_entries
 from service.schema.identity import principals
 from service.schema.signin import browser_sessions, provider_memberships, sign_in_domains, sign_in_providers
+
+MOST_LOOKED_AT = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,7 @@ class StoredProvider:
     create_accounts: bool
     sign_out_there: bool
     created_at: datetime
+    accepted_audiences: list[str] = field(default_factory=list[str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +74,7 @@ class Claim:
 def _domains(*conditions: ColumnElement[bool]) -> ColumnElement[Any]:
     """Build the list of a provider's domains of which conditions are true, in the order of the alphabet."""
     own = select(sign_in_domains.c.domain).where(
-        sign_in_domains.c.organization_id == sign_in_providers.c.organization_id,
-        sign_in_domains.c.provider_id == sign_in_providers.c.provider_id,
+        owned(sign_in_domains, sign_in_providers.c.organization_id, provider_id=sign_in_providers.c.provider_id),
         *conditions,
     )
     found = own.order_by(sign_in_domains.c.domain).correlate(sign_in_providers)
@@ -114,9 +117,7 @@ async def any_domain(connection: AsyncConnection) -> bool:
 
 async def has_domain(connection: AsyncConnection, organization_id: UUID, *, domain: str) -> bool:
     """Check whether a provider of the organization decides about a domain."""
-    statement = select(func.count()).where(
-        sign_in_domains.c.organization_id == organization_id, sign_in_domains.c.domain == domain, _IS_CONFIRMED
-    )
+    statement = select(func.count()).where(owned(sign_in_domains, organization_id, domain=domain), _IS_CONFIRMED)
     return (await connection.execute(statement)).scalar_one() > 0
 
 
@@ -140,9 +141,7 @@ async def find_provider(
     connection: AsyncConnection, organization_id: UUID, *, provider_id: UUID, lock: bool = False
 ) -> StoredProvider | None:
     """Find a provider of an organization by its id; `lock`: nobody else changes it meanwhile."""
-    statement = select(*_PROVIDER).where(
-        sign_in_providers.c.organization_id == organization_id, sign_in_providers.c.provider_id == provider_id
-    )
+    statement = select(*_PROVIDER).where(owned(sign_in_providers, organization_id, provider_id=provider_id))
     return await find_row(connection, statement.with_for_update() if lock else statement, StoredProvider)
 
 
@@ -157,9 +156,7 @@ async def update_provider(
     connection: AsyncConnection, organization_id: UUID, *, provider_id: UUID, values: Mapping[str, Any]
 ) -> None:
     """Change a provider."""
-    statement = update(sign_in_providers).where(
-        sign_in_providers.c.organization_id == organization_id, sign_in_providers.c.provider_id == provider_id
-    )
+    statement = update(sign_in_providers).where(owned(sign_in_providers, organization_id, provider_id=provider_id))
     await connection.execute(statement.values(values))
 
 
@@ -174,17 +171,14 @@ async def replace_domains(
     """Replace the domains of a provider, and leave as they are those that it had; return those of another provider."""
     await connection.execute(
         delete(sign_in_domains).where(
-            sign_in_domains.c.organization_id == organization_id,
-            sign_in_domains.c.provider_id == provider_id,
+            owned(sign_in_domains, organization_id, provider_id=provider_id),
             ~in_array(sign_in_domains.c.domain, domains),
         )
     )
     same = {"provider_id": provider_id, "organization_id": organization_id, "confirmed_at": confirmed_at}
     rows = [{**same, "domain": one} for one in domains]
     await connection.execute(insert(sign_in_domains).values(rows).on_conflict_do_nothing())
-    own = select(sign_in_domains.c.domain).where(
-        sign_in_domains.c.organization_id == organization_id, sign_in_domains.c.provider_id == provider_id
-    )
+    own = select(sign_in_domains.c.domain).where(owned(sign_in_domains, organization_id, provider_id=provider_id))
     return set(domains) - set((await connection.execute(own)).scalars())
 
 
@@ -201,8 +195,7 @@ async def confirm_domain(
     statement = (
         update(sign_in_domains)
         .where(
-            sign_in_domains.c.organization_id == organization_id,
-            sign_in_domains.c.domain == domain,
+            owned(sign_in_domains, organization_id, domain=domain),
             _IS_CONFIRMED if confirmed_at is None else ~_IS_CONFIRMED,
         )
         .values(confirmed_at=confirmed_at)
@@ -214,9 +207,7 @@ async def confirm_domain(
 async def delete_provider(connection: AsyncConnection, organization_id: UUID, *, provider_id: UUID) -> None:
     """Delete a provider with its domains."""
     await connection.execute(
-        delete(sign_in_providers).where(
-            sign_in_providers.c.organization_id == organization_id, sign_in_providers.c.provider_id == provider_id
-        )
+        delete(sign_in_providers).where(owned(sign_in_providers, organization_id, provider_id=provider_id))
     )
 
 
@@ -228,8 +219,7 @@ async def find_session_there(
         select(*columns_of(browser_sessions, LeftSession, sign_in_providers.c.issuer))
         .join(sign_in_providers, sign_in_providers.c.provider_id == browser_sessions.c.provider_id)
         .where(
-            browser_sessions.c.organization_id == organization_id,
-            browser_sessions.c.secret_hash == secret_hash,
+            owned(browser_sessions, organization_id, secret_hash=secret_hash),
             sign_in_providers.c.organization_id == organization_id,
             sign_in_providers.c.sign_out_there,
         )
@@ -242,11 +232,23 @@ async def list_people_of_session(
 ) -> set[UUID]:
     """List who is signed in here by a session at a provider."""
     statement = select(browser_sessions.c.principal_id).where(
-        browser_sessions.c.organization_id == organization_id,
-        browser_sessions.c.provider_id == provider_id,
-        browser_sessions.c.provider_session == session_id,
+        owned(browser_sessions, organization_id, provider_id=provider_id, provider_session=session_id)
     )
     return set((await connection.execute(statement)).scalars())
+
+
+async def find_groups_of_newest(connection: AsyncConnection, organization_id: UUID, *, provider_id: UUID) -> str | None:
+    """Find what the audit log says of the groups in the newest sign-in at a provider, among the newest of all."""
+    newest = (
+        select(audit_entries.c.details, audit_entries.c.at)
+        .where(owned(audit_entries, organization_id, action="session.begin"))
+        .order_by(audit_entries.c.at.desc())
+        .limit(MOST_LOOKED_AT)
+        .subquery()
+    )
+    of_provider = newest.c.details["providerId"].astext == str(provider_id)
+    statement = select(newest.c.details["groups"].astext).where(of_provider).order_by(newest.c.at.desc()).limit(1)
+    return (await connection.execute(statement)).scalar_one_or_none()
 
 
 async def list_group_ids(
@@ -254,9 +256,7 @@ async def list_group_ids(
 ) -> set[UUID]:
     """List the groups that a source system calls by these ids."""
     statement = select(principals.c.principal_id).where(
-        principals.c.organization_id == organization_id,
-        principals.c.kind == "group",
-        in_array(principals.c.external_id, external_ids),
+        owned(principals, organization_id, kind="group"), in_array(principals.c.external_id, external_ids)
     )
     return set((await connection.execute(statement)).scalars())
 
@@ -266,9 +266,7 @@ async def list_brought(
 ) -> set[UUID]:
     """List the groups that a provider's tokens brought a person into, and that they are still in."""
     statement = select(provider_memberships.c.group_id).where(
-        provider_memberships.c.organization_id == organization_id,
-        provider_memberships.c.provider_id == provider_id,
-        provider_memberships.c.member_id == member_id,
+        owned(provider_memberships, organization_id, provider_id=provider_id, member_id=member_id)
     )
     return set((await connection.execute(statement)).scalars())
 

@@ -20,6 +20,7 @@ from service.runtime import Runtime
 FREE_ENTRIES = 5
 LONGEST_WAIT = timedelta(minutes=15)
 REMEMBERED = timedelta(hours=1)
+LONGEST_AUDIENCE = 200
 HINTS = {
     "unverified": " The provider doesn't say that your address is verified. Microsoft Entra ID never does: an admin "
     "can trust the addresses of its issuer on the page Sign-in.",
@@ -37,6 +38,8 @@ def refusal_of(error: NotVouched | ProviderAway) -> ServiceError:
             code="upstream_unavailable",
         )
     if why := REASONS.get(error.reason):
+        if error.audience:
+            why += f" ({error.audience[:LONGEST_AUDIENCE]}). An admin can accept other audiences on the page Sign-in"
         return BadRequest(
             f"The provider you signed in with doesn't confirm who you are: {why}. Try again.", code="upstream_refused"
         )
@@ -59,16 +62,14 @@ async def record_refusal(runtime: Runtime, provider: StoredProvider | None, erro
     if organization_id is None or target[1] is None:
         return
     details = {"reason": error.reason, **({} if provider is None else {"providerId": str(provider.provider_id)})}
+    if error.audience:
+        details["audience"] = error.audience[:LONGEST_AUDIENCE]
     counted = f"refused\n{target}\n{error.reason}\n{network_of(address)}"
     async with runtime.database.transaction(organization_id) as connection:
+        now, subject = await runtime.clock.now(connection), hashlib.sha256(counted.encode()).digest()
+        limits = {"longest": LONGEST_WAIT, "remembered": REMEMBERED}
         waits = await queries.begin_attempt(
-            connection,
-            organization_id,
-            subject=hashlib.sha256(counted.encode()).digest(),
-            free=FREE_ENTRIES,
-            longest=LONGEST_WAIT,
-            remembered=REMEMBERED,
-            now=await runtime.clock.now(connection),
+            connection, organization_id, subject=subject, free=FREE_ENTRIES, now=now, **limits
         )
         if waits is None:
             change = Change("session.refuse", *target, details=details)

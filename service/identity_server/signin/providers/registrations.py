@@ -110,7 +110,7 @@ def _unseal_registration(runtime: Runtime, stored: StoredProvider) -> Registrati
             "The client secret of this provider was lost with the service's key. An admin can give it again.",
             code="provider_secret_lost",
         )
-    return Registration(stored.provider_id, stored.issuer, stored.client_id, secret)
+    return Registration(stored.provider_id, stored.issuer, stored.client_id, secret, stored.accepted_audiences)
 
 
 MOST_SHOWN = 100

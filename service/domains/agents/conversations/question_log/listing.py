@@ -1,5 +1,6 @@
 """Listing what people asked agents, each question with as much of the reply as the admin who looks may read."""
 
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -61,19 +62,12 @@ def _position(row: StoredQuestion | Position) -> list[str]:
 def _question(row: StoredQuestion, turn: SeenTurn | None) -> wire.LoggedQuestion:
     """Convert a row of the log; without its turn, which was erased, no words are left."""
     said = {} if turn is None else _words(turn)
-    return wire.LoggedQuestion(
-        message_id=row.turn_id,
-        conversation_id=row.conversation_id,
-        at=row.at,
-        agent_id=row.agent_id,
-        agent_name=row.agent_name,
-        actor=UserPrincipal(id=str(row.principal_id), name=row.name, email=row.email),
-        outcome=row.outcome,
-        withheld=turn is not None and turn.status == "WITHHELD",
-        feedback=row.feedback,
-        feedback_text=row.feedback_text,
-        **said,
-    )
+    more = {
+        "message_id": row.turn_id,
+        "actor": UserPrincipal(id=str(row.principal_id), name=row.name, email=row.email),
+        "withheld": turn is not None and turn.status == "WITHHELD",
+    }
+    return wire.LoggedQuestion.model_validate(asdict(row) | more | said)
 
 
 def _words(turn: SeenTurn) -> dict[str, Any]:

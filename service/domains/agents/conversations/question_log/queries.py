@@ -31,7 +31,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.messages import Verdict
 from carrel.wire.question_log import MOST_LOOKED_THROUGH, Outcome, QuestionsInBucket, RankedQuestions
-from service.platform.sql import as_member, columns_of, count_where, find_row, find_rows, in_array, optional_in
+from service.platform.sql import as_member, columns_of, count_where, find_row, find_rows, in_array, optional_in, owned
 from service.schema.agents import agents
 from service.schema.audit import audit_entries, free_texts
 from service.schema.conversations import COMPLETED, conversations, questions, turns
@@ -100,7 +100,7 @@ async def log_turn(connection: AsyncConnection, organization_id: UUID, *, turn_i
             turns.c.feedback,
         )
         .join(conversations, conversations.c.conversation_id == turns.c.conversation_id)
-        .where(turns.c.organization_id == organization_id, turns.c.turn_id == turn_id)
+        .where(owned(turns, organization_id, turn_id=turn_id))
     )
     statement = insert(questions).from_select(list(questions.c), row)
     changed = {name: statement.excluded[name] for name in ("outcome", "feedback")}
@@ -112,8 +112,7 @@ async def end_erased(connection: AsyncConnection, organization_id: UUID, *, conv
     statement = (
         update(questions)
         .where(
-            questions.c.organization_id == organization_id,
-            questions.c.outcome == Outcome.RUNNING.value,
+            owned(questions, organization_id, outcome=Outcome.RUNNING.value),
             in_array(questions.c.conversation_id, conversation_ids),
         )
         .values(outcome=Outcome.FAILED.value)
@@ -147,9 +146,7 @@ async def list_questions(
     )
     if filters.message_contains is not None:
         # Looked up one by one: a join may read the messages of all there are.
-        message = select(turns.c.message).where(
-            turns.c.organization_id == organization_id, turns.c.turn_id == page.c.turn_id
-        )
+        message = select(turns.c.message).where(owned(turns, organization_id, turn_id=page.c.turn_id))
         statement = statement.where(message.scalar_subquery().icontains(filters.message_contains, autoescape=True))
     return await find_rows(connection, statement, StoredQuestion)
 
@@ -290,16 +287,11 @@ def _groups_around(organization_id: UUID, askers: CTE) -> CTE:
 
 
 def _feedback_text(organization_id: UUID, turn_id: ColumnElement[UUID]) -> ScalarSelect[str]:
-    """Select the words of the newest feedback on a turn's reply."""
     return (
         select(free_texts.c.text)
         .select_from(audit_entries)
         .outerjoin(free_texts, free_texts.c.subject_id == audit_entries.c.audit_log_id)
-        .where(
-            audit_entries.c.organization_id == organization_id,
-            audit_entries.c.target_id == cast(turn_id, Text),
-            audit_entries.c.action == "agent.feedback",
-        )
+        .where(owned(audit_entries, organization_id, target_id=cast(turn_id, Text), action="agent.feedback"))
         .order_by(audit_entries.c.at.desc(), audit_entries.c.audit_log_id.desc())
         .limit(1)
         .scalar_subquery()

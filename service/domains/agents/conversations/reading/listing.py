@@ -1,6 +1,7 @@
 """Listing a person's own conversations, and the messages of one of them."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 from uuid import UUID
 
@@ -21,7 +22,7 @@ TITLE_CHARACTERS = 80
 async def list_conversations(
     connection: AsyncConnection, caller: Caller, *, request: wire.ListConversationsRequest
 ) -> wire.ListConversationsResponse:
-    """List the caller's own conversations, the latest first."""
+    """List the caller's own conversations that no program began, the latest first."""
     cursor = Cursor.read(caller, operation=wire.LIST_CONVERSATIONS.path, request=request)
     rows = await queries.list_conversations(
         connection,
@@ -80,19 +81,11 @@ def _read_position(cursor: Cursor) -> WalkPosition | None:
 
 
 def _conversation(row: queries.StoredConversation) -> wire.Conversation:
-    return wire.Conversation(
-        conversation_id=row.conversation_id,
-        agent_id=row.agent_id,
-        agent_name=row.agent_name,
-        title=_title(row.beginning or ""),
-        message_count=row.length,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-    )
+    more = {"title": _title(row.beginning or ""), "message_count": row.length}
+    return wire.Conversation.model_validate(asdict(row) | more)
 
 
 def _title(message: str) -> str:
-    """Return the beginning of a message on one line."""
     line = " ".join(message.split())
     return line if len(line) <= TITLE_CHARACTERS else f"{line[: TITLE_CHARACTERS - 1]}…"
 

@@ -16,8 +16,9 @@ from carrel.wire.common import ResourceType
 from carrel.wire.messages import Verdict
 from carrel.wire.places import PassagePlace
 from service.auth.callers import Caller
+from service.auth.queries import is_by_hand
 from service.permissions.queries import is_readable
-from service.platform.sql import as_member, columns_of, find_row, find_rows, in_array
+from service.platform.sql import as_member, columns_of, find_row, find_rows, in_array, owned
 from service.schema.agents import agents
 from service.schema.catalog import documents
 from service.schema.conversations import conversations, turn_passages, turns
@@ -97,8 +98,7 @@ def is_withheld_from(caller: Caller) -> ColumnElement[bool]:
     readable = (
         select(resources.c.object_id)
         .where(
-            resources.c.organization_id == caller.organization_id,
-            resources.c.object_id == turn_passages.c.document_id,
+            owned(resources, caller.organization_id, object_id=turn_passages.c.document_id),
             is_readable(caller, resources),
         )
         .exists()
@@ -106,10 +106,7 @@ def is_withheld_from(caller: Caller) -> ColumnElement[bool]:
     return (
         select(turn_passages.c.turn_id)
         .where(
-            turn_passages.c.organization_id == caller.organization_id,
-            turn_passages.c.turn_id == turns.c.turn_id,
-            turn_passages.c.rests_on,
-            ~readable,
+            owned(turn_passages, caller.organization_id, turn_id=turns.c.turn_id), turn_passages.c.rests_on, ~readable
         )
         .correlate(turns)
         .exists()
@@ -128,16 +125,14 @@ async def find_turn(
     statement = (
         _select_turns(caller)
         .join(conversations, conversations.c.conversation_id == turns.c.conversation_id)
-        .where(
-            _is_own(caller, agent_ids), turns.c.organization_id == caller.organization_id, turns.c.turn_id == turn_id
-        )
+        .where(_is_own(caller, agent_ids), owned(turns, caller.organization_id, turn_id=turn_id))
     )
     return await find_row(connection, statement, StoredTurn)
 
 
 async def status_of(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID) -> str | None:
     """Return a turn's status; None when it was erased."""
-    statement = select(turns.c.status).where(turns.c.organization_id == organization_id, turns.c.turn_id == turn_id)
+    statement = select(turns.c.status).where(owned(turns, organization_id, turn_id=turn_id))
     return (await connection.execute(statement)).scalar_one_or_none()
 
 
@@ -150,8 +145,7 @@ async def list_turns(
         .join(conversations, conversations.c.conversation_id == turns.c.conversation_id)
         .where(
             _is_own(caller, None),
-            turns.c.organization_id == caller.organization_id,
-            turns.c.conversation_id == conversation_id,
+            owned(turns, caller.organization_id, conversation_id=conversation_id),
             turns.c.turn_no > after,
         )
         .order_by(turns.c.turn_no)
@@ -226,7 +220,7 @@ async def list_conversations(
     position: WalkPosition | None,
     limit: int,
 ) -> list[ListedConversation]:
-    """List the caller's own conversations, the last `touched` (changed) first.
+    """List the caller's own conversations that no program began, the last `touched` (changed) first.
 
     A page after a position keeps the order of the moment when the first page was read: conversations changed since then
     stay where they were, so that every one is listed once.
@@ -239,6 +233,7 @@ async def list_conversations(
         )
     statement = (
         _conversations(caller, agent_ids)
+        .where(is_by_hand(conversations.c.origin, caller.organization_id))
         .add_columns(touched.label("touched"))
         .order_by(touched.desc(), conversations.c.conversation_id.desc())
         .limit(limit)
@@ -255,8 +250,7 @@ def _latest_message_before(caller: Caller, moment: datetime) -> ColumnElement[da
     return (
         select(func.max(turns.c.created_at))
         .where(
-            turns.c.organization_id == caller.organization_id,
-            turns.c.conversation_id == conversations.c.conversation_id,
+            owned(turns, caller.organization_id, conversation_id=conversations.c.conversation_id),
             turns.c.created_at <= moment,
         )
         .correlate(conversations)
@@ -269,9 +263,7 @@ def _conversations(caller: Caller, agent_ids: Collection[UUID] | None) -> Select
 
     One that nothing was said in yet is none of them.
     """
-    of_conversation = and_(
-        turns.c.organization_id == caller.organization_id, turns.c.conversation_id == conversations.c.conversation_id
-    )
+    of_conversation = and_(owned(turns, caller.organization_id, conversation_id=conversations.c.conversation_id))
     first = (
         select(func.left(turns.c.message, TITLE_CHARACTERS))
         .where(of_conversation)
