@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 from app.formatting import one_line
-from app.labels import AGENT, COLLECTION, DOCUMENT, GROUP, PERSON, ROLES, SERVICE_ACCOUNT, SYNC, kind_of, scopes_named
+from app.labels import AGENT, COLLECTION, DOCUMENT, GROUP, PERSON, ROLES, SERVICE_ACCOUNT, kind_of, scopes_named
 from app.lookup import is_id
 from carrel import Carrel
 from carrel.wire.common import ResourceType, Role
@@ -73,32 +73,11 @@ class ActionText:
     said: str
 
 
-_TEXTS = tomllib.loads(Path(__file__).with_name("actions.toml").read_text(encoding="utf-8"))
-ACTION_TEXTS: Mapping[str, ActionText] = {action: ActionText(*texts) for action, texts in _TEXTS.items()}
+_TEXTS: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+ACTION_TEXTS: Mapping[str, ActionText] = {code: ActionText(*texts) for code, texts in _TEXTS["actions"].items()}
 """By the action's code; the order of groups and of actions in them is the order they are offered in."""
 
-_KINDS = {
-    DOCUMENT: "a document",
-    COLLECTION: "a collection",
-    AGENT: "an agent",
-    "group": "a group",
-    PERSON: "somebody",
-    SERVICE_ACCOUNT: "a service account",
-    "serviceAccountToken": "a token",
-    "apiKey": "an API key",
-    "scimToken": "a provisioning token",
-    "scim": "somebody",
-    "oauthClient": "an application",
-    "docstoreSync": "a sync",
-    "alert": "an alert",
-    "alertRule": "an alert rule",
-    "signInProvider": "a sign-in provider",
-    SYNC: "a sync",
-    "search": "a search",
-    "evaluationSet": "an evaluation set",
-    "source": "a source",
-    "message": "a message",
-}
+_KINDS: Mapping[str, str] = _TEXTS["kinds"]
 _VERDICTS = {"THUMBS_UP": "helpful", "THUMBS_DOWN": "not helpful", "POSITIVE": "helpful", "NEGATIVE": "not helpful"}
 
 

@@ -19,27 +19,8 @@ _OWN_KINDS: Mapping[ResourceType, str] = {
     ResourceType.AGENT: AGENT,
     ResourceType.DOCSTORE_SYNC: SYNC,
 }
-TYPES: Mapping[ResourceType, str] = {
-    ResourceType.UPLOADED_DOCUMENT: "Uploaded document",
-    ResourceType.DOCUMENT_COLLECTION: "Collection",
-    ResourceType.AGENT: "Agent",
-    ResourceType.DOCSTORE_SYNC: "Sync",
-    ResourceType.GOOGLE_DRIVE_ITEM: "Google Drive",
-    ResourceType.MICROSOFT_DRIVE_ITEM: "Microsoft drive",
-    ResourceType.BOX_FILE: "Box file",
-    ResourceType.BOX_FOLDER: "Box folder",
-    ResourceType.CONFLUENCE_PAGE: "Confluence page",
-    ResourceType.CONFLUENCE_SPACE: "Confluence space",
-    ResourceType.JIRA_TICKET: "Jira ticket",
-    ResourceType.JIRA_PROJECT: "Jira project",
-    ResourceType.NOTION_PAGE: "Notion page",
-    ResourceType.NOTION_DATABASE: "Notion database",
-    ResourceType.SALESFORCE_TASK: "Salesforce task",
-    ResourceType.SLACK_CHANNEL: "Slack channel",
-    ResourceType.ZENDESK_TICKET: "Zendesk ticket",
-    ResourceType.ZENDESK_ARTICLE: "Zendesk article",
-    ResourceType.UNKNOWN: "Another source",
-}
+_TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+TYPES: Mapping[ResourceType, str] = {ResourceType(code): text for code, text in _TEXTS["types"].items()}
 """Where a document comes from, and what else there is."""
 
 ROLES: Mapping[Role, str] = {Role.OWNER: "Owner", Role.EDITOR: "Editor", Role.VIEWER: "Viewer"}
@@ -71,46 +52,11 @@ class Meaning:
     risk: str
 
 
-TOKEN_SCOPES: Mapping[Scope, Meaning] = {
-    Scope.CATALOG_READ: Meaning(
-        "Read and search",
-        "Look at, download and search the documents and collections that the account may read.",
-        "Anyone who has the token reads all of these.",
-    ),
-    Scope.CATALOG_WRITE: Meaning(
-        "Upload and change",
-        "Upload documents and make collections, and change or delete those that the account may change.",
-        "Anyone who has the token can spoil or delete these.",
-    ),
-    Scope.AGENT_MESSAGE: Meaning(
-        "Message agents",
-        "Send messages to the agents deployed to the account that are open to programs.",
-        "Replies quote documents that the account may read, without the right to read and search, too.",
-    ),
-}
+TOKEN_SCOPES: Mapping[Scope, Meaning] = {Scope(one): Meaning(*said) for one, said in _TEXTS["token_scopes"].items()}
 """What tokens of service accounts may be used for, the least risky first."""
 
 APPLICATION_SCOPES: Mapping[ApiScope, Meaning] = {
-    ApiScope.CATALOG_READ: Meaning(
-        "Read and search",
-        "Search and read the documents and collections that the person may read.",
-        "The application sees what they see.",
-    ),
-    ApiScope.CATALOG_WRITE: Meaning(
-        "Upload and change",
-        "Upload documents as the person, and change or delete those that they may change.",
-        "The application can spoil or delete their documents.",
-    ),
-    ApiScope.AGENT_MESSAGE: Meaning(
-        "Message all agents",
-        "Send messages to the agents that the person may use, as them, and read the answers.",
-        "Answers quote documents that the person may read.",
-    ),
-    ApiScope.ADMIN: Meaning(
-        "Administer",
-        "Administer the organization (people, groups, access, credentials and logs) when the person is an admin.",
-        "An admin who consents gives the application everything an admin may do.",
-    ),
+    ApiScope(one): Meaning(*said) for one, said in _TEXTS["application_scopes"].items()
 }
 """What applications may ask people for."""
 
@@ -121,7 +67,7 @@ ADMIN_AT_MCP = Meaning(
 )
 """The same of an application for /mcp, which has no other tools for admins."""
 
-CALLS: Mapping[str, str] = tomllib.loads(Path(__file__).with_name("calls.toml").read_text(encoding="utf-8"))
+CALLS: Mapping[str, str] = _TEXTS["calls"]
 """What tokens of service accounts can call, in words that go on from "it can"."""
 
 

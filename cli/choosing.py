@@ -38,10 +38,7 @@ def require_one(found: Sequence[T], *, kind: str, name: str, hint: str) -> T:
 
 
 def working_one(name: str, listed: Callable[..., Iterable[C]], *, kind: str, command: str = "") -> C:
-    """Return the key or token of an id, or the working one of a name, from a list that `ids` narrows.
-
-    `command` lists them, if it is not called as the kind is.
-    """
+    """Return the key or token of an id, or the working one of a name; `command` lists them, if not called as `kind`."""
     if id_in(name) is not None:
         found = list(listed(ids=[name]))
     else:

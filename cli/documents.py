@@ -165,17 +165,16 @@ def download(
         found = document_of(document, client)
         catalog = client.catalog
         with (
-            catalog.download_document(found.document_id, document_version=version)
-            if page is None
-            else catalog.download_document_page(found.document_id, page, document_version=version)
-        ) as file:
-            target = to / file.file_name if to.is_dir() else to
-            if target.exists() and not replace:
-                raise FileExistsError(None, "There is a file already: say --replace, or another --to", str(target))
-            with screen.bar(file.file_name) as bar:
-                saved = file.save(
-                    target, on_progress=lambda done, total: bar(file.file_name, done=done, total=total or None)
-                )
+            (
+                catalog.download_document(found.document_id, document_version=version)
+                if page is None
+                else catalog.download_document_page(found.document_id, page, document_version=version)
+            ) as file,
+            screen.bar(file.file_name) as bar,
+        ):
+            saved = file.save(
+                to, replace=replace, on_progress=lambda done, total: bar(file.file_name, done=done, total=total or None)
+            )
     say_done(screen, "downloaded", f"{saved}", documentId=str(found.document_id), path=str(saved))
 
 

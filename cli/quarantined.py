@@ -25,7 +25,7 @@ async def _show(source: str | None, *, with_ignored: bool, screen: Screen) -> No
     settings = FlowSettings()
     async with open_client(settings) as client:
         every = await find_sources(client, None, settings=settings)
-        await _tell_unreported({one.ledger for one in every}, settings=settings, screen=screen)
+        unreported = await _tell_unreported({one.ledger for one in every}, settings=settings, screen=screen)
         sources = choose_sources(every, source, settings=settings)
         several = len({one.reported_by.id for one in sources}) > 1
         rows: list[dict[str, Any]] = []
@@ -48,19 +48,22 @@ async def _show(source: str | None, *, with_ignored: bool, screen: Screen) -> No
     elif number:
         screen.say(f"{number:,} in quarantine.")
     else:
-        screen.say(
-            "Nothing is in quarantine." if sources else "Nothing is in quarantine, and never was: no run reported any."
-        )
+        never = "Nothing is in quarantine, and never was: no run reported any."
+        screen.say("Nothing is in quarantine." if sources else "Nothing else is listed." if unreported else never)
 
 
-async def _tell_unreported(reported: Container[str], *, settings: FlowSettings, screen: Screen) -> None:
+async def _tell_unreported(reported: Container[str], *, settings: FlowSettings, screen: Screen) -> bool:
     """Say which ledgers here have a quarantine that the service knows nothing of, and how it comes there."""
     unreported = await asyncio.to_thread(find_unreported, settings, reported=reported)
     for known in unreported:
         screen.say(
-            f"What is in quarantine of {known.source} was never reported, and is not listed: "
+            f"{known.source} is being loaded for the first time. What could not be loaded is listed when that run has"
+            " ended; if it was interrupted, run it again."
+            if known.is_unfinished
+            else f"What is in quarantine of {known.source} was never reported, and is not listed: "
             f"`carrel quarantine retry {known.ledger}` does both."
         )
+    return bool(unreported)
 
 
 def change_ignored(source: str, names: Sequence[str], *, undo: bool, screen: Screen) -> ExitCode:

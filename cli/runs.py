@@ -143,10 +143,7 @@ async def _collection_id(name: str, *, settings: FlowSettings) -> str:
 
 
 def prepare_http(base_url: str) -> None:
-    """Drop the proxies and certificates that httpx, by which Prefect asks its server, can't read in the environment.
-
-    The service's own proxy stays, as httpx reads it. Raises ConfigurationError where that is wrong, too.
-    """
+    """Drop the proxies and certificates that httpx, which Prefect uses, can't read, and keep the service's own."""
     proxy = http_options(base_url)["proxy"]
     try:
         httpx.Client().close()

@@ -1,8 +1,4 @@
-"""Starting and following runs from elsewhere (the workbench, a script), through Prefect's HTTP API.
-
-It needs httpx alone, so that who only starts runs need not install or import Prefect. The runs themselves are made by
-whoever serves the deployments: `python -m flows serve`.
-"""
+"""Starting and following runs through Prefect's HTTP API, which needs httpx and not Prefect."""
 
 import hashlib
 import json

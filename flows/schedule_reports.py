@@ -1,5 +1,4 @@
-"""Telling the service every minute when schedules are due. Without a report, the service tells people when the time has
-passed and nothing has started."""
+"""Telling the service each minute when schedules are due, so that it notices when nothing starts them."""
 
 import asyncio
 from collections.abc import Callable, Mapping

@@ -346,8 +346,7 @@ def _path(schedule: Schedule) -> str:
 
 
 def _plan_runs(runs: Runs, deployment_id: UUID) -> None:
-    """Let Prefect make the next runs of a deployment's schedules at once. It removed them with the change, and would
-    make them within a minute, in which a run could be due."""
+    """Let Prefect plan a schedule's next runs at once, of which one could be due before it does so itself."""
     with suppress(RunsError):
         if not runs.call("GET", f"/deployments/{deployment_id}")["paused"]:
             runs.call("POST", f"/deployments/{deployment_id}/schedule", {})

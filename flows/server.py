@@ -36,8 +36,7 @@ def main() -> None:
 
 
 def let_schedules_run() -> None:
-    """Patch Prefect 3.8, whose scheduler SQLAlchemy 2.1 would refuse to insert runs: Prefect inserts mappings with a
-    `state`, which isn't a column and is written separately. SQLAlchemy ignored that before 2.1."""
+    """Let SQLAlchemy 2.1 ignore the `state` that Prefect 3.8 inserts runs with, as it did before."""
     from prefect.server.database.orm_models import FlowRun  # noqa: PLC0415 - as above
 
     def leave_out(_: type[FlowRun], mapping: MutableMapping[str, Any], __: object) -> None:

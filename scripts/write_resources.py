@@ -47,6 +47,7 @@ METHODS = {"conversations": "list", "conversations/{conversationId}": "get"}
 """Methods with another name than the last part of the operation's path."""
 FILTERS: Mapping[str, type[BaseModel]] = {"ResourceFilters": ResourceFilters, "UserFilters": UserFilters}
 """Models whose members a method takes as those of a TypedDict with the same name."""
+CONNECT = "carrel._connect"
 ARGUMENTS, BY_HAND = "carrel.resources._arguments", "carrel.resources._by_hand"
 MODULES = {
     **dict.fromkeys(("Iterable", "Mapping", "Sequence"), "collections.abc"),
@@ -181,7 +182,10 @@ def _method(declaration: Declaration, imports: Imports) -> str:
     required = [name for name in request.model_fields if name in parameters and parameters[name].default is None]
     first = [*in_path.values(), *(required if operation.by_position is None else operation.by_position)]
     named = [str(parameters[name]) for name in dict.fromkeys([*required, *parameters]) if name not in first]
-    signature = ["self", *(str(parameters[name]) for name in first), *(["*", *named] if named else [])]
+    # What these two say is for the descriptor, which takes them away (carrel._operations).
+    named += [f"timeout: {imports.name('MaybeTimeout', CONNECT)} = {imports.name('UNCHANGED', CONNECT)}"]
+    named += [f"headers: {imports.name('Mapping')}[str, str] | None = None"]
+    signature = ["self", *(str(parameters[name]) for name in first), "*", *named]
     if filters is not BaseModel:
         signature.append(f"**filters: {imports.name('Unpack')}[{filters.__name__}]")
     places = [f'"{name}": {imports.name("require_id")}("{given}", {given})' for name, given in in_path.items()]

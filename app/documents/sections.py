@@ -14,7 +14,6 @@ from app.documents.original import has_original, passage_in_address
 from app.documents.rows import rows_html
 from app.formatting import ago, moment, size
 from app.labels import GRANTED, PRINCIPALS
-from app.loading.staging import plain_name
 from app.ui.errors import error_boundary, keep_problem, problem_of, show_errors, show_kept_problem
 from app.ui.filters import choice_filter
 from app.ui.notices import (
@@ -31,6 +30,7 @@ from app.ui.notices import (
 )
 from app.ui.passages import PassageLocation, find_quote, mark_html, open_html, place_html, words_in
 from app.ui.tables import ItemsPage, Source, pages_of, rows_of, show_each, show_pages, show_text_pages
+from carrel.file_names import safe_name
 from carrel.wire.admin import GrantInfo
 from carrel.wire.catalog import DocumentIndexing, GetDocumentResponse, IndexingStatus
 from carrel.wire.collections import DocumentChunk
@@ -49,7 +49,7 @@ def show_details(document_id: UUID) -> None:
     st.download_button(
         "Download",
         reader_of(document_id, document.document_version),
-        file_name=plain_name(document.file_name),
+        file_name=safe_name(document.file_name),
         mime="application/octet-stream",
         icon=":material/download:",
         on_click="ignore",
@@ -298,7 +298,7 @@ def show_versions(document: GetDocumentResponse) -> None:
         st.download_button(
             "Download",
             reader_of(document.document_id, chosen),
-            file_name=plain_name(files[chosen].file_name),
+            file_name=safe_name(files[chosen].file_name),
             mime="application/octet-stream",
             icon=":material/download:",
             on_click="ignore",
@@ -357,10 +357,7 @@ def show_chunks(document: GetDocumentResponse) -> None:
 def _show_chunk(
     document: GetDocumentResponse, where: str, wanted: PassageLocation | None, chunk: DocumentChunk, *, is_same: bool
 ) -> None:
-    """Show a chunk with its place, which leads to the original if that has pages; mark the passage that is wanted.
-
-    `is_same`: the passage is of the version that the chunks are of. If not, it is where its words stand.
-    """
+    """Show a chunk with its place; mark the passage, by its words if it is of another version (`is_same` False)."""
     text = chunk.text.strip()
     quote = find_quote(text, wanted.quoted) if wanted else ""
     is_marked = chunk.chunk_index == wanted.chunk_index if wanted and is_same else bool(quote)

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
-from pathlib import PurePosixPath
 from typing import Protocol, cast
 from uuid import UUID
 
@@ -14,9 +13,10 @@ from app import api
 from app.documents.facts import pages_being_read
 from app.loading import staging
 from app.ui.errors import line_of
-from app.ui.notices import show_problem, show_table, show_text
+from app.ui.notices import show_note, show_problem, show_table, show_text
 from app.ui.progress import show_progress
 from app.ui.tables import forget
+from carrel.file_names import is_leftover
 from carrel.wire.catalog import IndexingStatus
 from carrel.wire.formats import in_words
 from flows.operations.formatting import capitalize, count_text
@@ -87,7 +87,7 @@ def _load_file(file: ChosenFile, *, everybody: bool, collection_id: UUID | None,
         loaded = api.client().catalog.upload_file(
             BytesIO(file.getvalue()),
             # A file of the same name becomes the next version.
-            document_external_id=f"{api.me().email}/{PurePosixPath(name.replace(chr(92), '/')).name}"[:1024],
+            document_external_id=f"{api.me().email}/{staging.plain_name(name)}"[:1024],
             document_name=name,
             file_name=name,
             internal_public=everybody,
@@ -155,6 +155,9 @@ def _choose() -> list[ChosenFile]:
         "Files", accept_multiple_files=True, label_visibility="collapsed", key=f"load.files.{_batch()}"
     )
     files = cast("list[ChosenFile]", dropped or [])
+    if leftovers := [file.name for file in files if is_leftover(file.name)]:
+        show_note(f"Left out, since programs leave them behind: {', '.join(leftovers)}.")
+        files = [file for file in files if file.name not in leftovers]
     if len(files) > MOST_FILES:
         show_problem(
             f"These are {len(files)} files, and {MOST_FILES} can be added here at once.",

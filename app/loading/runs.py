@@ -19,6 +19,7 @@ from app.lookup import is_id
 from app.settings import settings
 from app.syncs.labels import find_sync
 from carrel import CarrelError
+from carrel.file_names import LEFTOVERS
 from flows.operations.options import UploadOptions
 from flows.runs import Runs, RunsError, RunStatus, UnknownError
 from flows.schedules import Times
@@ -169,11 +170,7 @@ class NotForYouError(RunsError):
 
 
 def runs() -> Runs:
-    """Return a client of the flows, for an admin whose session is valid. Raises RunsError.
-
-    Prefect has no accounts, so this is checked at each call: buttons and fragments of an open page run without the
-    page's own check.
-    """
+    """Return a client of the flows for an admin with a valid session, checked at each call. Raises RunsError."""
     return _for_admins(api.me)
 
 
@@ -202,14 +199,17 @@ def _runs() -> Runs:
 def start_dropped(
     files: Sequence[staging.DroppedFile], options: UploadOptions, *, only_plan: bool, key: str | None
 ) -> UUID:
-    """Copy dropped files to where the flow reads them, and start it; all are included, whatever their names.
+    """Copy dropped files to where the flow reads them, and start it.
 
+    All are included, whatever their names, but leftovers of programs. A folder is taken as a folder of the server is.
     After a plan the files stay, for the run that may follow. Raises RunsError and StagingError, leaving nothing behind.
     """
     uploads = settings().uploads_dir
     staging.sweep(uploads, is_done)
     folder = staging.stage(files, uploads)
-    chosen = options.model_copy(update={"hidden": True, "include": ["*"]})
+    is_folder = any("/" in file.name for file in files)
+    every = {"hidden": True, "include": ["*"], "exclude": list(LEFTOVERS)}
+    chosen = options if is_folder else options.model_copy(update=every)
     try:
         start = runs_to_change().start_plan if only_plan else runs_to_change().start_upload
         run = start(str(folder), chosen, person=api.me().email, key=key)

@@ -12,10 +12,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
+from unicodedata import normalize
 from uuid import UUID, uuid4
 
-NAME_BYTES = 255
-"""The longest name that the usual file systems take."""
+from carrel.file_names import is_leftover, shorten_name
+
+REPEATED = "Choose their folder, which keeps their paths, or leave all but one out."
+"""What to do about files of one name."""
 ABANDONED_SECONDS = 7 * 24 * 3600
 """After so long a folder goes even if its run was never done."""
 
@@ -44,37 +47,32 @@ class DroppedFile(Protocol):
 
 
 def plain_name(name: str) -> str:
-    """Return a browser's file name as a name in a folder: its last part, printable, at most 255 bytes.
-
-    The suffix is kept when a name is cut, since it gives the format.
-    """
-    last = _CONTROLS.sub("", re.split(r"[/\\]", name)[-1]).strip()
-    if not last.strip("."):
-        return "unnamed"
-    stem, dot, suffix = last.rpartition(".")
-    ending = (dot + suffix).encode()
-    if not stem or len(ending) > 32:
-        return last.encode()[:NAME_BYTES].decode(errors="ignore")
-    return stem.encode()[: NAME_BYTES - len(ending)].decode(errors="ignore") + ending.decode()
+    """Return a file's printable name or relative path; of another path, such as one of Windows, the last part."""
+    parts = [_CONTROLS.sub("", part).strip() for part in re.split(r"[/\\]", name)]
+    kept = parts if "\\" not in name and all(part.strip(".") for part in parts) else parts[-1:]
+    return "/".join(shorten_name(part) if part.strip(".") else "unnamed" for part in kept)
 
 
 def find_repeated_names(names: Iterable[str]) -> list[str]:
-    """Return the names that several files would have, upper and lower case being equal on some file systems."""
-    counts = Counter(plain_name(name).casefold() for name in names)
+    """Return the names that several files would have, as file systems compare them; leftovers of programs aside."""
+    plain = (plain_name(name) for name in names if not is_leftover(name))
+    counts = Counter(normalize("NFC", name).casefold() for name in plain)
     return sorted(name for name, count in counts.items() if count > 1)
 
 
 def stage(files: Sequence[DroppedFile], uploads: Path) -> Path:
     """Write files where the flow can read them; return their folder. Raises StagingError, leaving nothing behind."""
     if repeated := find_repeated_names(file.name for file in files):
-        msg = f"Several files are called {', '.join(repeated)}. Rename them, or leave all but one out."
+        msg = f"Several files are called {', '.join(repeated)}. {REPEATED}"
         raise StagingError(msg)
     folder = uploads / f"{_title_of(files)}-{uuid4().hex}"
     try:
         uploads.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700)
         for file in files:
-            with (folder / plain_name(file.name)).open("xb") as target:
+            path = folder / plain_name(file.name)
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with path.open("wb" if is_leftover(file.name) else "xb") as target:
                 target.write(file.getbuffer())
     except OSError as exc:
         remove(folder)
@@ -85,9 +83,16 @@ def stage(files: Sequence[DroppedFile], uploads: Path) -> Path:
 
 def _title_of(files: Sequence[DroppedFile]) -> str:
     """Return which files these are, in a few words that can stand in a path and are no pattern."""
-    name = _NOT_IN_TITLES.sub("_", plain_name(files[0].name))
+    path = plain_name(files[0].name)
+    name = _NOT_IN_TITLES.sub("_", path.partition("/")[0])
     first = name.encode()[:TITLE_BYTES].decode(errors="ignore").strip(" .")
-    return f"{first} and {len(files) - 1} more" if len(files) > 1 else first
+    return (
+        f"{first} ({len(files)} files)"
+        if "/" in path
+        else f"{first} and {len(files) - 1} more"
+        if len(files) > 1
+        else first
+    )
 
 
 def title_of_folder(folder: Path) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID, uuid4
 
 import streamlit as st
@@ -60,10 +60,7 @@ CREDENTIAL = Missing(
 
 
 def batch() -> str:
-    """Return the key of the present form, which changes when something was started, so that its fields are empty.
-
-    It is also the key of the start, so that one sent twice starts one run.
-    """
+    """Return the key of the present form and its start, which changes with each start, so that fields are empty."""
     return st.session_state.setdefault(_batch_key(), uuid4().hex)
 
 
@@ -85,7 +82,7 @@ def _batch_key() -> str:
     return ".".join(["start.batch", *(st.query_params.get(name, "") for name in ("schedule", "from"))])
 
 
-DROPPED, NAMED = "Files from this computer", "Server folder or URL"
+DROPPED, FOLDER, NAMED = "Files from this computer", "Folder from this computer", "Server folder or URL"
 EVERYBODY = "Everybody in the organization"
 CHOSEN = "People and groups I choose"
 NOBODY = "Only whom they belong to"
@@ -124,10 +121,7 @@ def choose_place() -> str:
 
 
 def choose_options(*, dropped: bool, base: UploadOptions | None = None, to: str | None = None) -> UploadOptions | None:
-    """Show inputs for collection, owner and readers; return None while they are incomplete.
-
-    What they don't say is as `base` has it, whose owner is offered too. The collection is at first that of the id `to`.
-    """
+    """Show inputs for collection, owner and readers, at first of `base` and `to`; return None while incomplete."""
     known = base or UploadOptions()
     collections = {"": "No"} | show_errors(api.collection_names)
     if (kept := _collection_key(known.collection, collections)) not in collections:
@@ -252,10 +246,7 @@ def open_run(run: UUID) -> None:
 
 
 def was_pressed(*buttons: bool) -> bool:
-    """Tell whether one of these was pressed; a second click leads to what the first has begun, instead of starting it.
-
-    It may come before the page of that run is drawn, when the fields are empty already.
-    """
+    """Tell whether a button was pressed; a second click leads to what the first has begun."""
     before: UUID | None = st.session_state.pop(_BEGUN, None)
     if any(buttons) and before is not None:
         open_run(before)
@@ -310,12 +301,14 @@ def offer_upload() -> None:
 def choose_source() -> Chosen | None:
     """Show inputs for files or a place; return None until one is given."""
     kind = st.segmented_control(
-        "From", [DROPPED, NAMED], key="start.from", default=DROPPED, required=True, label_visibility="collapsed"
+        "From", [DROPPED, FOLDER, NAMED], key="start.from", default=DROPPED, required=True, label_visibility="collapsed"
     )
     if kind == NAMED:
         place = choose_place()
         return Chosen(place=place) if place else None
-    files = st.file_uploader("Files", accept_multiple_files=True, label_visibility="collapsed", key=f"files-{batch()}")
+    several: Literal["directory", True] = "directory" if kind == FOLDER else True
+    key = f"files-{several}-{batch()}"
+    files = st.file_uploader("Files", accept_multiple_files=several, label_visibility="collapsed", key=key)
     return Chosen(files=tuple(files)) if files and names_are_good(files) else None
 
 
@@ -324,7 +317,7 @@ def names_are_good(files: list[UploadedFile]) -> bool:
     if repeated := staging.find_repeated_names(file.name for file in files):
         show_problem(
             f"Several files are called {', '.join(repeated)}.",
-            "A document is known by its file's name: rename them, or leave all but one out.",
+            f"A document is known by its file's name. {staging.REPEATED}",
         )
         return False
     renamed = [(file.name, plain) for file in files if (plain := staging.plain_name(file.name)) != file.name]

@@ -25,6 +25,11 @@ CREDENTIALS: Mapping[str | None, str] = {
     "v0": "api_key=… (or a service account's token)",
     "v1": "access_token=… or tokens=…",
 }
+ELSEWHERE: Mapping[str, str] = {
+    "me": ". With this one, client.admin.api_keys.list() tells an admin whose each key is",
+    "agents/list": ". With this one, agents.send_and_wait works, and client.admin.agents.list() for an admin",
+}
+"""By path: what works with the credential in its place."""
 IDEMPOTENCY_KEY = "Idempotency-Key"
 # What the service says of a token that another may take the place of.
 RENEWABLE = frozenset({"credential_expired", "credential_revoked", "invalid_credential"})
@@ -70,13 +75,12 @@ class Connection:
         return f"/api/{self.version}/"
 
     def request(self, call: Call[Any]) -> Request:
-        """Return the request for a call; an Idempotency-Key that the caller set by hand is kept. Raises
-        ConfigurationError when the credential is for another version than the operation's."""
+        """Return the request for a call. Raises ConfigurationError when the operation is of another version."""
         operation, path, body, timeout = call.operation, call.path, call.body, self._timeout(call.patience)
         if operation.version not in {None, self.version}:
             raise ConfigurationError(
                 f"{path} is on {operation.version} alone, and this client's credential is for {self.version}; "
-                f"make one with {CREDENTIALS[operation.version]}"
+                f"make one with {CREDENTIALS[operation.version]}{ELSEWHERE.get(path, '')}"
             )
         if operation.method == "GET" and isinstance(body, RequestModel):
             return self._query(path, body, timeout)
@@ -127,6 +131,9 @@ class RawResponse(Generic[Model]):
         """The HTTP status."""
         return self.http_response.status_code
 
+    status = status_code
+    """The same, as errors spell it."""
+
     @property
     def headers(self) -> httpx.Headers:
         """The answer's headers."""
@@ -149,7 +156,9 @@ def perform(call: Call[Model], connection: Connection) -> Flow[RawResponse[Model
         msg = f"{call.path} is answered with a stream; see perform_streamed"
         raise TypeError(msg)
     response = yield from send(connection.request(call), connection)
-    return RawResponse(response, model_from(response, call.operation.answer))
+    parsed = model_from(response, call.operation.answer)
+    vars(parsed)["_request_id"] = response.headers.get("x-request-id")
+    return RawResponse(response, parsed)
 
 
 def perform_streamed(call: Call[Any], connection: Connection) -> Flow[httpx.Response]:
@@ -178,8 +187,7 @@ def send(request: Request, connection: Connection) -> Flow[httpx.Response]:
 def exchange(
     request: Request, retries: RetryPolicy, *, refusal: Callable[[httpx.Response], APIError] = error_from
 ) -> Flow[httpx.Response]:
-    """Send a request until it is answered with 2xx or there is no point in trying; see `carrel._retries`. Raises what
-    `refusal` makes of another answer, APIConnectionError without any."""
+    """Send a request until it succeeds or a retry makes no sense; raise what `refusal` makes of a refusal."""
     for attempt in itertools.count():
         began = time.monotonic()
         error: CarrelError

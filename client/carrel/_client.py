@@ -143,7 +143,7 @@ class AsyncCarrel(_Client[Async], AsyncClosing):
             timeout=timeout,
             max_retries=max_retries,
         )
-        super().__init__(Session(connection, AsyncDriver(self._http)))
+        super().__init__(Session(connection, AsyncDriver(self._http, is_own=self._owns_http)))
 
     async def close(self) -> None:
         """Close the connections, unless `http_client` brought them."""

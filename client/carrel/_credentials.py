@@ -21,8 +21,7 @@ class TokenSource(Protocol):
         ...
 
     def renewed(self, refused: str) -> Flow[str | None]:
-        """Return another token in place of a token that the service has refused, None when there is no other. It is
-        called at most once for a request. Raises CarrelError when renewing the token fails."""
+        """Return a token in place of a refused one, or None; called once for a request. Raises CarrelError."""
         ...
 
 
@@ -55,8 +54,7 @@ class Credentials:
     tokens: TokenSource | None = field(default=None, repr=False)
 
     def choose(self, environment: Mapping[str, str] = os.environ) -> str | TokenSource:
-        """Return the API key, or the source of access tokens. Raises ConfigurationError for no credential, several, or
-        a malformed credential, without showing it."""
+        """Return the API key, or the source of access tokens; a ConfigurationError contains no credential."""
         given = {"api_key": self.api_key, "access_token": self.access_token, "tokens": self.tokens}
         names = [name for name, value in given.items() if value is not None]
         if len(names) > 1:

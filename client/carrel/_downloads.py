@@ -1,17 +1,22 @@
 """Downloaded files, read from the connection piece by piece."""
 
+import errno
 import os
+import re
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from email.message import EmailMessage
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from functools import partial
+from pathlib import Path
 from typing import IO, TypeAlias
+from urllib.parse import unquote
 
 import anyio.to_thread
 import httpx
 
 from carrel._answers import connection_error
 from carrel._streams import AsyncClosing, Closing
+from carrel.file_names import safe_name
 from carrel.wire.pages import PAGE_COUNT
 
 CHUNK_SIZE = 256 * 1024
@@ -35,11 +40,13 @@ class _Downloaded:
 
     @property
     def file_name(self) -> str:
-        """The file's own name, without any folder; `download` when the answer has none."""
+        """The file's own name as every file system takes it; `download` when the answer has none."""
+        written = self._response.headers.get("content-disposition", "attachment")
+        if whole := re.search(r"filename\*=utf-8'[^']*'([^;\s]+)", written, re.IGNORECASE):
+            return safe_name(unquote(whole[1]))
         message = EmailMessage()
-        message["Content-Disposition"] = self._response.headers.get("content-disposition", "attachment")
-        name = PureWindowsPath(PurePosixPath(message.get_filename() or "").name).name
-        return name if name not in {"", ".", ".."} and "\0" not in name else "download"
+        message["Content-Disposition"] = written
+        return safe_name(message.get_filename() or "")
 
     @property
     def media_type(self) -> str:
@@ -63,16 +70,18 @@ class _Downloaded:
         """The answer's headers."""
         return self._response.headers
 
-    def _partial_file(self, target: str | os.PathLike[str]) -> "_PartialFile":
+    def _partial_file(self, target: str | os.PathLike[str], *, replace: bool) -> "_PartialFile":
         path = Path(target)
-        return _PartialFile(path / self.file_name if path.is_dir() else path)
+        return _PartialFile(path / self.file_name if path.is_dir() else path, replace=replace)
 
 
 class _PartialFile:
     """A file that gets its name only when it is complete."""
 
-    def __init__(self, target: Path) -> None:
+    def __init__(self, target: Path, *, replace: bool) -> None:
         self.target = target
+        self._replace = replace
+        self._refuse_existing()
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:50]}.", suffix=".part")
         self.handle: IO[bytes] = os.fdopen(handle, "wb")
         self.partial = Path(name)
@@ -84,8 +93,14 @@ class _PartialFile:
 
     def finish(self) -> Path:
         self.handle.close()
+        self._refuse_existing()
         self.partial.replace(self.target)
         return self.target
+
+    def _refuse_existing(self) -> None:
+        if not self._replace and self.target.exists():
+            msg = "There is a file already: choose another name, or replace it (replace=True, --replace)"
+            raise FileExistsError(errno.EEXIST, msg, str(self.target))
 
     def discard(self) -> None:
         self.handle.close()
@@ -108,12 +123,16 @@ class Download(_Downloaded, Closing):
         """Return the whole file."""
         return b"".join(self.iter_bytes())
 
-    def save(self, target: str | os.PathLike[str], *, on_progress: DownloadProgress = _unheard) -> Path:
-        """Write the file to a path, or under its own name into a folder; an existing file is replaced at the end.
+    def save(
+        self, target: str | os.PathLike[str], *, replace: bool = False, on_progress: DownloadProgress = _unheard
+    ) -> Path:
+        """Write the file to a path, or under its own name into a folder.
+
+        Raises FileExistsError for a file that is there, unless `replace` is True: then it is replaced at the end.
 
         `on_progress(received, total)` is called with 0 first and after each piece; what it raises ends the download.
         """
-        file = self._partial_file(target)
+        file = self._partial_file(target, replace=replace)
         try:
             on_progress(0, self.size)
             for chunk in self.iter_bytes():
@@ -145,13 +164,15 @@ class AsyncDownload(_Downloaded, AsyncClosing):
         """Return the whole file."""
         return b"".join([chunk async for chunk in self.iter_bytes()])
 
-    async def save(self, target: str | os.PathLike[str], *, on_progress: DownloadProgress = _unheard) -> Path:
-        """Write the file to a path, or under its own name into a folder; an existing file is replaced at the end.
+    async def save(
+        self, target: str | os.PathLike[str], *, replace: bool = False, on_progress: DownloadProgress = _unheard
+    ) -> Path:
+        """Write the file to a path, or under its own name into a folder, as Download does.
 
         `on_progress(received, total)` is called in the event loop, with 0 first and after each piece; what it raises
         ends the download.
         """
-        file = await anyio.to_thread.run_sync(self._partial_file, target)
+        file = await anyio.to_thread.run_sync(partial(self._partial_file, target, replace=replace))
         try:
             on_progress(0, self.size)
             async for chunk in self.iter_bytes():

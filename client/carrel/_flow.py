@@ -40,8 +40,7 @@ class Request:
         return httpx.Request(self.method, self.url, headers=headers, stream=stream, extensions=extensions)
 
     def _traced_headers(self) -> httpx.Headers:
-        """Return the headers, with the W3C trace context where the program is in a span of OpenTelemetry. A program
-        that traces has imported that already; no other program needs it. Another thread may be about to."""
+        """Return the headers, with the W3C trace context of a program that has imported OpenTelemetry."""
         get_span = getattr(sys.modules.get("opentelemetry.trace"), "get_current_span", None)
         span = get_span().get_span_context() if get_span is not None else None
         if span is None or not span.is_valid or TRACEPARENT in self.headers:

@@ -1,5 +1,4 @@
-"""The logger `carrel`, and `CARREL_LOG=debug` (or info) to see it without any set-up. Logged are paths, statuses,
-durations and request ids: never headers, bodies or keys."""
+"""The logger `carrel`, also by `CARREL_LOG=debug`: paths, statuses, times and request ids; no headers or bodies."""
 
 import logging
 import os

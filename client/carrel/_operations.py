@@ -5,7 +5,7 @@ and `Catalog[Raw[Async]]` behind `with_raw_response`. An operation is a method t
 of it has the method's parameters and documentation, and the result the resource's mode asks for.
 """
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import update_wrapper
 from types import MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast, overload
@@ -13,6 +13,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast, ov
 from pydantic import ValidationError
 
 from carrel._calls import Call, Connection, RawResponse, perform, perform_streamed
+from carrel._connect import UNCHANGED, reconnect
 from carrel._downloads import AsyncDownload, Download
 from carrel._drivers import AsyncDriver, SyncDriver
 from carrel._flow import Flow, Walk
@@ -26,6 +27,10 @@ M = TypeVar("M")
 Item = TypeVar("Item", bound=ResponseModel)
 Model = TypeVar("Model", bound=ResponseModel)
 T = TypeVar("T")
+Given = TypeVar("Given")
+Awaited = TypeVar("Awaited")
+RawGiven = TypeVar("RawGiven")
+RawAwaited = TypeVar("RawAwaited")
 
 
 class Sync:
@@ -89,8 +94,18 @@ def check_arguments(make: Callable[[], T]) -> T:
         raise InvalidArgumentError(problems) from exc
 
 
-class _Method:
-    """A function that is called with the resource it is reached through, and described like the one it wraps."""
+def _with_options(session: Session, given: dict[str, Any]) -> Session:
+    """Return the session for a call with a `timeout` and `headers` of its own, which it takes out of what is given."""
+    own = {name: given.pop(name) for name in ("timeout", "headers") if name in given}
+    if not own:
+        return session
+    headers: Mapping[str, str] = own.get("headers") or {}
+    connection = reconnect(session.connection, timeout=own.get("timeout", UNCHANGED), max_retries=None, headers=headers)
+    return Session(connection, session.driver, raw=session.raw)
+
+
+class _Method(Generic[P, Given, Awaited, RawGiven, RawAwaited]):
+    """A function that is called with its resource; the types are of its results in the four modes."""
 
     _call: Callable[..., Any]
 
@@ -98,42 +113,43 @@ class _Method:
         update_wrapper(cast("Any", self), function)
         self._call = update_wrapper(call, function)
 
-    def _bind(self, resource: Resource[Any] | None) -> Any:
+    @overload
+    def __get__(self, resource: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, resource: Resource[Sync], owner: type) -> Callable[P, Given]: ...
+    @overload
+    def __get__(self, resource: Resource[Async], owner: type) -> Callable[P, Awaited]: ...
+    @overload
+    def __get__(self, resource: Resource[Raw[Sync]], owner: type) -> Callable[P, RawGiven]: ...
+    @overload
+    def __get__(self, resource: Resource[Raw[Async]], owner: type) -> Callable[P, RawAwaited]: ...
+    def __get__(self, resource: Resource[Any] | None, owner: type) -> Any:
         return self if resource is None else MethodType(self._call, resource)
 
 
-class Operation(_Method, Generic[P, Model]):
+class Operation(
+    _Method[P, Model, Coroutine[Any, Any, Model], RawResponse[Model], Coroutine[Any, Any, RawResponse[Model]]],
+    Generic[P, Model],
+):
     """An operation with one answer."""
 
     def __init__(self, function: Callable[Concatenate[Any, P], Call[Model]]) -> None:
         def call(resource: Resource[Any], /, *args: P.args, **kwargs: P.kwargs) -> Any:
-            session = session_of(resource)
+            session = _with_options(session_of(resource), kwargs)
             return session.driver.run(session.perform(lambda: function(resource, *args, **kwargs)))
 
         self._describe(call, function)
 
-    @overload
-    def __get__(self, resource: None, owner: type) -> Self: ...
-    @overload
-    def __get__(self, resource: Resource[Sync], owner: type) -> Callable[P, Model]: ...
-    @overload
-    def __get__(self, resource: Resource[Async], owner: type) -> Callable[P, Coroutine[Any, Any, Model]]: ...
-    @overload
-    def __get__(self, resource: Resource[Raw[Sync]], owner: type) -> Callable[P, RawResponse[Model]]: ...
-    @overload
-    def __get__(
-        self, resource: Resource[Raw[Async]], owner: type
-    ) -> Callable[P, Coroutine[Any, Any, RawResponse[Model]]]: ...
-    def __get__(self, resource: Resource[Any] | None, owner: type) -> Any:
-        return self._bind(resource)
 
-
-class ListOperation(_Method, Generic[P, Item, Page]):
+class ListOperation(
+    _Method[P, Pager[Item, Page], AsyncPager[Item, Page], RawResponse[Page], Coroutine[Any, Any, RawResponse[Page]]],
+    Generic[P, Item, Page],
+):
     """An operation answered page by page; its result walks all of them, or gives the first answer when raw."""
 
     def __init__(self, function: Callable[Concatenate[Any, P], Listing[Item, Page]]) -> None:
         def call(resource: Resource[Any], /, *args: P.args, **kwargs: P.kwargs) -> Any:
-            session = session_of(resource)
+            session = _with_options(session_of(resource), kwargs)
             if session.raw:
                 return session.driver.run(session.perform(lambda: function(resource, *args, **kwargs).first()))
             listing = check_arguments(lambda: function(resource, *args, **kwargs))
@@ -143,23 +159,10 @@ class ListOperation(_Method, Generic[P, Item, Page]):
 
         self._describe(call, function)
 
-    @overload
-    def __get__(self, resource: None, owner: type) -> Self: ...
-    @overload
-    def __get__(self, resource: Resource[Sync], owner: type) -> Callable[P, Pager[Item, Page]]: ...
-    @overload
-    def __get__(self, resource: Resource[Async], owner: type) -> Callable[P, AsyncPager[Item, Page]]: ...
-    @overload
-    def __get__(self, resource: Resource[Raw[Sync]], owner: type) -> Callable[P, RawResponse[Page]]: ...
-    @overload
-    def __get__(
-        self, resource: Resource[Raw[Async]], owner: type
-    ) -> Callable[P, Coroutine[Any, Any, RawResponse[Page]]]: ...
-    def __get__(self, resource: Resource[Any] | None, owner: type) -> Any:
-        return self._bind(resource)
 
-
-class DownloadOperation(_Method, Generic[P]):
+class DownloadOperation(
+    _Method[P, Download, Coroutine[Any, Any, AsyncDownload], Download, Coroutine[Any, Any, AsyncDownload]], Generic[P]
+):
     """An operation answered with a file, which stays on the connection until it is read or closed."""
 
     def __init__(self, function: Callable[Concatenate[Any, P], Call[Any]]) -> None:
@@ -168,24 +171,13 @@ class DownloadOperation(_Method, Generic[P]):
             return Download(response) if isinstance(session.driver, SyncDriver) else AsyncDownload(response)
 
         def call(resource: Resource[Any], /, *args: P.args, **kwargs: P.kwargs) -> Any:
-            session = session_of(resource)
+            session = _with_options(session_of(resource), kwargs)
             return session.driver.run(flow(session, lambda: function(resource, *args, **kwargs)))
 
         self._describe(call, function)
 
-    @overload
-    def __get__(self, resource: None, owner: type) -> Self: ...
-    @overload
-    def __get__(self, resource: Resource[Sync] | Resource[Raw[Sync]], owner: type) -> Callable[P, Download]: ...
-    @overload
-    def __get__(
-        self, resource: Resource[Async] | Resource[Raw[Async]], owner: type
-    ) -> Callable[P, Coroutine[Any, Any, AsyncDownload]]: ...
-    def __get__(self, resource: Resource[Any] | None, owner: type) -> Any:
-        return self._bind(resource)
 
-
-class FlowOperation(_Method, Generic[P, T]):
+class FlowOperation(_Method[P, T, Coroutine[Any, Any, T], T, Coroutine[Any, Any, T]], Generic[P, T]):
     """An operation made of several calls, whose result is no answer of the service but what came of them all."""
 
     def __init__(self, function: Callable[Concatenate[Any, P], Flow[T]]) -> None:
@@ -197,19 +189,8 @@ class FlowOperation(_Method, Generic[P, T]):
 
         self._describe(call, function)
 
-    @overload
-    def __get__(self, resource: None, owner: type) -> Self: ...
-    @overload
-    def __get__(self, resource: Resource[Sync] | Resource[Raw[Sync]], owner: type) -> Callable[P, T]: ...
-    @overload
-    def __get__(
-        self, resource: Resource[Async] | Resource[Raw[Async]], owner: type
-    ) -> Callable[P, Coroutine[Any, Any, T]]: ...
-    def __get__(self, resource: Resource[Any] | None, owner: type) -> Any:
-        return self._bind(resource)
 
-
-class StreamOperation(_Method, Generic[P, T]):
+class StreamOperation(_Method[P, Stream[T], AsyncStream[T], Stream[T], AsyncStream[T]], Generic[P, T]):
     """An operation whose result is a stream."""
 
     def __init__(self, function: Callable[Concatenate[Any, P], Walk[T]]) -> None:
@@ -219,12 +200,3 @@ class StreamOperation(_Method, Generic[P, T]):
             return Stream(driver.walk(walk)) if isinstance(driver, SyncDriver) else AsyncStream(driver.walk(walk))
 
         self._describe(call, function)
-
-    @overload
-    def __get__(self, resource: None, owner: type) -> Self: ...
-    @overload
-    def __get__(self, resource: Resource[Sync] | Resource[Raw[Sync]], owner: type) -> Callable[P, Stream[T]]: ...
-    @overload
-    def __get__(self, resource: Resource[Async] | Resource[Raw[Async]], owner: type) -> Callable[P, AsyncStream[T]]: ...
-    def __get__(self, resource: Resource[Any] | None, owner: type) -> Any:
-        return self._bind(resource)

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, cast
 
 from carrel._calls import Call, Connection, perform
 from carrel._drivers import AsyncDriver, SyncDriver
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item", bound=ResponseModel)
 Page = TypeVar("Page", bound=PagedResponse)
+Driver = TypeVar("Driver", SyncDriver, AsyncDriver)
 ListProgress: TypeAlias = Callable[[int, int | None], object]
 """Called after each page with how many items came, and how many there are: None, until the last page tells."""
 
@@ -50,14 +51,12 @@ def fetch(listing: Listing[Item, Page], connection: Connection) -> Flow[Page]:
     return (yield from perform(listing.first(), connection)).parsed
 
 
-class Pager(Generic[Item, Page]):
-    """All items of a list, in the list's order; pages are fetched while iterating, and each iteration starts again."""
-
+class _Paged(Generic[Item, Page, Driver]):
     def __init__(
         self,
         listing: Listing[Item, Page],
         connection: Connection,
-        driver: SyncDriver,
+        driver: Driver,
         on_progress: ListProgress | None = None,
     ) -> None:
         self._listing = listing
@@ -65,14 +64,27 @@ class Pager(Generic[Item, Page]):
         self._driver = driver
         self._on_progress = on_progress
 
-    def with_progress(self, on_progress: ListProgress) -> "Pager[Item, Page]":
-        """Return the same list; `on_progress` is called during a walk with how many items came, and the total, which is
-        None until the last page tells it."""
-        return Pager(self._listing, self._connection, self._driver, on_progress)
+    def __repr__(self) -> str:
+        given = self._listing.request.model_dump(exclude_defaults=True)
+        told = "".join(f", {name}={value!r}" for name, value in given.items())
+        kind, path = type(self).__name__, self._listing.operation.path
+        return f"<{kind} of {path}{told}: iterate it, or take first() or to_frame()>"
+
+    def with_progress(self, on_progress: ListProgress) -> Self:
+        """Return the same list, which tells `on_progress` how many items came, and the total (None until the end)."""
+        return type(self)(self._listing, self._connection, self._driver, on_progress)
+
+
+class Pager(_Paged[Item, Page, SyncDriver]):
+    """All items of a list, in the list's order; pages are fetched while iterating, and each iteration starts again."""
 
     def __iter__(self) -> Iterator[Item]:
         for page in self.pages():
             yield from self._listing.items(page)
+
+    def first(self) -> Item | None:
+        """Return the first item, None when there is none."""
+        return next(iter(self), None)
 
     def pages(self) -> Iterator[Page]:
         """Yield the pages; a page's `next_page_token` continues after it at another time."""
@@ -91,30 +103,17 @@ class Pager(Generic[Item, Page]):
         return frame_of(list(self), _row_type(self._listing))
 
 
-class AsyncPager(Generic[Item, Page]):
+class AsyncPager(_Paged[Item, Page, AsyncDriver]):
     """All items of a list, in the list's order; pages are fetched while iterating, and each iteration starts again."""
-
-    def __init__(
-        self,
-        listing: Listing[Item, Page],
-        connection: Connection,
-        driver: AsyncDriver,
-        on_progress: ListProgress | None = None,
-    ) -> None:
-        self._listing = listing
-        self._connection = connection
-        self._driver = driver
-        self._on_progress = on_progress
-
-    def with_progress(self, on_progress: ListProgress) -> "AsyncPager[Item, Page]":
-        """Return the same list; `on_progress` is called during a walk with how many items came, and the total, which is
-        None until the last page tells it."""
-        return AsyncPager(self._listing, self._connection, self._driver, on_progress)
 
     async def __aiter__(self) -> AsyncIterator[Item]:
         async for page in self.pages():
             for item in self._listing.items(page):
                 yield item
+
+    async def first(self) -> Item | None:
+        """Return the first item, None when there is none."""
+        return await anext(aiter(self), None)
 
     async def pages(self) -> AsyncIterator[Page]:
         """Yield the pages; a page's `next_page_token` continues after it at another time."""

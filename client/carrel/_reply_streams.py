@@ -46,16 +46,14 @@ def send_and_stream(call: Call[SendAgentMessageResponse], connection: Connection
 
 
 def stream_message(call: Call[Any], connection: Connection) -> Walk[ReplyEvent]:
-    """Send a message to an agent on v0 and stream the reply; after a lost connection, the same message is sent again.
-    Its Idempotency-Key is the same, so it is answered once."""
+    """Send a message on v0 and stream the reply; sent again with the same Idempotency-Key, it is answered once."""
     request = connection.request(replace(call, patience=SILENCE))
     connection = replace(connection, retries=connection.retries.over_a_restart())
     yield from _to_the_end(_MessageReading(request), connection)
 
 
 def stream_reply(job_id: UUID, connection: Connection, *, conversation_id: UUID | None = None) -> Walk[ReplyEvent]:
-    """Stream a job's reply from its beginning to its end, and reconnect after lost connections. Raises ReplyError
-    without a reply, ReplyConnectionError when several connections in a row bring nothing."""
+    """Stream a job's reply over lost connections; raises ReplyError without one, and ReplyConnectionError."""
     connection = replace(connection, retries=connection.retries.over_a_restart())
     try:
         yield from _to_the_end(_JobReading(job_id, conversation_id), connection)

@@ -44,9 +44,11 @@ class RetryPolicy:
         """Return how long to wait after an error response to attempt 0, 1, …; None: give up.
 
         Retry-After is respected, with a little jitter so that callers don't return together; when it is longer than two
-        minutes, the caller decides, and finds it on the error.
+        minutes, the caller decides, and finds it on the error. A service that is busy and gives it is asked more often.
         """
-        if attempt >= self.max_retries or not is_temporary(error):
+        is_busy = error.status == 503 and error.retry_after is not None
+        most = self.over_a_restart().max_retries if is_busy else self.max_retries
+        if attempt >= most or not is_temporary(error):
             return None
         if error.retry_after is None:
             return backoff(attempt)

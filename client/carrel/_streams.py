@@ -60,8 +60,7 @@ class Stream(Closing, Generic[Item]):
 
 
 class AsyncStream(AsyncClosing, Generic[Item]):
-    """Items of a response as they arrive; the first `anext` sends the request, and it can be iterated over once. The
-    connection is closed early at the end of an `async with`, by `close`, or when nothing refers to the stream."""
+    """Items of a response as they arrive, as Stream has them, for `async for` and `async with`."""
 
     def __init__(self, walk: AsyncGenerator[Item, None]) -> None:
         self._walk = walk

@@ -5,6 +5,7 @@ import mimetypes
 import os
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TypeAlias
@@ -14,7 +15,7 @@ import httpx
 
 from carrel.errors import CarrelError, InvalidArgumentError
 
-FileInput: TypeAlias = str | os.PathLike[str] | bytes | IO[bytes]
+FileInput: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes]
 """What can be uploaded: a path, the bytes themselves, or a file open for reading bytes."""
 
 UploadProgress: TypeAlias = Callable[[int, int | None], object]
@@ -56,8 +57,11 @@ def source_of(file: FileInput, *, file_name: str | None, fallback_name: str) -> 
         path = Path(file)
         with path.open("rb") as handle:
             return Source(file_name or path.name, path, os.fstat(handle.fileno()).st_size)
-    if isinstance(file, bytes):
-        return Source(file_name or fallback_name, io.BytesIO(file), len(file))
+    if isinstance(file, bytes | bytearray | memoryview):
+        return Source(file_name or fallback_name, io.BytesIO(file), memoryview(file).nbytes)
+    if not callable(getattr(file, "read", None)):
+        msg = f"the file is a path, bytes, or a file open with mode 'rb', and no {type(file).__name__}"
+        raise InvalidArgumentError(f'{msg}; its name goes beside it: upload_file(b"…", file_name="a.txt", …)')
     return _open_source(file, file_name or _own_name(file) or fallback_name)
 
 
@@ -87,6 +91,7 @@ class Upload:
         self.source = source
         self.on_progress = on_progress
         self.spent = False
+        self.broke_off = False  # while it was being sent, and it can be sent again
         boundary = secrets.token_hex(16)
         self.content_type = f"multipart/form-data; boundary={boundary}"
         self._head = _head(boundary, fields=fields, part=part, file_name=source.name)
@@ -102,13 +107,19 @@ class Upload:
         """Whether the body can be sent again: a pipe can't, once it has been read from."""
         return self.source.size is not None or not self.spent
 
+    def without_progress(self) -> "Upload":
+        """Return the same body, whose reading is reported to nobody."""
+        quiet = copy(self)
+        quiet.on_progress = None
+        return quiet
+
     def stream(self) -> "MultipartStream":
         """Return the body for one attempt."""
         return MultipartStream(self)
 
     def open(self) -> "Reading":
         """Begin to read the body."""
-        self.spent = True
+        self.spent, self.broke_off = True, self.source.size is not None
         return Reading(self.source, self._head, self._tail, self.on_progress)
 
 
@@ -135,6 +146,10 @@ class Reading:
             self._remaining -= len(chunk)
         self._sent += len(chunk)
         self.done = self._remaining == 0 or not chunk
+        path = isinstance(self._source.file, Path)
+        if self.done and path and os.fstat(self._handle.fileno()).st_size != self._source.size:
+            msg = f"{self._source.name} was written to while it was being sent; upload it when it is finished"
+            raise CarrelError(msg)
         lead, self._lead = self._lead, b""
         return lead + chunk + self._tail if self.done else lead + chunk
 
@@ -149,10 +164,7 @@ class Reading:
 
 
 class MultipartStream(httpx.SyncByteStream, httpx.AsyncByteStream):
-    """A body as httpx sends it; asynchronously, the file is read in a worker thread.
-
-    httpx asks for the next piece when the socket has taken the one before, so that progress is reported then.
-    """
+    """A body as httpx sends it, piece by piece as the socket takes it; asynchronously, a thread reads the file."""
 
     def __init__(self, upload: Upload) -> None:
         self._upload = upload
@@ -164,6 +176,7 @@ class MultipartStream(httpx.SyncByteStream, httpx.AsyncByteStream):
             while not reading.done:
                 yield reading.read()
                 reading.report()
+            self._upload.broke_off = False
         finally:
             reading.close()
 
@@ -174,6 +187,7 @@ class MultipartStream(httpx.SyncByteStream, httpx.AsyncByteStream):
             while not reading.done:
                 yield await anyio.to_thread.run_sync(reading.read)
                 reading.report()
+            self._upload.broke_off = False
         finally:
             reading.close()
 

@@ -1,4 +1,4 @@
-"""Drafts of agents: copies deployed to nobody, to try and compare other settings with (`carrel.evaluation`)."""
+"""Drafts of agents: copies deployed to nobody, to compare other settings with (`carrel.evaluation`)."""
 
 from collections import Counter
 from collections.abc import Generator
@@ -27,9 +27,7 @@ _blocks: Counter[tuple[str, str]] = Counter()
 
 
 def copy_agent(client: "Carrel", agent_id: UUID | str, *, name: str | None = None) -> AgentDefinition:
-    """Create an agent with the settings of another agent, deployed to nobody, and return it. It is called "Name (copy)"
-    unless a name is given, "Name (copy 2)" where that is taken. Raises InvalidArgumentError for an agent that isn't
-    there, ConflictError `agent_name_taken` of a given name."""
+    """Create an agent like another one, deployed to nobody. Raises InvalidArgumentError and ConflictError."""
     agent = next(iter(client.admin.agents.list(ids=[agent_id])), None)
     if agent is None:
         msg = f"agent_id: there is no agent {agent_id}"

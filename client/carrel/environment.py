@@ -6,7 +6,7 @@ import ssl
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TypedDict
+from typing import Any
 from urllib.request import getproxies
 
 import certifi
@@ -18,16 +18,8 @@ from carrel.errors import ConfigurationError
 _SCHEMES = {"http": "http", "https": "https", "socks": "socks5", "socks5": "socks5", "socks5h": "socks5h"}
 
 
-class HttpOptions(TypedDict):
-    """Options for `httpx.Client` and `httpx.AsyncClient`, which replace httpx's own reading of the environment."""
-
-    proxy: httpx.Proxy | None
-    verify: ssl.SSLContext
-    trust_env: bool
-
-
-def http_options(base_url: str) -> HttpOptions:
-    """Return the options for requests to an address; raises ConfigurationError that names the wrong variable.
+def http_options(base_url: str) -> dict[str, Any]:
+    """Return httpx's options for requests to an address; raises ConfigurationError that names the wrong variable.
 
     Requests to this machine use no proxy, and plain HTTP uses no certificates: their variables are not read then.
     """

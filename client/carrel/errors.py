@@ -143,6 +143,11 @@ class APIError(CarrelError):
         self.retry_after = retry_after
         self.confirmation_url = confirmation_url
 
+    @property
+    def status_code(self) -> int:
+        """The same as `status`, as raw answers spell it."""
+        return self.status
+
     def __str__(self) -> str:
         # The service's message says a single detail by itself: in the same words, or after the member's name.
         told = [f"{detail.field}: {detail.message}" for detail in self.details if detail.message != self.message]

@@ -179,8 +179,7 @@ def _keep_error(case: EvaluationCase, error: CarrelError) -> CaseResult:
 
 
 class RunKeeper:
-    """Keeps what is measured as a run of the caller's, a few cases at a time, so that a run that ends half-way has what
-    was done. Its `planned_count` says that it is not whole. `run` is the kept run, None before the first part."""
+    """Keeps what is measured as a run, in parts; one that ends early has fewer cases than its `planned_count`."""
 
     def __init__(
         self, client: "Carrel", evaluation_set_id: UUID, measurer: Measurer, *, planned_count: int, note: str | None
@@ -262,8 +261,7 @@ def add_judgements(
     *,
     on_progress: OnProgress | None = None,
 ) -> None:
-    """Add judgements (grades by external id, by question) to an evaluation set, in requests of 100 questions. Stopped
-    at any point, it can be done again: what is there stays as it is."""
+    """Add judgements (grades by external id, by question) in requests of 100 questions; safe to repeat."""
     cases = [
         JudgedQuestion(
             question=question,
@@ -281,8 +279,7 @@ def add_cases(
     *,
     on_progress: OnProgress | None = None,
 ) -> None:
-    """Add cases (`carrel.judgements.read_cases` reads some) to an evaluation set, in requests of 100 questions. Stopped
-    at any point, it can be done again: what is there and isn't named stays as it is."""
+    """Add cases (as `carrel.judgements.read_cases` reads them) in requests of 100 questions; safe to repeat."""
     for begin in range(0, len(cases), _BATCH):
         client.admin.evaluation_sets.put_judgements(evaluation_set_id, cases[begin : begin + _BATCH])
         if on_progress is not None:
@@ -322,8 +319,7 @@ def _scores(before: KeptResult, after: KeptResult) -> tuple[float, float]:
 
 
 def find_changed_settings(before: EvaluationRun, after: EvaluationRun) -> list[str]:
-    """Return which settings of the agents that two runs asked differ: model, instructions, collections, retrieval. The
-    last two are left out of a run from before they were kept."""
+    """Return which settings of two runs' agents differ, as far as both runs have kept them."""
     pairs: dict[str, tuple[object, object]] = {
         "model": (before.model, after.model),
         "instructions": (before.instructions_digest, after.instructions_digest),
@@ -352,8 +348,7 @@ def check_scores(names: Iterable[str]) -> None:
 
 
 def find_low_scores(run: EvaluationRun, floors: Mapping[str, float]) -> dict[str, float | None]:
-    """Return the scores of a run that are below their floors, or absent, by name (`SCORES_OF_REPLIES`). Raises
-    InvalidArgumentError for any other name."""
+    """Return the scores below their floors, or absent; raises InvalidArgumentError for an unknown name."""
     check_scores(floors)
     scores: dict[str, float | None] = {name: getattr(run, name) for name in floors}
     return {name: score for name, score in scores.items() if score is None or score < floors[name]}
@@ -381,7 +376,7 @@ def recall(found: Sequence[_Id], relevant: Mapping[_Id, int], *, cutoff: int = C
 
 
 def reciprocal_rank(found: Sequence[_Id], relevant: Mapping[_Id, int], *, cutoff: int = CUTOFF) -> float:
-    """Return 1 over the rank of the first relevant result, 0 without any in the first `cutoff`; its mean is the MRR."""
+    """Return 1 over the rank of the first relevant result up to `cutoff`, or 0; the mean of these is the MRR."""
     judged = _relevant(relevant)
     ranks = (rank for rank, one in enumerate(_first(found, cutoff), 1) if one in judged)
     return 1 / next(ranks, math.inf)

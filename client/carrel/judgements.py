@@ -104,8 +104,7 @@ def read(data: bytes | str) -> Mapping[str, Mapping[str, int]]:
 
 
 def read_cases(data: bytes | str) -> list[JudgedQuestion]:
-    """Read cases, to be sent as they are; raises JudgementsError with the problems of all lines. What a file doesn't
-    say of a question stays as it is in the set."""
+    """Read cases; what they leave out stays in the set. Raises JudgementsError with the problems of all lines."""
     return [
         JudgedQuestion(
             question=query,

@@ -7,7 +7,7 @@
 
 from typing import NoReturn
 
-__all__ = ["StoppedError", "stop"]
+__all__ = ["StoppedError", "shorten", "stop"]
 
 
 class StoppedError(Exception):
@@ -20,3 +20,8 @@ class StoppedError(Exception):
 def stop(sentence: str) -> NoReturn:
     """End a notebook's run with a sentence; the cells that follow are not run."""
     raise StoppedError(sentence)
+
+
+def shorten(text: str, most: int) -> str:
+    """Return a label of at most so many characters; an ellipsis tells that it was longer."""
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"

@@ -1,6 +1,8 @@
-"""Cells of CSV files that spreadsheets open safely: what begins like a formula stays text."""
+"""Cells of CSV files as spreadsheets read and write them: what begins like a formula stays text."""
 
-__all__ = ["as_text", "from_text"]
+from unicodedata import normalize
+
+__all__ = ["as_text", "flag_of", "from_text"]
 
 # In their wide form, too, which spreadsheets of some languages read as the others.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
@@ -14,3 +16,16 @@ def as_text(cell: str) -> str:
 def from_text(cell: str) -> str:
     """Return what a cell was before `as_text` put an apostrophe in front."""
     return cell[1:] if cell.startswith("'") and cell[1:].startswith(_FORMULA) else cell
+
+
+# As spreadsheets write them in the languages of people; αληθές and ψευδές as `casefold` leaves them.
+_TRUE = """true yes 1 wahr vrai vero verdadero verdadeiro waar sant sand sann tosi prawda pravda igaz do\u011fru istina
+adev\u0103rat benar t\u00f5ene patiess teisinga resni\u010dno истина істина αληθεσ 真 参 참"""
+_FALSE = """false no 0 falsch faux falso onwaar falskt falsk usann ep\u00e4tosi fa\u0142sz nepravda neistina
+yanli\u015f hamis fals salah v\u00e4\u00e4r aplams klaidinga neresni\u010dno ложь лъжа хибність ψευδεσ 假 거짓"""
+_FLAGS = {word: words is _TRUE for words in (_TRUE, _FALSE) for word in words.split()}
+
+
+def flag_of(cell: str) -> bool | None:
+    """Return whether a cell says true or false, in any of the languages; None for other words."""
+    return _FLAGS.get(normalize("NFC", cell.strip().casefold().replace("\u0131", "i")))

@@ -171,8 +171,7 @@ async def run_in_turn(job: Job, *, settings: FlowSettings) -> None:
 
 @contextmanager
 def cancel_on_sigterm() -> Generator[None]:
-    """Have SIGTERM cancel the running task until the block ends. A handler that raises, as Prefect's and Python's do,
-    may raise in the event loop's own code: then the run continues or hangs."""
+    """Have SIGTERM cancel the running task: a handler that raises could hang the event loop."""
     task = asyncio.current_task()
     if task is None or threading.current_thread() is not threading.main_thread():  # where no signal can be handled
         yield

@@ -11,6 +11,7 @@ from carrel.errors import NotFoundError
 from flows.errors import NameUnknownError
 from flows.operations.backlog import notes_of
 from flows.operations.deletions import plan_deletions
+from flows.operations.formatting import count_text
 from flows.operations.jobs import NO_HOOKS, Hooks, Outcome, Planned, carry_out, open_client, outage_policy_of
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import Entry, Retry
@@ -66,7 +67,11 @@ async def upload(
                 defaults = await names.defaults(options.defaults())
                 scanned = await scan(ledger, source, defaults=defaults, names=names, retry=retry)
                 report.has_begun = True
-                notes_of(ledger.address.name).scanned = scanned
+                notes = notes_of(ledger.address.name)
+                notes.scanned = scanned
+                if scanned.kept_readers:
+                    rows = count_text(scanned.kept_readers, "row names", "rows name")
+                    notes.remarks.append(f"{rows} no readers: readers stay as they are. A cell with - means nobody.")
                 await take_ignored(client, ledger, settings=settings, outages=outages)
                 plan = await make_plan(
                     client,

@@ -53,8 +53,7 @@ def choose_sources(every: list[Source], source: str | None, *, settings: FlowSet
 async def ignore_items(
     client: AsyncCarrel, source: str, names: Sequence[str], *, undo: bool, settings: FlowSettings
 ) -> list[str]:
-    """Let items of a reported source (SourceItem.name) count no more until they change; `undo`: let them count again.
-    Returns the names that are not in its quarantine. Raises SourceError for no such source, or several."""
+    """Ignore items of a reported source until they change, or `undo` that; return unknown names. Raises SourceError."""
     found = await find_sources(client, source, settings=settings)
     if len(found) > 1:
         means = ", ".join(f"{one.source_id} ({purpose_of(one)}, reported by {reporter_of(one)})" for one in found)

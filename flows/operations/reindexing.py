@@ -66,8 +66,7 @@ OnReindexed = Callable[[Reindexed], Awaitable[None]]
 async def reindex_documents(
     collection: str, *, options: ReindexOptions, settings: FlowSettings, on_update: OnReindexed | None = None
 ) -> Reindexed:
-    """Index again the stale documents of a collection (its name or id), or all, that the caller may READ. A document
-    that can't be indexed is a row of `failures`. Raises NameUnknownError, RefusedError, ServiceDownError."""
+    """Index the stale documents of a collection again, or all; failures are rows. Raises FlowErrors."""
     async with report_run(settings, flow="reindex", source=collection) as report, open_client(settings) as client:
         outages = outage_policy_of(client, settings)
         collection_id = await names_of(client, outages=outages).id_of("collection", collection)

@@ -51,8 +51,7 @@ reported_run_id: ContextVar[UUID | None] = ContextVar("reported_run_id", default
 
 @dataclass
 class RunReport:
-    """How a run went, as it finds out; `code` is the reason of a failure. `has_begun`: it has read its source, or found
-    what it is over; a mistyped path begins nothing."""
+    """How a run went; `code` is why it failed, `has_begun` whether it has read its source or found its object."""
 
     outcome: RunOutcome = RunOutcome.COMPLETED
     has_begun: bool = False

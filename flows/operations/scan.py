@@ -13,7 +13,7 @@ from carrel.wire.fields import Identifier
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import Digest, Entry, Retry
 from flows.operations.names import Names
-from flows.operations.sources.contents import hash_files
+from flows.operations.sources.contents import ChangingFileError, hash_files
 from flows.operations.sources.documents import (
     Defaults,
     Problem,
@@ -38,9 +38,10 @@ _EXTERNAL_ID = TypeAdapter[str](Identifier)
 
 @dataclass(slots=True)
 class Scanned:
-    """The result of a scan; `examples` are the places of the first items left out for each reason."""
+    """The result of a scan: examples of what was left out, and how many rows of a manifest keep their readers."""
 
     documents: int = 0
+    kept_readers: int = 0
     problems: int = 0
     skipped: Counter[str] = field(default_factory=Counter[str])
     examples: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
@@ -85,6 +86,7 @@ async def scan(
     async for chunk in chunks or _chunks_of(read_source(source, defaults=defaults)):
         items = await asyncio.to_thread(_in_quarantine, ledger, chunk, retry) if retry else chunk
         named = [_with_usable_id(item) for item in items if isinstance(item, SourceDocument)]
+        scanned.kept_readers += sum(isinstance(item, SourceDocument) and item.keeps_readers for item in named)
         documents = [item for item in named if isinstance(item, SourceDocument)]
         problems = [item for item in (*items, *named) if isinstance(item, Problem)]
         for item in items:
@@ -136,11 +138,13 @@ def hash_documents(ledger: Ledger, documents: list[SourceDocument]) -> list[Entr
     return [_prepare(document, hashes) for document in documents]
 
 
-def _prepare(document: SourceDocument, hashes: Mapping[str, Digest | OSError]) -> Entry | Problem:
+def _prepare(document: SourceDocument, hashes: Mapping[str, Digest | OSError | ChangingFileError]) -> Entry | Problem:
     if document.stored is not None:
         size, sha256 = document.stored.size, marker_digest(document.stored.marker)
     else:
         found = hashes[document.path]
+        if isinstance(found, ChangingFileError):
+            return Problem(document.place, found.code, str(found), document.external_id)
         if isinstance(found, OSError):
             message = f"The file can't be read: {found.strerror or found}"
             return Problem(document.place, "file_unreadable", message, document.external_id)

@@ -1,8 +1,4 @@
-"""The third step of a run: send a batch of documents, several at a time; each one's outcome is kept at once.
-
-One bad document costs its own row in the quarantine and nothing else. What stops a batch is about all of it: the
-service refuses the caller, or stays away.
-"""
+"""The third step of a run: send a batch; a bad document goes to the quarantine, a refused caller stops the batch."""
 
 import asyncio
 import contextlib
@@ -15,6 +11,7 @@ from carrel import AsyncCarrel
 from carrel.errors import APIConnectionError, APIError, CarrelError, NotFoundError
 from carrel.wire.catalog import ContainedFiles, IndexingStatus
 from carrel.wire.collections import CollectionIndexStatus
+from carrel.wire.uploads import PlanAction, PlannedUpload
 from flows.errors import FlowError
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import Entry, Send, Sent, State
@@ -123,11 +120,19 @@ _INDEXED: Mapping[CollectionIndexStatus, State] = {
 
 
 def uploader(client: AsyncCarrel, *, upload_as: str | None = None) -> Send:
-    """Return a function that uploads a document. Repeating is safe: the service finds the document by external id."""
+    """Return a function that uploads a document. Repeated, it asks first whether the document has arrived."""
+    tried: set[str] = set()
 
     async def send(entry: Entry) -> Sent:
         contents = await asyncio.to_thread(open_contents, entry)
         try:
+            name = entry.document.external_id
+            if name in tried:
+                same = PlannedUpload(document_external_id=name, fingerprint=contents.fingerprint)
+                [plan] = (await client.catalog.plan_upload([same], upload_as_user_email=upload_as)).documents
+                if plan.action is PlanAction.UNCHANGED:
+                    return Sent(State.UPLOADED, str(plan.document_id), contents.size, contents.fingerprint)
+            tried.add(name)
             response = await client.catalog.upload_file(
                 contents.file,
                 file_name=entry.document.file_name,
@@ -136,6 +141,9 @@ def uploader(client: AsyncCarrel, *, upload_as: str | None = None) -> Send:
                 **upload_fields(entry.document),
             )
             contents.check()
+        except CarrelError:
+            contents.check()  # a file that changes is cut off or refused for that
+            raise
         finally:
             contents.close()
         if response.indexing is IndexingStatus.FAILED:
@@ -179,10 +187,7 @@ def upload_fields(document: SourceDocument) -> dict[str, Any]:
 
 
 def deleter(client: AsyncCarrel, ledger: Ledger, *, upload_as: str | None = None) -> Send:
-    """Return what deletes a document. Safe to repeat: one that is there no more is as good as deleted.
-
-    It deletes nothing once another run has the source, which may have sent the document again.
-    """
+    """Return what deletes a document, also a second time, as long as no other run has the source."""
 
     async def send(entry: Entry) -> Sent:
         document_id = entry.document_id or ""

@@ -1,5 +1,4 @@
-"""A sync with a document database: launch it, watch its run, and report the progress. The service does the work, and
-nothing is kept here: after a kill, another watcher watches the same run."""
+"""A sync with a document database, watched: the service does the work, and keeps it if a watcher dies."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence

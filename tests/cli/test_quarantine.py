@@ -1,5 +1,7 @@
 """`carrel quarantine` and deletions, as operators and scheduled jobs meet them."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -77,13 +79,20 @@ def test_quarantine_is_listed_wherever_one_is(load: Load, run: Run, service: Run
 
 
 @pytest.mark.usefixtures("shelf")
-def test_ledgers_that_were_never_reported_are_told(load: Load, run: Run, service: RunningService) -> None:
+def test_ledgers_that_were_never_reported_are_told(
+    load: Load, run: Run, service: RunningService, tmp_path: Path
+) -> None:
     """Those of a version that kept its quarantine to itself are named with what reports them, by a list or not."""
     (source,) = service.call("sources/listSources").json()["sources"]
     service.call("sources/removeSource", {"sourceId": source["sourceId"]}).raise_for_status()
     told = run("quarantine", "list")
+    assert "never was" not in told.err
     retry = f"carrel quarantine retry {source['ledger']}"
     assert (told.code, told.out, retry in told.err) == (0, "", True)
+    [ledger] = (tmp_path / "data" / "flows" / "ledgers").glob("*.sqlite*")
+    with closing(sqlite3.connect(ledger)) as connection, connection:
+        connection.execute("UPDATE ledger_runs SET finished_at = NULL")
+    assert "is being loaded for the first time" in run("quarantine", "list").err
     assert load(*retry.split()[1:])[0].code == 1
     listed = load("quarantine", "list", "library")[1]["quarantine"]
     assert [item["document"] for item in listed] == ["broken [bold].pdf", "empty.md"]

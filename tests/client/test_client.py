@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 import httpx
+import pandas as pd
 import pytest
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, use_span
 
@@ -246,7 +247,7 @@ async def test_close(make_caller: MakeCaller, server: Server) -> None:
     await caller(lambda c: c.with_options(timeout=1).close())
     await caller(delete)
     assert await caller.enter(caller.client) is caller.client
-    with pytest.raises(RuntimeError, match="closed"):
+    with pytest.raises(errors.ConfigurationError, match="closed"):
         await caller(delete)
 
 
@@ -263,7 +264,7 @@ def test_negative_retries() -> None:
         Carrel(API_KEY, max_retries=-1)
 
 
-async def test_frames(caller: Caller, server: Server) -> None:
+async def test_frames(caller: Caller, server: Server, tmp_path: Path) -> None:
     """Searches and lists become frames: nested members with dots, ids as text, a row per chunk of a collection."""
     server.will(FOUND, FOUND_CHUNKS, {"resources": []})
     frame = (await caller(lambda c: c.search.search_document_catalog("trains"))).to_frame()
@@ -277,8 +278,43 @@ async def test_frames(caller: Caller, server: Server) -> None:
     # A member that one row has and another lacks has the same columns in both.
     assert list(chunks.to_frame()["place.rows.first"].isna()) == [False, True]
     assert "place" not in chunks.to_frame().columns
+    derived = frame.assign(at=pd.Timestamp("2026-03-01T12:00+02:00"), name="=1+1\0", many=[["a", "b"]])
+    assert pickle.loads(pickle.dumps(derived)).equals(derived)  # noqa: S301
+    derived.to_excel(tmp_path / "frame.xlsx", index=False)
+    read = pd.read_excel(tmp_path / "frame.xlsx", engine="openpyxl").iloc[0]
+    assert (read["at"], read["name"], read["many"]) == (pd.Timestamp("2026-03-01T10:00"), "'=1+1", "['a', 'b']")
+    assert [name for name in frame.columns if name.startswith("snippet.place.boxes")] == ["snippet.place.boxes"]
     empty = await caller(lambda c: c.permissions.list_authorized_resources().to_frame())
     assert list(empty.columns) == ["resource_id", "resource_type"]
+
+
+async def test_a_call_takes_its_own_timeout_and_headers_and_answers_tell_their_request(
+    caller: Caller, server: Server
+) -> None:
+    listed = raw(b'{"resources": []}', headers={"x-request-id": "r-1"})
+    server.will(listed, listed, DELETED)
+    headers = {"X-Trace": "t-1"}
+    for pager in (caller.client.permissions.list_authorized_resources(timeout=3, headers=headers),):
+        assert repr(pager).startswith(f"<{type(pager).__name__} of permissions/listAuthorizedResources")
+        assert await caller(lambda _, pager=pager: pager.first()) is None
+        page = (await caller.walk(pager.pages()))[0]
+    assert page.request_id == "r-1"
+    await caller(delete)
+    assert [one.headers.get("x-trace") for one in server.received] == ["t-1", "t-1", None]
+    with pytest.raises(errors.ConfigurationError, match="timeout"):
+        await caller(lambda c: c.catalog.delete_document(DOCUMENT_ID, timeout=0))
+
+
+@pytest.mark.parametrize("timeout", [-1, 0, float("nan"), "5", httpx.Timeout(5, read=-1)], ids=repr)
+def test_a_timeout_that_is_none_is_refused_when_a_client_is_made(timeout: Any) -> None:
+    with pytest.raises(errors.ConfigurationError, match="timeout is in seconds"):
+        Carrel(API_KEY, timeout=timeout)
+
+
+@pytest.mark.parametrize("file", [("a.txt", b""), 1, None, ["a.txt"]], ids=repr)
+def test_what_is_no_file_is_refused_with_what_to_give(file: Any) -> None:
+    with Carrel(API_KEY) as client, pytest.raises(errors.InvalidArgumentError, match="file_name="):
+        client.catalog.upload_file(file, document_external_id="x")
 
 
 def test_frames_without_pandas(monkeypatch: pytest.MonkeyPatch) -> None:

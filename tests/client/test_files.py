@@ -198,7 +198,7 @@ async def _download(caller: Caller) -> Any:
 
 async def test_download(caller: Caller, server: Server, tmp_path: Path) -> None:
     headers = {"content-type": "text/plain; charset=utf-8", "content-disposition": "attachment; filename=travel.txt"}
-    server.will(*[raw(BIG, headers=headers)] * 4)
+    server.will(*[raw(BIG, headers=headers)] * 5)
     download = await _download(caller)
     assert (download.file_name, download.media_type, download.size) == ("travel.txt", "text/plain", len(BIG))
     assert await caller(lambda _: download.read()) == BIG
@@ -211,6 +211,9 @@ async def test_download(caller: Caller, server: Server, tmp_path: Path) -> None:
         saved = await caller(lambda _, download=download, target=target: download.save(target))
         assert (saved, saved.read_bytes()) == (tmp_path / expected, BIG)
     assert _names_in(tmp_path) == ["travel.txt", "x.bin"]
+    download = await _download(caller)
+    with pytest.raises(FileExistsError, match="replace=True"):
+        await caller(lambda _: download.save(tmp_path))
 
 
 async def test_a_page_tells_how_many_there_are(caller: Caller, server: Server) -> None:
@@ -249,7 +252,7 @@ async def test_broken_download_leaves_nothing(caller: Caller, server: Server, tm
     server.will(cut_short(BIG, promised=len(BIG) * 2))
     download = await _download(caller)
     with pytest.raises(APIConnectionError):
-        await caller(lambda _: download.save(target))
+        await caller(lambda _: download.save(target, replace=True))
     assert target.read_bytes() == b"before"
     assert _names_in(tmp_path) == [target.name]
 
@@ -276,6 +279,10 @@ async def test_download_closed_unread(caller: Caller, server: Server) -> None:
         ('attachment; filename="../../etc/passwd"', "passwd"),
         ('attachment; filename="..\\\\..\\\\evil.exe"', "evil.exe"),
         ('attachment; filename=".."', "download"),
+        ("attachment; filename=\"___.txt\"; filename*=UTF-8''%E8%B3%87%E6%96%99.txt", "資料.txt"),
+        ("attachment; filename*=utf-8''a%2F..%2Fb%3A%3F%22%00c.%20", "b____c"),
+        ("attachment; filename=aux.txt", "_aux.txt"),
+        (f"attachment; filename*=UTF-8''{'%C3%A4' * 200}.docx", "ä" * 125 + ".docx"),
         ("attachment", "download"),
         ("%%%", "download"),
     ],

@@ -78,11 +78,18 @@ def _date(seconds: float) -> str:
     ],
 )
 async def test_retry_after(caller, server, header, least, most):
-    """A Retry-After is waited for, with at most a tenth more to spread callers; an odd header makes no long pause."""
-    server.will(refuse(429, headers={"retry-after": header()}), DELETED)
+    """A Retry-After is waited for, with at most a tenth more to spread callers; an odd header makes no long pause.
+
+    A busy service (503) that says so is asked more often than others.
+    """
+    server.will(
+        refuse(429, headers={"retry-after": header()}), DELETED, *[refuse(503, "busy", {"retry-after": "1"})] * 5
+    )
     await caller(delete)
     [nap] = caller.naps
     assert least <= nap <= most
+    server.will(DELETED)
+    await caller(delete)
 
 
 async def test_long_retry_after_is_the_callers(caller: Caller, server: Server) -> None:

@@ -5,12 +5,12 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from carrel import Carrel
-from tests.harness.cases import cases
 
 BEGINNING = """
 from typing import reveal_type
@@ -18,7 +18,7 @@ from carrel import AsyncCarrel, Carrel
 from carrel.wire.search import SearchMode
 blocking, awaiting = Carrel(), AsyncCarrel()
 """
-REVEALED = cases("revealed_types")
+REVEALED: dict[str, str] = tomllib.loads(Path(__file__).with_name("types.toml").read_text())
 RIGHT = [
     'blocking.search.search_document_catalog("x", mode="LEXICAL", resource_types=["BOX_FILE"])',
     'blocking.search.search_document_catalog("x", mode=SearchMode.SEMANTIC)',

@@ -24,12 +24,14 @@ from prefect.client.orchestration import PrefectClient, get_client
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from pydantic import SecretStr
 
+from flows.operations.sources import contents
 from flows.runs import Runs
 from flows.schedules import delete_schedule, list_schedules
 from flows.settings import FlowSettings
 from tests.flows.sources import Source, note
 
 FOLDER = Path(__file__).parent
+contents.QUIET_SECONDS = 0.0
 # Prefect leaves connections of its own clients to the garbage collector, which comes upon them when it likes.
 _LEFT_OPEN = (
     "ignore:unclosed:ResourceWarning",

@@ -155,3 +155,27 @@ def test_a_run_that_is_told_to_end_says_what_stays(
         ended = loader.end(run)
     assert (ended.code, "Traceback" in ended.errors) == (130, False), ended
     assert "What was done stays" in ended.errors
+
+
+async def test_a_name_in_another_form_of_unicode_is_the_document_that_is_there(
+    source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Renamed on disk it is the same; so is what was stored decomposed, before names were composed."""
+    decomposed, composed = "U\u0308bung.md", "\u00dcbung.md"
+    with monkeypatch.context() as before:
+        for module in ("service.domains.documents.catalog.queries", "flows.operations.sources.reading"):
+            before.setattr(f"{module}.normalize", lambda _, name: name)
+        source.write(decomposed)
+        assert (await source.load()).summary.created == 13
+    (source.folder / decomposed).rename(source.folder / composed)
+    for _ in range(2):
+        again = await source.load(delete_missing=True, delete_limit_percent=100)
+        assert (again.plan.create, again.summary.deleted, len(source.documents())) == (0, 0, 13)
+
+
+async def test_a_retry_asks_first_whether_the_document_has_arrived(source: Source) -> None:
+    """An answer that was lost costs no second upload."""
+    with faulty(source.service.base_url) as proxy:
+        proxy.script.append(Fault.LOST_ANSWER)
+        loaded = await source.using(base_url=proxy.base_url).load()
+        assert (loaded.summary.created, loaded.summary.quarantined, proxy.count("catalog/uploadFile")) == (12, 0, 12)

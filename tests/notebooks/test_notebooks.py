@@ -8,6 +8,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from statistics import mean
@@ -32,47 +33,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 Ran: TypeAlias = dict[Path, dict[str, Any]]
 MODES = ("HYBRID", "LEXICAL", "SEMANTIC")
 LOAD, AUDIT, QUALITY, CHAT, OPERATIONS = notebooks()
-# The findings of each notebook, as expressions at its end.
-FOUND: dict[Path, dict[str, str]] = {
-    LOAD: {
-        "statuses": "[each.status for each in uploaded.values()]",
-        "first": "{mode: frame['document_name'][0] for mode, frame in frames.items()}",
-        "kinds": "found.to_frame()['custom_metadata.kind'].unique().tolist()",
-        "seen": "[[each.document_name for each in answer.results] for answer in seen.values()]",
-        "feedback": "kept.audit_log_id",
-    },
-    AUDIT: {
-        "reach": "{title_of[key]: int(count) for key, count in reach.items()}",
-        "ways": "sorted(ways['way'].unique().tolist())",
-        "gained": "after.difference.gained",
-        "chosen": "[one.email for one in chosen]",
-        "why": "[why.authorized, why_not.authorized]",
-        "as_before": "as_before",
-    },
-    QUALITY: {
-        "scores": "scores.mean().to_dict()",
-        "missed": "list(missed)",
-        "file": "file.decode()",
-        "empty": "empty['query'].value_counts().to_dict()",
-        "people": "empty[empty['query'] == 'gearbox']['actor.name'].tolist()",
-        "feedback": "rated['feedback'].value_counts().to_dict()",
-        "last": "counts.iloc[-1].to_dict()",
-        "week": "week.to_frame()[['thumbs_up', 'thumbs_down']].sum().rename(str.upper).to_dict()",
-    },
-    CHAT: {
-        "stand": "everything['stands there'].tolist()",
-        "quotes": "[[str(source.id), source.quote] for each in replies.values() for source in each.sources]",
-        "quoted": "quoted.T.values.tolist()",
-        "error": "error_code",
-        "log": "log['outcome'].value_counts().to_dict()",
-    },
-    OPERATIONS: {
-        "loaded": "len(loaded)",
-        "ending": "[row[0] for row in ending]",
-        "unanswered": "unanswered['words'].tolist()",
-        "changes": "sorted({row[1] for row in changed})",
-    },
-}
+_FINDINGS: dict[str, dict[str, str]] = tomllib.loads(Path(__file__).with_name("found.toml").read_text())
+FOUND = dict(zip(notebooks(), _FINDINGS.values(), strict=True))
 # What a deployment's analyst has, besides Python itself.
 INSTALLED = {"carrel", "flows", "matplotlib", "numpy", "pandas"}
 # Not the paths of documents, which begin with no slash, nor those in an address.

@@ -1,5 +1,6 @@
 """What can't be taken: each answer says why, and nothing of it is stored."""
 
+import asyncio
 import socket
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -7,6 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
+from carrel import AsyncCarrel
+from carrel.errors import PayloadTooLargeError
 from tests import made_files
 from tests.harness.cases import cases
 from tests.harness.documents import (
@@ -77,6 +80,13 @@ def test_a_file_over_the_limit_is_refused_by_its_declared_and_its_real_size(
         connection.sendall(head.encode())
         assert connection.recv(100).startswith(b"HTTP/1.1 413 ")
     refused(upload(service, "a", b"words " * 20_000), 413, "file_too_large")
+
+    async def upload_asynchronously() -> None:
+        async with AsyncCarrel(service.api_key, service.base_url) as client:
+            await client.catalog.upload_file(b"words " * 10_000_000, document_external_id="a")
+
+    with pytest.raises(PayloadTooLargeError, match="file_too_large"):
+        asyncio.run(upload_asynchronously())
 
     def undeclared() -> Iterator[bytes]:
         yield b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'

@@ -100,8 +100,7 @@ class Applying:
             self._tell("groups", len(batch))
 
     def _add(self, changes: Sequence[MembershipChange]) -> Flow[None]:
-        """Add members; groups that were created now and are empty are filled many at a time, which replaces members.
-        Groups that others, or an earlier run, may have filled are added to singly."""
+        """Add members, many at a time to groups created now, and one by one to groups that others may have filled."""
         created = {
             change.external_id: change.name for change in self._plan.groups if change.action is GroupAction.CREATE
         }

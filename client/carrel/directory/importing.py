@@ -34,7 +34,7 @@ def plan_import(
     force: bool,
     progress: OnProgress,
 ) -> Flow[DirectoryPlan]:
-    """Return a plan for users, groups and memberships, and change nothing; the part of a table that is None stays."""
+    """Return a plan, and change nothing; the part of a table that is None stays as it is."""
     if all(table is None for table in tables.values()):
         msg = "Give at least one of users, groups and memberships"
         raise InvalidArgumentError(msg)

@@ -62,8 +62,7 @@ class GroupChange(ResponseModel):
 
 
 class MembershipChange(ResponseModel):
-    """A member to add to a group or remove from it. `group` is its external id, or its name when it has none;
-    `group_id` is None when the plan creates it. `member` is an address or, likewise, a group."""
+    """A member (an address or a group) to add to a group or remove; `group_id` is None for a new group."""
 
     action: MembershipAction
     group: str

@@ -305,8 +305,7 @@ def _find_missing(entries: Entries, state: State) -> tuple[list[User], list[User
 def _refusal(
     users: Sequence[UserChange], memberships: Sequence[MembershipChange], unchanged: int, state: State
 ) -> str | None:
-    """Return why the files look damaged: too many users or memberships would be removed at once. `unchanged`
-    memberships and those to remove are all memberships of the groups in the files."""
+    """Return why too many users or memberships would be removed; `unchanged` ones are part of the total."""
     active = sum(user.active for user in state.users.values())
     missing = sum(change.action is UserAction.DEACTIVATE for change in users)
     inactive = sum(change.action is not UserAction.CREATE and change.active is False for change in users)

@@ -1,5 +1,4 @@
-"""The organization as it is now. Users and groups are read a thousand at a time, members once for each group with
-members that the files name: the number of requests grows with pages and groups, never with people."""
+"""The organization as it is now; the number of requests grows with pages and groups, never with people."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,8 +26,7 @@ HINT_LENGTH = 4
 
 @dataclass(slots=True)
 class State:
-    """The organization: users by address, groups, and members of the groups that were read. `callers` are addresses of
-    whom the credential may be, None when unknown. `service_accounts` are addresses."""
+    """The organization by addresses, with the groups that were read; `callers` may be the caller (None: unknown)."""
 
     organization_id: UUID | None = None
     users: Mapping[str, wire.User] = field(default_factory=dict[str, wire.User])

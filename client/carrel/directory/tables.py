@@ -17,6 +17,7 @@ from typing import IO, Annotated, Protocol, TypeAlias, TypeVar, cast
 from pydantic import Field, TypeAdapter, ValidationError
 
 from carrel.errors import InvalidArgumentError
+from carrel.spreadsheets import flag_of
 from carrel.wire.common import ResponseModel
 from carrel.wire.fields import NO_NUL, EmailAddress, Identifier, Label, normal_email
 
@@ -29,10 +30,7 @@ UTF_8_MARK, UTF_16_MARKS = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
 
 
 class Problem(ResponseModel):
-    """A problem in a line of a file; `line` counts from 1, the header included (rows of a program: from 1).
-
-    `skippable`: the row can be left out. Otherwise the file as a whole can't be used.
-    """
+    """A problem in a line, counted from 1 with the header; without `skippable`, the whole file can't be used."""
 
     file: str
     line: int
@@ -243,7 +241,6 @@ USERS = Columns(required=("email", "name"), optional=("isAdmin", "active"))
 GROUPS = Columns(required=("externalId", "name"))
 MEMBERSHIPS = Columns(required=("group", "member"))
 
-TRUE, FALSE = frozenset({"true", "yes", "1"}), frozenset({"false", "no", "0"})
 
 _EMAIL = TypeAdapter[str](EmailAddress)
 _LABEL = TypeAdapter[str](Label)
@@ -393,10 +390,10 @@ def _value(row: Row, column: str, kind: TypeAdapter[str]) -> str:
 
 
 def _flag(row: Row, column: str) -> bool | None:
-    value = row.cells.get(column, "").lower()
+    value = row.cells.get(column, "")
     if not value:
         return None
-    if value not in TRUE | FALSE:
+    if (flag := flag_of(value)) is None:
         msg = f"{column}: must be true or false (here: {printable(value[:80])})"
         raise ValueError(msg)
-    return value in TRUE
+    return flag

@@ -1,5 +1,4 @@
-"""The first half of the code grant (RFC 6749, 4.1): the server's endpoints, the address for the person, the callback.
-The endpoints are derived from Carrel's address, or read from the server (RFC 8414)."""
+"""The first half of the code grant (RFC 6749, 4.1): endpoints (also RFC 8414), the person's address, the callback."""
 
 import base64
 import hashlib
@@ -64,8 +63,7 @@ def description_url(issuer: str) -> httpx.URL:
 
 
 def metadata_from(response: httpx.Response, *, issuer: str) -> ServerMetadata:
-    """Read a server's metadata from a response; raises UnexpectedResponseError when they can't be trusted or used. They
-    must name the issuer that was asked (RFC 8414, section 3.3), offer S256, and not lead from https to http."""
+    """Read a server's metadata; UnexpectedResponseError unless they name the issuer that was asked, S256 and https."""
     try:
         described = ServerMetadata.model_validate_json(response.content)
     except ValidationError as exc:
@@ -135,8 +133,7 @@ def challenge_of(verifier: str) -> str:
 
 
 def code_of(callback: str, request: AuthorizationRequest, server: ServerMetadata) -> str:
-    """Return the code in a callback's address, or in the query of that address. Raises CallbackError when it isn't this
-    server's response to this request, AuthorizationError when it has an error."""
+    """Return the code in a callback; raises CallbackError for another's, AuthorizationError for an error in it."""
     parameters = _parameters(callback)
     if not _same(parameters.get("state", ""), request.state):
         raise CallbackError("The callback has another state than the request. Begin again.", code="state_mismatch")

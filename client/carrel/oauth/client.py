@@ -78,18 +78,12 @@ class _OAuthClient(Resource[M]):
 
     @FlowOperation
     def revoke(self, tokens: Tokens | str) -> Flow[None]:
-        """Revoke all tokens of a person's consent or, for a text, that one token.
-
-        Raises TokenRequestError, APIConnectionError.
-        """
+        """Revoke a person's consent, or one token given as text. Raises TokenRequestError, APIConnectionError."""
         return self._endpoints.revoke(tokens)
 
     @FlowOperation
     def discover(self) -> Flow[ServerMetadata]:
-        """Fetch the endpoints of an authorization server, for `with_server`; Carrel's are known without.
-
-        Raises UnexpectedResponseError for metadata that can't be used, APIError, APIConnectionError.
-        """
+        """Fetch a server's endpoints for `with_server`; raises APIError, also for unusable ones, APIConnectionError."""
         return self._endpoints.discover()
 
     def with_server(self, server: ServerMetadata) -> Self:

@@ -59,8 +59,7 @@ class Endpoints:
         return answer.tokens(asked_at=asked_at, scope=" ".join(request.scopes) or None)
 
     def refresh(self, tokens: Tokens) -> Flow[Tokens]:
-        """Exchange a refresh token, which is then void, for new tokens (RFC 6749, section 6). Without a response the
-        request is repeated: if the server used the token, its new tokens are lost, and the repetition is refused."""
+        """Exchange a refresh token (RFC 6749, section 6); repeated after a lost answer, a used one is refused."""
         if tokens.refresh_token is None:
             msg = "The access token has ended and came without a refresh token. Send the person to authorize again."
             raise SignInRequiredError(msg, code="sign_in_required")

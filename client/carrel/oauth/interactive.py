@@ -190,10 +190,7 @@ def sign_in(
 
 
 def sign_out(base_url: str | None = None) -> None:
-    """Revoke the tokens of `sign_in`, of each application, and delete them from this machine.
-
-    Without any, do nothing. Raises APIConnectionError when the service can't be reached: the tokens are still there.
-    """
+    """Revoke the tokens of `sign_in` and delete them here; after an APIConnectionError they are still there."""
     address = authorization_address(base_url)
     store = FileTokenStore(_folder() / "tokens")
     for application in _read_applications(address):

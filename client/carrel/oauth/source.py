@@ -35,8 +35,7 @@ class StoredTokens:
         self._joining = threading.Lock()
 
     def current(self) -> Flow[str]:
-        """Return an access token that is valid for a minute at least, or while the service can't be reached. Raises
-        SignInRequiredError when the session has no tokens that can be refreshed, and the errors of the refresh."""
+        """Return an access token, refreshed if need be. Raises SignInRequiredError, and the errors of the refresh."""
         tokens = self._latest
         if tokens is None or tokens.ends_within(MARGIN):
             tokens = yield from self._get_fresh(None)

@@ -16,7 +16,9 @@ from carrel.wire.common import ResourceType
 
 M = TypeVar("M")
 
-# The service answers an upload within about 20 seconds, unless asked to wait until it is indexed.
+# The service answers an upload within about 20 seconds, and when many come at once, as soon as its turn has come.
+UPLOAD_PATIENCE = 600.0
+# As it does where it is asked to wait until the document is indexed.
 INDEXING_PATIENCE = 3600.0
 # The service answers when the reply is there, for which it takes two minutes unless it is set otherwise.
 REPLY_PATIENCE = 300.0
@@ -85,7 +87,7 @@ class Uploads(Resource[M]):
         )
         source = source_of(file, file_name=file_name, fallback_name=document_name or document_external_id)
         upload = Upload(fields=form.parts(), part="file", source=source, on_progress=on_progress)
-        patience = INDEXING_PATIENCE if await_vector_store_sync else 0.0
+        patience = INDEXING_PATIENCE if await_vector_store_sync else UPLOAD_PATIENCE
         return Call(uploads.UPLOAD_FILE, upload, patience=patience)
 
     @Operation
@@ -95,7 +97,7 @@ class Uploads(Resource[M]):
         """Upload a document under an external id of its own (deprecated: use `upload_file`)."""
         source = source_of(file, file_name=file_name, fallback_name="document")
         upload = Upload(fields={}, part="document", source=source)
-        return Call(uploads.UPLOAD_DOCUMENT_FILE, upload)
+        return Call(uploads.UPLOAD_DOCUMENT_FILE, upload, patience=UPLOAD_PATIENCE)
 
 
 class AgentChanges(Resource[M]):

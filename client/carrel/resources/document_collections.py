@@ -6,6 +6,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from carrel._calls import Call
+from carrel._connect import UNCHANGED, MaybeTimeout
 from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
 from carrel.resources._arguments import Id, Members, as_any, as_list
@@ -78,6 +79,8 @@ class DocumentCollections(Resource[M]):
         distance_metric: AnyDistanceMetric = DistanceMetric.COSINE,
         custom_metadata_schema: CustomMetadataSchema | Members | None = None,
         user_email: str | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
     ) -> Call[CreateDocumentCollectionResponse]:
         """Create a collection, which the caller then owns. Raises ConflictError `collection_name_taken`.
 
@@ -101,6 +104,8 @@ class DocumentCollections(Resource[M]):
         document_collection_id: Id,
         custom_metadata: Mapping[str, str],
         user_email: str | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
     ) -> Call[AddDocumentToCollectionResponse]:
         """Add a catalog document to a collection, or bring it up to date there; needs EDITOR and READ.
 
@@ -124,6 +129,8 @@ class DocumentCollections(Resource[M]):
         chunks: Iterable[str],
         custom_metadata: Mapping[str, str],
         user_email: str | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
     ) -> Call[AddDocumentChunksToCollectionResponse]:
         """Add a catalog document with up to 10,000 chunks of the caller's making, indexed as given."""
         request = AddDocumentChunksToCollectionRequest(
@@ -143,6 +150,8 @@ class DocumentCollections(Resource[M]):
         document_collection_id: Id,
         custom_metadata: Mapping[str, str] | None = None,
         user_email: str | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
     ) -> Call[ReindexDocumentInCollectionResponse]:
         """Chunk and index a document's newest contents again; its metadata stays unless given.
 
@@ -158,7 +167,13 @@ class DocumentCollections(Resource[M]):
 
     @Operation
     def remove_document_from_collection(
-        self, *, document_id: Id, document_collection_id: Id, user_email: str | None = None
+        self,
+        *,
+        document_id: Id,
+        document_collection_id: Id,
+        user_email: str | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
     ) -> Call[RemoveDocumentFromCollectionResponse]:
         """Take a document, with the files in it, out of a collection; they stay in the catalog.
 
@@ -173,7 +188,12 @@ class DocumentCollections(Resource[M]):
 
     @Operation
     def delete_document_collection(
-        self, document_collection_id: Id, *, user_email: str | None = None
+        self,
+        document_collection_id: Id,
+        *,
+        user_email: str | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
     ) -> Call[DeleteDocumentCollectionResponse]:
         """Delete a collection; its documents stay in the catalog."""
         request = DeleteDocumentCollectionRequest(
@@ -189,6 +209,8 @@ class DocumentCollections(Resource[M]):
         user_email: str | None = None,
         page_size: int = 100,
         page_token: str | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
     ) -> Listing[DocumentCollection, ListDocumentCollectionsResponse]:
         """Walk the collections the caller may search; `collection_name` is part of the name, whatever its case."""
         request = ListDocumentCollectionsRequest(
@@ -206,6 +228,8 @@ class DocumentCollections(Resource[M]):
         ids: Iterable[Id] | None = None,
         page_size: int = 100,
         page_token: str | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
     ) -> Listing[DocumentInCollection, ListDocumentsInCollectionResponse]:
         """Walk the documents of a collection that the caller may read, each with its version there.
 
@@ -232,6 +256,8 @@ class DocumentCollections(Resource[M]):
         user_email: str | None = None,
         page_size: int = 100,
         page_token: str | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
     ) -> Listing[DocumentChunk, GetDocumentChunksResponse]:
         """Walk a document's chunks in reading order, as a collection has them, or the catalog when none is named.
 

@@ -1,6 +1,7 @@
 """documentCollections/* (docstore syncs aside): collections, the documents in them, and their chunks."""
 
 from enum import StrEnum
+from operator import attrgetter
 from typing import Annotated, Self
 from uuid import UUID
 
@@ -202,6 +203,7 @@ class DocumentCollection(ResponseModel):
     """Id of the collection."""
     collection_name: str
     """Name of the collection, unique in the organization."""
+    name = property(attrgetter("collection_name"))
     embeddings_model: str
     """Name of the embedding model."""
     distance_metric: DistanceMetric

@@ -7,6 +7,7 @@ are camelCase on the wire and snake_case in Python (seed, "Resources and their f
 from collections.abc import Sequence
 from enum import StrEnum
 from functools import cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast, get_args, get_origin
 from uuid import UUID
 
@@ -106,6 +107,18 @@ class ResponseModel(BaseModel):
         described = handler(schema)
         complete_response(cls, handler.resolve_ref_schema(described))
         return described
+
+    if TYPE_CHECKING:
+
+        @property
+        def request_id(self) -> str | None:
+            """The name of the request in the service's logs, of a whole answer."""
+            ...
+
+    else:  # a property would hide members of that name
+
+        def __getattr__(self, name: str) -> Any:
+            return self.__dict__.get("_request_id") if name == "request_id" else super().__getattr__(name)
 
 
 class Tabular(ResponseModel):
@@ -296,6 +309,7 @@ class NamedDocument(ResponseModel):
     """Id of the document."""
     document_name: str
     """Name of the document, as people see it."""
+    name = property(attrgetter("document_name"))
     document_external_id: str
     """The document's identifier in the caller's own system, unique in the organization."""
 
@@ -375,7 +389,7 @@ class ErrorBody(ResponseModel):
     """What is wrong and what to do about it, for people; may change."""
     code: str = "error"
     """Stable code of the error, for programs."""
-    request_id: str | None = None
+    request_id: str | None = None  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     """Id of the request, the same as in the header X-Request-Id."""
     confirmation_url: str | None = None
     """With the code `confirmation_required`: the address at which the person confirms that it is them."""

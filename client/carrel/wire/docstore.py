@@ -2,6 +2,7 @@
 
 import re
 from enum import StrEnum
+from operator import attrgetter
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -176,6 +177,7 @@ class DocstoreConfigInfo(ResponseModel):
 
     sync_name: str
     """Name of the sync, as people see it."""
+    name = property(attrgetter("sync_name"))
     collection_name: str
     """Name of the collection in the source's database."""
     source_fields: SourceFieldsInfo

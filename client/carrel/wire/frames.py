@@ -1,7 +1,10 @@
 """Rows of a response as a pandas DataFrame; pandas is imported only when one is asked for."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, cast, get_args, get_origin
+from datetime import UTC, datetime
+from functools import cache
+from typing import TYPE_CHECKING, Any, cast, get_args, get_origin
 from uuid import UUID
 
 from pydantic import BaseModel
@@ -9,21 +12,57 @@ from pydantic import BaseModel
 if TYPE_CHECKING:
     import pandas as pd
 
+_NOT_IN_EXCEL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_EXCEL_CELL = 32_766
+
 
 def frame_of(rows: Sequence[BaseModel], row_type: object) -> "pd.DataFrame":
     """Return one line per row, in order; columns are the members in snake_case, those of nested objects with a dot.
 
     Ids and enum values are strings, times are aware timestamps, lists stay lists. `row_type` gives an empty frame its
-    columns. Raises ImportError, saying what to install, without pandas.
+    columns. `to_excel` writes times in UTC, without a zone, and text as text. Raises ImportError, saying what to
+    install, without pandas.
     """
     try:
-        import pandas as pd  # noqa: PLC0415 - optional, and slow to import
+        import pandas  # noqa: F401, PLC0415 # pyright: ignore[reportUnusedImport] - optional, and slow to import
     except ImportError as exc:
         msg = "to_frame() needs pandas: pip install pandas"
         raise ImportError(msg) from exc
-    if not rows:
-        return pd.DataFrame(columns=list(_columns(row_type)))
-    return pd.DataFrame([dict(flatten_row(row)) for row in rows])
+    frame = _frame_class()
+    return frame([dict(flatten_row(row)) for row in rows]) if rows else frame(columns=list(_columns(row_type)))
+
+
+@cache
+def _frame_class() -> "type[pd.DataFrame]":
+    import pandas as pd  # noqa: PLC0415 - as above
+
+    class Frame(pd.DataFrame):
+        """Rows of a response; derived frames are such frames too."""
+
+        @property
+        def _constructor(self) -> Any:
+            return Frame
+
+        def to_excel(self, *args: Any, **kwargs: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+            """Write the frame to a sheet, as pandas does, with cells that Excel takes."""
+            plain = pd.DataFrame(self.map(_excel_cell))
+            plain.index = self.index.map(_excel_cell)
+            plain.to_excel(*args, **kwargs)  # pyright: ignore[reportUnknownMemberType]
+
+        def __reduce_ex__(self, protocol: Any, /) -> Any:
+            return pd.DataFrame, (pd.DataFrame(self),)
+
+    return Frame
+
+
+def _excel_cell(value: Any) -> Any:
+    """Return a value as Excel takes it, whose times have no zone and whose cells are short and without controls."""
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return value.astimezone(UTC).replace(tzinfo=None)
+    if isinstance(value, str | list | dict):
+        text = _NOT_IN_EXCEL.sub("", str(cast("object", value)))[:_EXCEL_CELL]
+        return f"'{text}" if text.startswith("=") else text
+    return value
 
 
 def flatten_row(row: BaseModel, *, prefix: str = "", secrets: bool = True) -> Iterator[tuple[str, object]]:
@@ -63,12 +102,12 @@ def _columns(row_type: object) -> dict[str, None]:
 
 def _nested_columns(annotation: object) -> dict[str, None]:
     """Return the columns below a member that is an object, or may be one; none for other members."""
-    return {} if get_origin(annotation) is list else _columns(annotation)
+    return _columns(annotation)
 
 
 def _models(annotation: object) -> Iterator[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
         return
-    for argument in get_args(annotation):
+    for argument in () if get_origin(annotation) is list else get_args(annotation):
         yield from _models(argument)

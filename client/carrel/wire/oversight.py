@@ -277,7 +277,7 @@ class AuditEntry(ResponseModel):
     """Ids and counts that belong to the action; never free text."""
     text: str | None = None
     """A comment of somebody's; absent when there was none or it was erased."""
-    request_id: str | None = None
+    request_id: str | None = None  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     """Id of the request, the same as in the header X-Request-Id."""
     address: str | None = None
     """Network address that the request came from; absent where nobody sent one."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from enum import StrEnum
 from itertools import takewhile
+from operator import attrgetter
 from typing import Annotated
 from uuid import UUID
 
@@ -259,6 +260,7 @@ class FoundChunkRow(FoundChunk):
     """Id of the document."""
     document_name: str
     """Name of the document, as people see it."""
+    name = property(attrgetter("document_name"))
     document_external_id: str
     """The document's identifier in the caller's own system, unique in the organization."""
     document_url: str | None

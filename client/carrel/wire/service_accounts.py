@@ -1,5 +1,6 @@
 """admin/serviceAccounts, admin/serviceAccountTokens: identities that aren't people, and what they are called with."""
 
+from operator import attrgetter
 from typing import Annotated, Self
 from uuid import UUID
 
@@ -28,6 +29,7 @@ class ServiceAccount(ResponseModel):
     """Id of the service account."""
     display_name: str
     """Name of the service account, as people see it."""
+    name = property(attrgetter("display_name"))
     email: str
     """Address of the account, on the organization's domain."""
     created_at: Instant

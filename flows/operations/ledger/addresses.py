@@ -27,8 +27,7 @@ def ledger_name(source: str, *, target: str, collection: str | None = None) -> s
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a ledger is: `name` of a file in `folder`, or of a source in the database at `database_url`. `folder` is
-    this machine's in either case: what a run writes for people goes there."""
+    """The place of a ledger: a file in `folder`, where files for people go too, or a source in a database."""
 
     folder: Path
     name: str

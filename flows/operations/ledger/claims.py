@@ -42,8 +42,7 @@ class ClaimedRun:
         collection: str | None = None,
         database_url: SecretStr | None = None,
     ) -> Self:
-        """Open the ledger of a source (flows.operations.sources.reading.source_identity) on the service at `target`: in
-        a file of `folder` or in the database, of additions to a `collection` or of uploads."""
+        """Open a source's ledger on the service at `target`, of uploads or a `collection`, in a file or database."""
         address = Address(folder, ledger_name(source, target=target, collection=collection), database_url)
         return cls(address, kind=kind_of(collection), target=target, source=source)
 

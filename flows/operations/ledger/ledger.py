@@ -13,6 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from carrel.file_names import forms_of
 from carrel.wire.catalog import ContainedFiles
 from flows.operations.ledger.addresses import Address
 from flows.operations.ledger.claims import ClaimedRun
@@ -95,6 +96,9 @@ class Ledger(ClaimedRun):
             if fresh:
                 rows = [values_of(entry, key, self.run) for key, entry in fresh.items()]
                 upsert(connection, documents, rows, change=_keep_done)
+        # A name that was sent in another form of Unicode is the same document, and not missing.
+        names = [entry.document.external_id for entry in fresh.values() if not entry.document.external_id.isascii()]
+        self.forget_sent([form for name in names for form in forms_of(name) if form != name])
         return repeated
 
     def record_problems(self, problems: Iterable[Problem]) -> None:
@@ -244,10 +248,7 @@ class Ledger(ClaimedRun):
                 connection.execute(sa.update(documents).where(which).values(document_id=sa.bindparam("its_id")), values)
 
     def keep_as_it_is(self, there: Mapping[str, Mapping[str, str]], *, current: Container[str]) -> None:
-        """Leave the metadata of at most a thousand documents that are `there` alone where the source says none.
-
-        Those of them that are `current` are UNCHANGED; the others are added again with what they have there.
-        """
+        """Keep the metadata that documents have `there`; those that are `current` are UNCHANGED."""
         with self._writing() as connection:
             entries = self._entries_of(connection, [key_of(name) for name in there], State.FOUND)
             silent = {entry.document.external_id: entry.document for entry in entries if not entry.document.metadata}

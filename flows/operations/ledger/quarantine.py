@@ -11,7 +11,7 @@ from flows.operations.ledger.addresses import Address, collection_of
 from flows.operations.ledger.rows import LONGEST_TEXT, Failure, ItemMark, Run, storable
 from flows.operations.ledger.statements import AnyRow, Values, upsert
 from flows.operations.ledger.store import Store, open_store, open_stores
-from flows.operations.ledger.tables import quarantine, sources
+from flows.operations.ledger.tables import quarantine, runs, sources
 from flows.operations.sources.documents import key_of
 from flows.settings import FlowSettings
 
@@ -79,7 +79,7 @@ def _mark_of(row: AnyRow) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class KnownSource:
-    """A source that has a ledger of the name `ledger`; `options` are its last run's (flows.operations.options)."""
+    """A source with a ledger, its last run's `options`, and whether that run `is_unfinished`."""
 
     ledger: str
     source_id: int
@@ -87,6 +87,7 @@ class KnownSource:
     target: str
     identity: str
     options: str
+    is_unfinished: bool
 
     @property
     def source(self) -> str:
@@ -119,10 +120,12 @@ def read_source(address: Address) -> KnownSource | None:
 
 
 def _read_sources(store: Store, *, name: str | None = None) -> list[KnownSource]:
-    every = sa.select(sources).order_by(sources.c.source, sources.c.name)
+    going = sa.exists().where(runs.c.source_id == sources.c.source_id, runs.c.finished_at.is_(None))
+    every = sa.select(sources, going.label("going")).order_by(sources.c.source, sources.c.name)
     with store.read() as connection:
         rows = connection.execute(every if name is None else every.where(sources.c.name == name)).all()
-    return [KnownSource(row.name, row.source_id, row.kind, row.target, row.source, row.options) for row in rows]
+    columns = ("name", "source_id", "kind", "target", "source", "options", "going")
+    return [KnownSource(*(getattr(row, column) for column in columns)) for row in rows]
 
 
 def read_quarantine(settings: FlowSettings, known: KnownSource) -> Iterator[Failure]:

@@ -23,8 +23,7 @@ def insert_into(dialect: sa.Dialect, table: sa.Table) -> Any:
 
 
 def upsert(connection: sa.Connection, table: sa.Table, rows: Sequence[Values], *, change: Change | None = None) -> None:
-    """Insert rows of the same members; a row that is there already takes these, and what `change` makes of them. A
-    statement for all rows costs a third of what single statements do."""
+    """Insert rows, or change those that are there by `change`; one statement for all costs a third of the time."""
     text, order, constants = _compile_upsert(connection.dialect, table, tuple(rows[0]), change)
     if order is None:
         connection.exec_driver_sql(text, [constants | row for row in rows])

@@ -94,8 +94,7 @@ class Store(ABC):
         """Wait for others that make the tables at the same time."""
 
     def _prepare(self) -> None:
-        """Make the tables where they are missing, or bring those of an older format to this format. Raises LedgerError,
-        and changes nothing, for a newer format, and for a format from before 0.1.0."""
+        """Make the tables, or upgrade them; raises LedgerError for a newer format, or one from before 0.1.0."""
         with self.read() as connection:
             if self._read_format(connection) == FORMAT:
                 return
@@ -237,8 +236,7 @@ _HELD = (
 
 
 class DatabaseStore(Store):
-    """A PostgreSQL database. The lock is an advisory lock of a connection of its own; when that breaks, the lock is
-    gone, so each write asks whether it is still `held`."""
+    """A PostgreSQL database; a writer must still hold its advisory lock, which ends with its connection."""
 
     def __init__(self, address: Address) -> None:
         self._lock: sa.Connection | None = None

@@ -21,10 +21,17 @@ from flows.operations.sources.objects import marker_digest, read_object
 _IN_MEMORY = 4 * 1024 * 1024
 
 
+QUIET_SECONDS = 2.0
+"""A file that was written to more recently is waited for."""
+
+
 class ChangingFileError(Exception):
-    """The file was written to while it was being sent."""
+    """The file was written to while it was read or sent."""
 
     code = "file_changing"
+
+    def __init__(self) -> None:
+        super().__init__("The file was written to while it was read or sent. Run again when it is finished.")
 
 
 @dataclass(slots=True)
@@ -38,12 +45,8 @@ class Contents:
 
     def check(self) -> None:
         """Raise ChangingFileError when a file that was streamed from disk has changed since it was opened."""
-        if self.status is None:
-            return
-        now = os.fstat(self.file.fileno())
-        if (now.st_size, now.st_mtime_ns) != (self.status.st_size, self.status.st_mtime_ns):
-            msg = "The file was written to while it was being sent. Run again when it is finished."
-            raise ChangingFileError(msg)
+        if self.status is not None:
+            _check_unchanged(self.file, self.status)
 
     def close(self) -> None:
         """Close the file."""
@@ -51,15 +54,16 @@ class Contents:
 
 
 def open_contents(entry: Entry) -> Contents:
-    """Open a document's file, or its object, for sending. Raises OSError when it can't be read."""
+    """Open a document's file, or its object, for sending. Raises OSError and ChangingFileError."""
     if entry.document.stored is not None:
         file, size, marker = read_object(entry.document.stored)
         return Contents(file, size, _fingerprint(entry, marker_digest(marker)))
     file = FileIO(entry.document.path, opener=_open_no_link)
     try:
-        status = os.fstat(file.fileno())
+        status = _wait_until_left_alone(file)
         if status.st_size <= _IN_MEMORY:
             contents = file.readall()
+            _check_unchanged(file, status)
             file.close()
             return Contents(io.BytesIO(contents), len(contents), _fingerprint(entry, hashlib.sha256(contents).digest()))
         fingerprint = _fingerprint(entry, hash_open_file(file).sha256)
@@ -87,10 +91,27 @@ _RACY_NS = 2_000_000_000
 
 def hash_open_file(file: FileIO) -> Digest:
     """Read an open file from start to end, and return its digest with the status from before the reading."""
+    status = _wait_until_left_alone(file)
     now = time.time_ns()
-    status = os.fstat(file.fileno())
     digest = hashlib.file_digest(file, "sha256").digest()
+    _check_unchanged(file, status)
     return Digest(status.st_size, _marker_of(status), digest, now)
+
+
+def _wait_until_left_alone(file: IO[bytes]) -> os.stat_result:
+    """Wait until a file has been left alone for a moment; return its status. Raises ChangingFileError."""
+    status = os.fstat(file.fileno())
+    seconds = status.st_mtime + QUIET_SECONDS - time.time()
+    if 0 < seconds <= QUIET_SECONDS:
+        time.sleep(seconds)
+        _check_unchanged(file, status)
+    return status
+
+
+def _check_unchanged(file: IO[bytes], status: os.stat_result) -> None:
+    now = os.fstat(file.fileno())
+    if (now.st_size, now.st_mtime_ns) != (status.st_size, status.st_mtime_ns):
+        raise ChangingFileError
 
 
 def _marker_of(status: os.stat_result) -> str:
@@ -103,11 +124,11 @@ def _holds_for(digest: Digest, status: os.stat_result) -> bool:
     return same and max(status.st_mtime_ns, status.st_ctime_ns) < digest.taken_at_ns - _RACY_NS
 
 
-def hash_files(ledger: Ledger, paths: Iterable[str]) -> dict[str, Digest | OSError]:
+def hash_files(ledger: Ledger, paths: Iterable[str]) -> dict[str, Digest | OSError | ChangingFileError]:
     """Return each file's digest by its path, or why it can't be read. Only files that have changed are read."""
     wanted = list(paths)
     known = ledger.digests(wanted)
-    hashes: dict[str, Digest | OSError] = {}
+    hashes: dict[str, Digest | OSError | ChangingFileError] = {}
     fresh: dict[str, Digest] = {}
     for path in wanted:
         try:
@@ -116,7 +137,7 @@ def hash_files(ledger: Ledger, paths: Iterable[str]) -> dict[str, Digest | OSErr
                 with FileIO(path) as file:
                     digest = fresh[path] = hash_open_file(file)
             hashes[path] = digest
-        except OSError as exc:
+        except (OSError, ChangingFileError) as exc:
             hashes[path] = exc
     ledger.keep_digests(fresh)
     return hashes

@@ -17,10 +17,7 @@ NO_METADATA: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Who may read a document. Each part is sent, the empty ones too, so that an update leaves exactly this.
-
-    `groups` are ids, external ids or names until `flows.operations.names` has turned them into ids.
-    """
+    """Who may read a document, each part sent; `groups` are names until `flows.operations.names` finds their ids."""
 
     users: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
@@ -51,6 +48,7 @@ class SourceDocument:
     """A file and its properties; `path` (a text, quick to make) is absolute with links resolved, or the stored key.
 
     `access` None says nothing about access: a new document is its uploader's alone, and an update leaves it as it is.
+    `keeps_readers`: the source has a place for that and it is empty.
     """
 
     path: str
@@ -64,6 +62,7 @@ class SourceDocument:
     place: str = ""
     stored: StoredObject | None = None
     read_pictures: bool | None = None
+    keeps_readers: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 Members: `path` (required, relative to the manifest's folder), `externalId`, `name`, `metadata` (an object; in a CSV its
 JSON, or a column `metadata.<key>` each), `allowedUsers`, `allowedGroups` (lists; in a CSV separated by commas or
-semicolons), `internalPublic`, `collection`, `externalUrl`. A CSV's empty cell is a member left out.
+semicolons; `-` is nobody), `internalPublic`, `collection`, `externalUrl`. A CSV's empty cell is a member left out.
 
 A bad row is a Problem with its line number and the rows after it are read on.
 """
@@ -11,18 +11,25 @@ import csv
 import json
 import os
 import posixpath
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import IO, Annotated, Any, cast
+from unicodedata import normalize
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints, ValidationError
 from pydantic.alias_generators import to_camel
 
+from carrel.file_names import forms_of
+from carrel.spreadsheets import flag_of
 from flows.errors import SourceError
 from flows.operations.sources.documents import Access, Defaults, Problem, SourceDocument, SourceItem, undecodable
 
 MANIFEST_SUFFIXES = frozenset({".csv", ".jsonl", ".ndjson"})
 _METADATA_PREFIX = "metadata."
+_READERS = frozenset({"allowed_users", "allowed_groups", "internal_public"})
+NOBODY = "-"
 _CELL_CHARACTERS = 1_000_000
 
 
@@ -30,9 +37,19 @@ def _parse_list(value: object) -> object:
     """Read a CSV cell's list: a JSON array, or entries separated by commas or semicolons."""
     if not isinstance(value, str):
         return value
+    if value.strip() == NOBODY:
+        return []
     if value.lstrip().startswith("["):
         return _json(value)
     return [entry.strip() for entry in value.replace(";", ",").split(",") if entry.strip()]
+
+
+def _parse_flag(value: object) -> object:
+    """Read a CSV cell's flag; other values stay as they are."""
+    if not isinstance(value, str):
+        return value
+    flag = False if value.strip() == NOBODY else flag_of(value)
+    return value if flag is None else flag
 
 
 def _object(value: object) -> object:
@@ -67,7 +84,7 @@ class ManifestRow(BaseModel):
     metadata: Annotated[dict[_Line, Annotated[str, BeforeValidator(_text)]], BeforeValidator(_object)] = {}
     allowed_users: _Listed | None = None
     allowed_groups: _Listed | None = None
-    internal_public: bool | None = None
+    internal_public: Annotated[bool | None, BeforeValidator(_parse_flag)] = None
     collection: _Line | None = None
     external_url: _Line | None = None
 
@@ -98,9 +115,9 @@ def _items(rows: Iterator[_Row], *, root: str, defaults: Defaults) -> Iterator[S
 
 
 def _item(row: ManifestRow, *, place: str, root: str, defaults: Defaults) -> SourceItem:
-    written = Path(root, row.path)
-    relative = posixpath.normpath(os.path.relpath(written, root).replace(os.sep, "/"))
-    external_id = row.external_id or relative
+    written = _find(root, row.path)
+    relative = normalize("NFC", posixpath.normpath(os.path.relpath(written, root).replace(os.sep, "/")))
+    external_id = normalize("NFC", row.external_id or relative)
     if (problem := _path_problem(written, root=root)) is not None:
         code, message = problem
         return Problem(place, code, f"{row.path}: {message}", external_id)
@@ -116,7 +133,17 @@ def _item(row: ManifestRow, *, place: str, root: str, defaults: Defaults) -> Sou
         read_pictures=defaults.read_pictures,
         external_url=row.external_url,
         place=place,
+        # A column of readers with an empty cell is in the row as None.
+        keeps_readers=access is None and defaults.access is None and not _READERS.isdisjoint(row.model_fields_set),
     )
+
+
+def _find(root: str, path: str) -> Path:
+    """Return the file that a row names, by its name in another Unicode form, or with backslashes as slashes."""
+    forms = [Path(root, form) for name in (path, path.replace("\\", "/")) for form in forms_of(name)]
+    with suppress(OSError):  # a name that is too long
+        return next((found for found in forms if found.exists()), forms[0])
+    return forms[0]
 
 
 def _path_problem(path: Path, *, root: str) -> tuple[str, str] | None:
@@ -133,14 +160,36 @@ def _path_problem(path: Path, *, root: str) -> tuple[str, str] | None:
     return None
 
 
+@contextmanager
+def _open_text(path: Path) -> Generator[IO[str]]:
+    """Open a manifest in UTF-8 or UTF-16; reading raises SourceError, with what to do, for another encoding."""
+    with path.open("rb") as file:
+        start = file.read(200)
+    # Without a mark, nearly every other byte of UTF-16 is 0.
+    wide = ("utf-16-be", "utf-16-le")[start[::2].count(0) < start[1::2].count(0)]
+    wide = "utf-16" if start[:2] in {b"\xff\xfe", b"\xfe\xff"} else wide
+    encoding = wide if wide == "utf-16" or start.count(0) > len(start) // 4 else "utf-8-sig"
+    try:
+        with path.open(encoding=encoding, newline="") as file:
+            yield file
+    except UnicodeError as exc:
+        msg = f'{path} is not in UTF-8. In Excel save it as "CSV UTF-8", elsewhere choose the encoding UTF-8.'
+        raise SourceError(msg) from exc
+
+
 def _csv_rows(path: Path) -> Iterator[_Row]:
-    """Yield the rows of a CSV file; bytes that aren't UTF-8 become lone surrogates, and spoil only their row."""
+    """Yield the rows of a CSV file, whose cells are separated as its header or its line `sep=` says."""
     csv.field_size_limit(_CELL_CHARACTERS)
-    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-        reader = csv.reader(file, strict=True)
+    with _open_text(path) as file:
+        first = file.readline()
+        told = re.fullmatch('"?sep=(.)"?', first.strip(" \r\n"), re.IGNORECASE)
+        if told is None:
+            file.seek(0)
+        skipped, delimiter = (1, told[1]) if told else (0, max(",;\t", key=first.count))
+        reader = csv.reader(file, delimiter=delimiter, strict=True)
         header = _header(path, reader)
         while True:
-            line = reader.line_num + 1
+            line = skipped + reader.line_num + 1
             try:
                 cells = next(reader)
             except StopIteration:
@@ -148,7 +197,7 @@ def _csv_rows(path: Path) -> Iterator[_Row]:
             except csv.Error as exc:
                 yield line, f"The row is not well-formed CSV: {exc}"
                 continue
-            if cells:
+            if any(cell.strip() for cell in cells):
                 yield line, _row(cells, header)
 
 
@@ -160,9 +209,6 @@ def _header(path: Path, reader: Iterator[list[str]]) -> list[str]:
         raise SourceError(msg) from exc
     known = {field.alias or name for name, field in ManifestRow.model_fields.items()}
     unknown = [name for name in header if name not in known and not name.startswith(_METADATA_PREFIX)]
-    if len(header) == 1 and ";" in header[0]:
-        msg = f"{path} has its cells separated by semicolons. Save it as CSV with commas."
-        raise SourceError(msg)
     if "path" not in header or unknown or len(set(header)) < len(header):
         msg = (
             f"{path} needs a header with a column `path`, each column once, and no others than "
@@ -175,9 +221,7 @@ def _header(path: Path, reader: Iterator[list[str]]) -> list[str]:
 def _row(cells: list[str], header: list[str]) -> Mapping[str, object] | str:
     if len(cells) != len(header):
         return f"The row has {len(cells)} cells and the header {len(header)}."
-    if any(undecodable(cell) for cell in cells):
-        return "The row is not valid UTF-8."
-    members: dict[str, object] = {}
+    members: dict[str, object] = {to_camel(name): None for name in _READERS if to_camel(name) in header}
     metadata: dict[str, str] = {}
     for name, cell in zip(header, cells, strict=True):
         if cell and name.startswith(_METADATA_PREFIX):
@@ -190,15 +234,15 @@ def _row(cells: list[str], header: list[str]) -> Mapping[str, object] | str:
 
 
 def _json_rows(path: Path) -> Iterator[_Row]:
-    with path.open("rb") as file:
+    with _open_text(path) as file:
         for line, raw in enumerate(file, start=1):
             if raw.strip():
-                yield line, _json_row(raw.removeprefix(b"\xef\xbb\xbf") if line == 1 else raw)
+                yield line, _json_row(raw)
 
 
-def _json_row(raw: bytes) -> Mapping[str, object] | str:
+def _json_row(raw: str) -> Mapping[str, object] | str:
     try:
-        value: object = json.loads(raw.decode(), object_pairs_hook=_unique)
+        value: object = json.loads(raw, object_pairs_hook=_unique)
     except (ValueError, RecursionError) as exc:
         return f"The line is not a JSON object: {exc}"
     return cast("Mapping[str, object]", value) if isinstance(value, dict) else "The line is not a JSON object."

@@ -14,6 +14,7 @@ from datetime import timedelta
 from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import IO, TYPE_CHECKING
+from unicodedata import normalize
 from urllib.parse import urlsplit
 
 import obstore
@@ -64,11 +65,7 @@ def object_identity(url: str) -> str:
 
 
 def list_objects(url: str, *, defaults: Defaults) -> Iterator[SourceItem]:
-    """Yield the objects under the prefix in the store's order, fetched a thousand at a time.
-
-    Raises SourceError, also after some items, when the listing fails or is empty: a store can't tell an empty prefix
-    from one that never existed.
-    """
+    """Yield the objects under a prefix. Raises SourceError, also after some items, and for an empty prefix."""
     store = object_identity(url)
     found = 0
     try:
@@ -97,7 +94,9 @@ def _item(meta: "ObjectMeta", *, store: str, defaults: Defaults) -> SourceItem:
         return Problem(place=key, code="name_undecodable", message="The key is not valid UTF-8. Rename the object.")
     if not defaults.hidden and any(part.startswith(".") for part in PurePosixPath(key).parts):
         return Skipped(place=key, reason=HIDDEN)
-    return document_at(key, key, defaults, stored=StoredObject(store, key, marker_of(meta), meta["size"]))
+    return document_at(
+        key, normalize("NFC", key), defaults, stored=StoredObject(store, key, marker_of(meta), meta["size"])
+    )
 
 
 def marker_of(meta: "ObjectMeta") -> str:
@@ -113,10 +112,7 @@ def marker_digest(marker: str) -> bytes:
 
 
 def read_object(stored: StoredObject) -> tuple[IO[bytes], int, str]:
-    """Return an object's contents at their start, their size, and the marker of exactly these contents.
-
-    Small ones are in memory, larger ones in a temporary file. Raises OSError when it can't be read completely.
-    """
+    """Return an object's contents, their size and their marker. Raises OSError when it can't be read completely."""
     try:
         found = obstore.get(_open_store(stored.store), stored.key)
         meta = found.meta

@@ -1,7 +1,4 @@
-"""Sources of documents: a folder, a glob pattern, a manifest, or a prefix of an object store.
-
-Nothing here talks to the service.
-"""
+"""Sources of documents, read without the service: a folder, glob, manifest, or prefix of an object store."""
 
 import os
 import stat
@@ -9,8 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain, takewhile
 from pathlib import Path, PurePosixPath
+from unicodedata import normalize
 from urllib.parse import unquote, urlsplit
 
+from carrel.file_names import forms_of
 from flows.errors import SourceError
 from flows.operations.sources.documents import (
     Defaults,
@@ -103,7 +102,7 @@ def local_path(source: str) -> Path:
     scheme, colon, _ = source.partition("://")
     if not colon:
         try:
-            return Path(source).expanduser()
+            return _existing(Path(source).expanduser())
         except RuntimeError as exc:
             msg = f"{source} begins with ~, and that user has no home folder: write the whole path"
             raise SourceError(msg) from exc
@@ -113,6 +112,11 @@ def local_path(source: str) -> Path:
         msg = f"{scheme}:// is no source; give a path, a file:///path, or an object store's {kinds}"
         raise SourceError(msg)
     return Path(unquote(parts.path))
+
+
+def _existing(path: Path) -> Path:
+    """Return the path as it is on the disk where that has it in another form of Unicode."""
+    return next((found for form in forms_of(str(path)) if (found := Path(form)).exists()), path)
 
 
 def _split_pattern(path: Path) -> tuple[Path, str]:
@@ -174,12 +178,13 @@ def _follow_link(target: str, place: str, defaults: Defaults) -> SourceItem:
 
 def _glob(pattern: Path, defaults: Defaults) -> Iterator[SourceItem]:
     base, rest = _split_pattern(pattern)
+    base = _existing(base)
     if not base.is_dir():
         msg = f"{base} is not a folder, so the pattern {pattern} can't match anything"
         raise SourceError(msg)
     root = base.resolve()
     try:
-        found = sorted(root.glob(rest))
+        found = sorted({path for form in forms_of(rest) for path in root.glob(form)})
     except (ValueError, NotImplementedError) as exc:
         msg = f"{pattern} is no pattern that can be searched for: {exc}"
         raise SourceError(msg) from exc
@@ -236,5 +241,6 @@ def is_inside(path: str, root: str) -> bool:
 
 
 def _relative(path: str, root: str) -> str:
-    relative = path[len(root) :].lstrip(os.sep) or "."
+    """Return a path below the root in composed Unicode (NFC), whichever form the file system keeps it in."""
+    relative = normalize("NFC", path[len(root) :].lstrip(os.sep) or ".")
     return relative if os.sep == "/" else relative.replace(os.sep, "/")

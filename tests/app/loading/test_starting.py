@@ -127,7 +127,20 @@ def test_files_of_a_run_that_failed_stay_for_another(house: LoadingHouse, deploy
     assert "Load files again" in page.shown
 
 
-@pytest.mark.parametrize("second", ["note.md", "NOTE.md", "folder/note.md", "no\0te.md"])
+def test_a_folder_is_taken_with_its_paths(house: LoadingHouse, deployment: str) -> None:
+    """Files of one name are apart by their folders; what programs leave beside them is no obstacle."""
+    names = [f"handbook/{part}/{name}" for part in "ab" for name in ("index.md", ".DS_Store")]
+    plan(
+        dropped(house, *((name, name.encode(), "text/markdown") for name in names), ("../../x.md", b"x", "text/plain"))
+    )
+    [run] = house.prefect.runs_of(deployment)
+    folder = Path(run["parameters"]["source"])
+    found = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    assert found == sorted([*names, "x.md"])
+    assert not run["parameters"]["options"]["hidden"]
+
+
+@pytest.mark.parametrize("second", ["note.md", "NOTE.md", "no\0te.md"])
 def test_files_that_would_overwrite_each_other_are_refused(house: LoadingHouse, deployment: str, second: str) -> None:
     before = staged()
     page = dropped(house, NOTE, (second, b"other", "text/markdown"))

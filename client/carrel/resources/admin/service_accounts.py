@@ -5,12 +5,13 @@ Service accounts are enabled by organization; where they aren't, `create` and `m
 `service_accounts_disabled`, and what there is can still be listed, previewed, revoked and deleted.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TypeVar
 from uuid import UUID
 
 from carrel._calls import Call
+from carrel._connect import UNCHANGED, MaybeTimeout
 from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
 from carrel.resources._arguments import Id, as_any, as_list
@@ -54,7 +55,9 @@ class ServiceAccounts(Resource[M]):
         return ServiceAccounts(self._session.as_raw())
 
     @Operation
-    def create(self, display_name: str) -> Call[AdminServiceAccountsCreateResponse]:
+    def create(
+        self, display_name: str, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
+    ) -> Call[AdminServiceAccountsCreateResponse]:
         """Create a service account, which may read nothing yet: grant it access, or put it into groups.
 
         Its address is made from its name, on the organization's domain.
@@ -70,6 +73,8 @@ class ServiceAccounts(Resource[M]):
         ids: Iterable[Id] | None = None,
         page_size: int = 100,
         page_token: str | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
     ) -> Listing[ServiceAccount, AdminServiceAccountsListResponse]:
         """Walk the service accounts, those of `ids` (at most 1000) if given; `query` is part of a name or address."""
         request = AdminServiceAccountsListRequest(
@@ -78,7 +83,9 @@ class ServiceAccounts(Resource[M]):
         return Listing(ADMIN_SERVICE_ACCOUNTS_LIST, request, lambda page: page.service_accounts)
 
     @Operation
-    def delete(self, service_account_id: Id) -> Call[AdminServiceAccountsDeleteResponse]:
+    def delete(
+        self, service_account_id: Id, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
+    ) -> Call[AdminServiceAccountsDeleteResponse]:
         """Delete a service account: its tokens stop at once, it leaves its groups; documents it uploaded stay."""
         request = AdminServiceAccountsDeleteRequest(service_account_id=as_any(UUID, service_account_id))
         return Call(ADMIN_SERVICE_ACCOUNTS_DELETE, request)
@@ -101,6 +108,8 @@ class ServiceAccountTokens(Resource[M]):
         scopes: Iterable[AnyScope],
         description: str | None = None,
         expires_at: datetime | str | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
     ) -> Call[AdminServiceAccountTokensMintResponse]:
         """Create a token, for one year unless `expires_at` says otherwise; `token` is its value, shown this once.
 
@@ -124,6 +133,8 @@ class ServiceAccountTokens(Resource[M]):
         ids: Iterable[Id] | None = None,
         page_size: int = 100,
         page_token: str | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
     ) -> Listing[ServiceAccountToken, AdminServiceAccountTokensListResponse]:
         """Walk the tokens without their values, of every account unless one is named; those that stopped too.
 
@@ -138,7 +149,9 @@ class ServiceAccountTokens(Resource[M]):
         return Listing(ADMIN_SERVICE_ACCOUNT_TOKENS_LIST, request, lambda page: page.tokens)
 
     @Operation
-    def revoke(self, token_id: Id) -> Call[AdminServiceAccountTokensRevokeResponse]:
+    def revoke(
+        self, token_id: Id, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
+    ) -> Call[AdminServiceAccountTokensRevokeResponse]:
         """Stop a token at once."""
         request = AdminServiceAccountTokensRevokeRequest(token_id=as_any(UUID, token_id))
         return Call(ADMIN_SERVICE_ACCOUNT_TOKENS_REVOKE, request)
@@ -150,6 +163,8 @@ class ServiceAccountTokens(Resource[M]):
         scopes: Iterable[AnyScope] | None = None,
         *,
         token_id: Id | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
     ) -> Call[AdminServiceAccountTokensPreviewReachResponse]:
         """Return what a token with these scopes could read and do now.
 

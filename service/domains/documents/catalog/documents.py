@@ -10,6 +10,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.file_names import forms_of
 from carrel.wire import catalog as wire
 from carrel.wire.common import Principal, ResourceIdentifier, ResourceType, Role
 from service.auth.callers import Caller
@@ -91,7 +92,7 @@ def _wanted_ids(organization_id: UUID, request: wire.ListDocumentsRequest) -> Co
     """Return the ids to narrow a list to: those given, and those that external ids stand for; None for all."""
     if request.document_external_ids is None:
         return request.ids
-    named = {document_id_for(organization_id, one) for one in request.document_external_ids}
+    named = {document_id_for(organization_id, one) for name in request.document_external_ids for one in forms_of(name)}
     return named if request.ids is None else named.intersection(request.ids)
 
 

@@ -19,7 +19,7 @@ from service.domains.documents.catalog.forms import (
 )
 from service.domains.documents.catalog.plan import plan_uploads
 from service.domains.documents.catalog.reindexing import reindex, rename
-from service.domains.documents.catalog.uploads import ACTING_PART, save_upload
+from service.domains.documents.catalog.uploads import ACTING_PART, save_upload, use_stored_name
 from service.domains.documents.catalog.waiting import wait_for_index
 from service.domains.documents.stored.queries import StoredFile
 from service.platform.identifiers import uuid7
@@ -34,7 +34,7 @@ router = Router()
 async def upload(request: Request, runtime: RuntimeDep, caller: CallerDep) -> uploads.UploadFileResponse:
     """Create or update the document of an external id from a file; 503 while too much waits to be indexed."""
     async with receive_form(request, runtime, file_part="file", form=uploads.UploadFileForm) as parts:
-        form = upload_form(parts.fields)
+        form = await use_stored_name(runtime, caller, upload_form(parts.fields))
         saved = await save_upload(runtime, caller, form=form, file=parts.file)
     uploaded = await wait_for_index(request, runtime, saved, patiently=form.await_vector_store_sync)
     return uploads.UploadFileResponse(**asdict(uploaded))

@@ -18,7 +18,10 @@ async def plan_uploads(
 
     FORBIDDEN tells that the external id belongs to somebody's document, as the upload's 403 would; nothing else of it.
     """
-    ids = [document_id_for(caller.organization_id, each.document_external_id) for each in planned]
+    organization_id = caller.organization_id
+    names = {each.document_external_id for each in planned}
+    stored = await queries.find_external_ids(connection, organization_id, names)
+    ids = [document_id_for(organization_id, stored[each.document_external_id]) for each in planned]
     states = await queries.read_upload_states(connection, caller, document_ids=ids)
     return [_plan(each, document_id, states.get(document_id)) for document_id, each in zip(ids, planned, strict=True)]
 

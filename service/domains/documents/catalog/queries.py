@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
+from unicodedata import normalize
 from uuid import UUID
 
 from sqlalchemy import CTE, ColumnElement, Select, Text, Update, case, cast, func, or_, select, tuple_, update
@@ -12,6 +13,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import ReturningInsert
 
+from carrel.file_names import forms_of
 from carrel.wire.catalog import Document, DocumentVersion, ListDocumentsRequest
 from carrel.wire.common import Principal, ResourceIdentifier, ResourceType, Role, UserPrincipal
 from carrel.wire.fields import normal_email
@@ -22,6 +24,7 @@ from service.index.progress import indexing_status
 from service.index.queries import has_status
 from service.permissions.queries import is_readable, readable_classes
 from service.platform.batches import Batch
+from service.platform.identifiers import document_id_for
 from service.platform.sql import (
     ORGANIZATION,
     as_member,
@@ -169,6 +172,22 @@ async def set_source_identity(
     except IntegrityError:
         return False
     return result.rowcount == 1
+
+
+async def find_external_ids(
+    connection: AsyncConnection, organization_id: UUID, external_ids: Collection[str]
+) -> dict[str, str]:
+    """Return each external id in the Unicode form that a document has; composed (NFC), if there is no document."""
+    forms = {one: {document_id_for(organization_id, form): form for form in forms_of(one)} for one in external_ids}
+    wanted = [document_id for ids in forms.values() if len(ids) > 1 for document_id in ids]
+    found = existing_documents(organization_id, documents.c.document_id).where(
+        in_array(documents.c.document_id, wanted)
+    )
+    known = set((await connection.execute(found)).scalars()) if wanted else set[UUID]()
+    return {
+        one: next((form for document_id, form in ids.items() if document_id in known), normalize("NFC", one))
+        for one, ids in forms.items()
+    }
 
 
 async def read_upload_states(

@@ -11,10 +11,12 @@ index.
 """
 
 from dataclasses import asdict, replace
+from typing import TypeVar
 
 from carrel.wire.uploads import UploadFileForm
 from service.auth.callers import Caller, ask_acting_for
 from service.domains.documents.catalog.decisions import AskedState, Decision, Upload, decide
+from service.domains.documents.catalog.queries import find_external_ids
 from service.domains.documents.catalog.writing import Contents, SavedUpload, describe, write
 from service.domains.documents.files.queries import keep_file
 from service.domains.documents.stored.containers import Container
@@ -25,6 +27,7 @@ from service.platform.identifiers import document_id_for
 from service.runtime import Runtime
 from service.web.multipart import ReceivedFile
 
+Form = TypeVar("Form", bound=UploadFileForm)
 MOST_COMMITS = 3
 ACTING_PART = "uploadAsUserEmail"
 
@@ -59,6 +62,16 @@ async def save_upload(
             contents = await read(runtime, file, reads_pictures=outcome.reads_pictures)
         outcome, commits = await commit(runtime, upload, contents), commits + 1
     return outcome
+
+
+async def use_stored_name(runtime: Runtime, caller: Caller, form: Form) -> Form:
+    """Return the form with the external id in the Unicode form that the document has, if there is one."""
+    name = form.document_external_id
+    if name.isascii():
+        return form
+    async with runtime.database.transaction(caller.organization_id) as connection:
+        found = await find_external_ids(connection, caller.organization_id, [name])
+    return form.model_copy(update={"document_external_id": found[name]})
 
 
 async def judge(runtime: Runtime, upload: Upload) -> Decision | SavedUpload:

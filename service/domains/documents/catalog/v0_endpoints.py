@@ -5,7 +5,7 @@ from dataclasses import asdict
 from fastapi import Request
 
 from carrel.wire.uploads import UPLOAD_DOCUMENT_CONTENTS, UploadDocumentContentsRequest, UploadFileResponse
-from service.domains.documents.catalog.uploads import save_upload
+from service.domains.documents.catalog.uploads import save_upload, use_stored_name
 from service.domains.documents.catalog.waiting import wait_for_index
 from service.web.dependencies import CallerDep, RuntimeDep
 from service.web.multipart import uploads_folder, write_text
@@ -24,6 +24,6 @@ async def upload_contents(
     limit = runtime.settings.max_upload_bytes
     text = request.document_contents
     async with write_text(text, folder=uploads_folder(runtime.settings), name=FILE_NAME, max_bytes=limit) as file:
-        saved = await save_upload(runtime, caller, form=request, file=file)
+        saved = await save_upload(runtime, caller, form=await use_stored_name(runtime, caller, request), file=file)
     uploaded = await wait_for_index(http, runtime, saved, patiently=request.await_vector_store_sync)
     return UploadFileResponse(**asdict(uploaded))

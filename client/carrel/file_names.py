@@ -1,0 +1,51 @@
+"""Names of files: those that programs leave behind, a name's forms in Unicode, and names that every disk takes."""
+
+import re
+from fnmatch import translate
+from unicodedata import normalize
+
+LEFTOVERS = (
+    # Office and other editors, while a file is open; downloads and copies that have not ended.
+    *("~$*", "~wrl*.tmp", "~wrd*.tmp", ".~lock.*#", "*.tmp", "*.temp", "*.swp", "*.swo", "*~", "#*#", ".#*"),
+    *("*.part", "*.partial", "*.crdownload", "*.opdownload", "*.download", "*.filepart", "*.!ut", "~*.lck"),
+    # Windows, macOS, Linux, and network drives.
+    *("thumbs.db", "thumbs.db:*", "ehthumbs.db", "ehthumbs_vista.db", "desktop.ini"),
+    *(".ds_store", "._*", "icon\r", "icon\uf00d", ".localized", ".directory", ".nfs*", ".fuse_hidden*"),
+    # Their folders, with everything in them.
+    *("__macosx/*", "$recycle.bin/*", "system volume information/*", "lost+found/*", "@eadir/*", ".trash-*/*"),
+    *(".appledouble/*", ".spotlight-v100/*", ".trashes/*", ".fseventsd/*", ".temporaryitems/*", "recycler/*"),
+)
+"""Patterns of names, in lower case; a pattern with a slash is of a folder."""
+
+_ANY = re.compile("|".join(f"(?:.*/)?{translate(one)}" for one in LEFTOVERS), re.DOTALL)
+
+
+def is_leftover(place: str) -> bool:
+    """Return whether a file's path or name says that a program or a system left it behind."""
+    return _ANY.match(place.replace("\\", "/").lower()) is not None
+
+
+def forms_of(name: str) -> list[str]:
+    """Return a name as it is written, composed (NFC) and decomposed (NFD), without repetitions."""
+    return list(dict.fromkeys((name, normalize("NFC", name), normalize("NFD", name))))
+
+
+LONGEST_NAME = 255
+"""The most bytes of a name that the usual file systems take."""
+_UNSAFE = re.compile('[<>:"|?*\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]')
+_DEVICE = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9\u00b9\u00b2\u00b3])[ ]*(\..*)?", re.IGNORECASE)
+
+
+def safe_name(name: str) -> str:
+    """Return a file's name, without folders, as every system takes it; `download` where nothing is left of it."""
+    last = _UNSAFE.sub("_", re.split(r"[/\\]", name)[-1]).strip().rstrip(". ")
+    return shorten_name(f"_{last}" if _DEVICE.fullmatch(last) else last) or "download"
+
+
+def shorten_name(name: str) -> str:
+    """Return a name of at most 255 bytes; a suffix stays, since it gives the format."""
+    stem, dot, suffix = name.rpartition(".")
+    ending = (dot + suffix).encode(errors="replace")
+    if not stem or len(ending) > 32:
+        return name.encode(errors="replace")[:LONGEST_NAME].decode(errors="ignore")
+    return stem.encode(errors="replace")[: LONGEST_NAME - len(ending)].decode(errors="ignore") + ending.decode()
