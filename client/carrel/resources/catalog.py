@@ -181,7 +181,13 @@ class Catalog(Uploads[M]):
 
     @Operation
     def rename_document(
-        self, document_id: Id, document_name: str, *, user_email: str | None = None
+        self,
+        document_id: Id,
+        document_name: str,
+        *,
+        user_email: str | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
     ) -> Call[RenameDocumentResponse]:
         """Give a document another name, which later uploads keep.
 
@@ -193,7 +199,14 @@ class Catalog(Uploads[M]):
         return Call(RENAME_DOCUMENT, request)
 
     @Operation
-    def delete_document(self, document_id: Id, *, user_email: str | None = None) -> Call[DeleteDocumentResponse]:
+    def delete_document(
+        self,
+        document_id: Id,
+        *,
+        user_email: str | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
+    ) -> Call[DeleteDocumentResponse]:
         """Delete a document everywhere; its id and version numbers are never used for something else."""
         request = DeleteDocumentRequest(user_email=user_email, document_id=as_any(UUID, document_id))
         return Call(DELETE_DOCUMENT, request)

@@ -61,6 +61,8 @@ class SignInProviders(Resource[M]):
         create_accounts: bool = False,
         sign_out_there: bool = False,
         accepted_audiences: Iterable[str] = (),
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
     ) -> Call[AdminSignInProvidersCreateResponse]:
         """Add a provider, whose name is on the button of the sign-in page.
 
@@ -117,6 +119,8 @@ class SignInProviders(Resource[M]):
         create_accounts: bool | None = None,
         sign_out_there: bool | None = None,
         accepted_audiences: Iterable[str] | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
     ) -> Call[AdminSignInProvidersUpdateResponse]:
         """Change a provider; what isn't given stays, and its issuer always does."""
         request = AdminSignInProvidersUpdateRequest(
