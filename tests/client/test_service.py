@@ -29,7 +29,6 @@ async def _upload(real: Caller, tmp_path: Path, **options: Any) -> Any:
 
 
 async def _document(real: Caller, tmp_path: Path) -> Any:
-    """A new document, as its owner sees it."""
     uploaded = await _upload(real, tmp_path)
     return await real(lambda c: c.catalog.get_document(uploaded.document_id))
 

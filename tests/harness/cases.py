@@ -8,5 +8,4 @@ FOLDER = Path(__file__).parents[1] / "data" / "cases"
 
 
 def cases(name: str) -> Any:
-    """Return a table of cases by the name of its file."""
     return json.loads((FOLDER / f"{name}.json").read_text("utf-8"))

@@ -37,12 +37,10 @@ class Stack:
 
     @property
     def workbench(self) -> str:
-        """The workbench's address."""
         return f"http://127.0.0.1:{self.app_port}"
 
     @property
     def service(self) -> str:
-        """The service's address."""
         return f"http://127.0.0.1:{self.service_port}"
 
     @property

@@ -144,7 +144,6 @@ def test_another_letter_is_another_address(provider: OpenIdProvider, app: App, a
 
 @pytest.mark.parametrize("wrong", ["token", "key"])
 def test_a_token_that_vouches_for_nobody_signs_nobody_in(provider, app, ada, wrong):
-    """`test_id_tokens` has all that can be wrong with them."""
     if wrong == "token":
         provider.change = changed(nonce="another")
     else:

@@ -44,7 +44,6 @@ def standing(module_service: RunningService) -> Standing:
 
 
 def begun(visitor: Visitor, *messages: str) -> list[str]:
-    """Conversations, each with one message that is answered."""
     sent = [done(visitor.send(message)) for message in messages]
     for one in sent:
         visitor.finished(one["jobId"])

@@ -60,8 +60,6 @@ class World:
 
 
 def rule_of_tokens(*scopes: str) -> Callable[[Requirement], Outcome]:
-    """What a token with these scopes may call."""
-
     def outcome(requirement: Requirement) -> Outcome:
         if requirement.scope is None:
             return (403, "service_account_not_allowed")
@@ -107,7 +105,6 @@ TOKENS = [name for name, column in COLUMNS.items() if column.owner == "account"]
 
 @pytest.fixture(scope="module")
 def world(service_harness: ServiceHarness) -> Iterator[World]:
-    """The organization, and a credential of every kind."""
     with (
         service_harness.running(sweep_seconds=3600, docstore_workers=0) as service,
         httpx.Client(base_url=service.base_url, timeout=60) as http,

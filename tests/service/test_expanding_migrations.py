@@ -130,7 +130,6 @@ def test_the_rule_knows_tables_that_are_new() -> None:
 
 @pytest.fixture
 def before(databases: TestDatabases) -> Iterator[Connection]:
-    """A database at the baseline, connected to as its owner."""
     name = databases.empty()
     engine = create_engine(databases.owner_url(name))
     with engine.connect() as connection:

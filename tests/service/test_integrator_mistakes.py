@@ -19,7 +19,6 @@ CLIENT = {"name": "App", "redirectUris": ["https://app.example.test/back"], "sco
 
 @pytest.fixture(scope="module")
 def names(module_service: RunningService) -> dict[str, str]:
-    """What stands in braces."""
     made = module_service.call("admin/oauthClients/create", CLIENT).json()
     member = module_service.new_user("asks@example.test")
     pending = module_service.call("admin/oauthClients/request", {**CLIENT, "name": "Other"}, api_key=member).json()
@@ -34,7 +33,6 @@ def names(module_service: RunningService) -> dict[str, str]:
 
 
 def filled(value: Any, names: dict[str, str]) -> Any:
-    """Put in what stands in braces."""
     if isinstance(value, str):
         for name, meant in names.items():
             value = value.replace("{" + name + "}", meant)

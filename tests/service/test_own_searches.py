@@ -28,7 +28,6 @@ def words(found: list[dict[str, Any]]) -> list[str]:
 
 
 def save(service: RunningService, query: str, key: str | None = None, **body: Any) -> str:
-    """Save a search; return its id."""
     return done(service.call("search/saveSearch", {"searchQuery": query, **body}, api_key=key))["savedSearchId"]
 
 

@@ -23,7 +23,6 @@ MEBIBYTE = 1024 * 1024
 def post(
     service: RunningService, content: bytes | Iterator[bytes], content_type: str | bytes | None = JSON, **headers: str
 ) -> httpx.Response:
-    """Send bytes as they are to an endpoint for admins."""
     kind = {"Content-Type": content_type} if content_type is not None else {}
     return service.http.post(OPERATION, content=content, headers=kind | headers)
 

@@ -56,7 +56,6 @@ def test_a_divided_word_is_made_whole_and_gaps_begin_paragraphs():
 
 @pytest.fixture(scope="module")
 def reader() -> Iterator[PageReader]:
-    """A reader of pages, whose models are loaded once."""
     with closing(PageReader(workers=1, seconds=60, memory_bytes=2 << 30, pixels=10**8)) as made:
         yield made
 
