@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision, down_revision, usable_from = "0059", "0057", None
+revision, down_revision, usable_from = "0059", "0058", None
 
 
 def upgrade() -> None:
