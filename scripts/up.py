@@ -152,7 +152,7 @@ class Keeper:
         said = os.read(self._lifeline, 16)
         if not said:
             self._selector.unregister(self._lifeline)
-        self._stop(is_hang_up=said != STOP)
+        self._stop(is_hang_up=not said or HANG_UP in said)
 
     def _read(self, part: Part) -> None:
         while True:
