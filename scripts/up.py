@@ -35,7 +35,7 @@ HUNG_UP_SECONDS = 10
 SECOND_SIGNAL_SECONDS = 3
 # After the parts: PostgreSQL and whatever else they left gets SIGINT, then SIGKILL.
 LEFTOVER_SECONDS = 3
-SILENCE_SECONDS = 1.5
+SILENCE_SECONDS = 1.0
 LOOK_SECONDS = 0.2
 READY, SERVING = "Carrel is up.", "Serving the flows;"
 # Of the parts whose names say little.
