@@ -224,7 +224,6 @@ def test_what_is_no_message_of_a_client_is_refused(standing: Standing, token: st
 
 
 def test_results_lead_to_the_workbench_and_weak_ones_are_told(standing, token, ferry, monkeypatch):
-    """A person can open the address, which shows the passage."""
     everyone = {"internalPublic": "true", "documentName": "Bees", "file_name": "bees.txt"}
     bees = str(uploaded(standing.service, "bees", "Honey bees dance in the hive.", **everyone)["documentId"])
     monkeypatch.setitem(vars(standing.service.runtime.settings), "workbench_url", "https://work.example.test")
