@@ -1,14 +1,10 @@
 """What can't be read is refused with its own code and a message that says what to do."""
 
-from unittest.mock import Mock
-
 import pytest
 
 from carrel.wire.formats import BY_SUFFIX, UNREAD_SUFFIXES, NotReadKind
-from service.text.extraction import task
 from service.text.extraction.building import BlockBuilder, Limits
 from service.text.extraction.failures import Unreadable, corrupt_file, too_complex
-from service.text.extraction.parsing import READERS
 from service.text.reading import NotRead
 from tests import made_files
 from tests.unit.test_extraction_plain_formats import MAILBOX, ODP, TEX, XML
@@ -174,14 +170,6 @@ def test_each_limit_refuses_what_passes_it(extract, limits, name, content):
 
 class Panic(BaseException):
     """What the libraries in Rust raise where they give up: no Exception."""
-
-
-def test_a_reader_that_panics_refuses_the_file(tmp_path, monkeypatch):
-    monkeypatch.setitem(READERS, "Excel 97", Mock(side_effect=Panic))
-    path = made_files.saved(tmp_path, "a.xls", made_files.old_workbook(Trees=[["Pear"]]))
-    outcome = task.extract(str(path), "a.xls", Limits(), 10**9)
-    assert isinstance(outcome, task.Refused)
-    assert (outcome.code, "Panic" in (outcome.cause or "")) == ("file_corrupt", True)
 
 
 @pytest.mark.parametrize("error", [Panic(), ValueError("odd"), MemoryError(), corrupt_file("a picture")])

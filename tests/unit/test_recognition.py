@@ -66,7 +66,9 @@ def as_png(picture) -> bytes:
 
 async def test_a_page_that_is_damaged_or_takes_too_long_is_told(tmp_path, monkeypatch, reader):
     """Neither ends the reader: the next page is read."""
-    page = made_files.saved(tmp_path, "page", as_png(made_files.scan("The lantern room is painted every spring")))
+    page = made_files.saved(
+        tmp_path, "page", as_png(made_files.scan(*["The lantern room is painted every spring"] * 20))
+    )
     broken = made_files.saved(tmp_path, "broken", page.read_bytes()[:300])
     file = {"media_type": "image/png", "page": 1, "is_numbered": False}
     with pytest.raises(UnreadablePage, match="damaged"):

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from carrel.wire.formats import NotReadKind
-from service.text.extraction.blocks import Area, Block, BlockKind, Box, FoundPicture, NotRead, cut_block
+from service.text.extraction.blocks import Block, Box, FoundPicture, NotRead, cut_block
 from service.text.extraction.failures import Unreadable, too_complex
 from service.text.extraction.picture_sizes import is_legible
 from service.text.extraction.svg import read_drawing
@@ -71,50 +71,45 @@ class BlockBuilder:
         """Add a heading; a text too long for one is added as a paragraph."""
         line = one_line(text)
         if len(line) > _HEADING_CHARACTERS:
-            self._add("paragraph", line, page=page, box=box)
+            self.add(Block("paragraph", line, page=page, box=box))
         else:
-            self._add("heading", line, level=min(max(level, 1), 6), page=page, box=box)
+            self.add(Block("heading", line, min(max(level, 1), 6), page, box=box))
 
-    def paragraph(
-        self,
-        text: str,
-        *,
-        page: int | None = None,
-        box: Box | None = None,
-        confidence: float | None = None,
-        areas: tuple[Area, ...] = (),
-    ) -> None:
+    def paragraph(self, text: str, *, page: int | None = None, box: Box | None = None) -> None:
         """Add a paragraph, its line breaks folded into spaces."""
-        self._add("paragraph", one_line(text), page=page, box=box, confidence=confidence, areas=areas)
+        self.add(Block("paragraph", one_line(text), page=page, box=box))
 
-    def lines(
-        self, text: str, *, page: int | None = None, box: Box | None = None, confidence: float | None = None
-    ) -> None:
+    def lines(self, text: str, *, page: int | None = None) -> None:
         """Add a paragraph whose line breaks carry meaning."""
-        self._add("paragraph", clean(text).strip(), page=page, box=box, confidence=confidence)
+        self.add(Block("paragraph", clean(text).strip(), page=page))
 
     def code(self, text: str) -> None:
         """Add code, its indentation kept."""
-        self._add("code", clean(text).strip("\n"))
+        self.add(Block("code", clean(text).strip("\n")))
 
     def table_row(
         self, text: str, *, page: int | None = None, rows: tuple[int, int] | None = None, box: Box | None = None
     ) -> None:
         """Add a table row that already names its columns."""
-        self._add("table_row", one_line(text), page=page, rows=rows, box=box)
+        self.add(Block("table_row", one_line(text), page=page, rows=rows, box=box))
 
     def add(self, block: Block) -> None:
-        """Add a block that another builder made, at its own place if it has one."""
-        self._add(
-            block.kind,
-            block.text,
-            level=block.level,
-            page=block.page,
-            rows=block.rows,
-            box=block.box,
-            confidence=block.confidence,
-            areas=block.areas,
+        """Add a block with text, at its own page if it has one, and on the sheet that is read."""
+        if not block.text or block.text.isspace():
+            return
+        self._characters += len(block.text)
+        if self._characters > self.limits.characters:
+            raise too_complex(f"The file holds more than {self.limits.characters:,} characters of text.")
+        page, at = self.page if block.page is None else block.page, 0
+        whole = (
+            block if (page, self.sheet) == (block.page, block.sheet) else replace(block, page=page, sheet=self.sheet)
         )
+        for piece in pieces(block.text, self.limits.block_characters):
+            at = block.text.index(piece, at)
+            self.blocks.append(cut_block(whole, piece, at))
+            at += len(piece)
+        if len(self.blocks) > self.limits.blocks:
+            raise too_complex(f"The file holds more than {self.limits.blocks:,} paragraphs and table rows.")
 
     def leave_out(self, kind: NotReadKind, where: str = "", *, count: int = 1) -> None:
         """Note parts of a file that are not read, and at which page, slide, sheet or message if that can be told.
@@ -204,32 +199,6 @@ class BlockBuilder:
     def not_read(self) -> tuple[NotRead, ...]:
         """The parts that were noted as not read, those of most importance first."""
         return tuple(self._not_read[kind] for kind in NotReadKind if kind in self._not_read)
-
-    def _add(
-        self,
-        kind: BlockKind,
-        text: str,
-        *,
-        level: int = 0,
-        page: int | None = None,
-        rows: tuple[int, int] | None = None,
-        box: Box | None = None,
-        confidence: float | None = None,
-        areas: tuple[Area, ...] = (),
-    ) -> None:
-        if not text or text.isspace():
-            return
-        self._characters += len(text)
-        if self._characters > self.limits.characters:
-            raise too_complex(f"The file holds more than {self.limits.characters:,} characters of text.")
-        page = self.page if page is None else page
-        whole, at = Block(kind, text, level, page, self.sheet, rows, box, confidence, areas), 0
-        for piece in pieces(text, self.limits.block_characters):
-            at = text.index(piece, at)
-            self.blocks.append(cut_block(whole, piece, at))
-            at += len(piece)
-        if len(self.blocks) > self.limits.blocks:
-            raise too_complex(f"The file holds more than {self.limits.blocks:,} paragraphs and table rows.")
 
 
 def clean(text: str) -> str:
