@@ -30,11 +30,11 @@ from app.ui.notices import (
 )
 from app.ui.passages import PassageLocation, find_quote, mark_html, open_html, place_html, words_in
 from app.ui.tables import ItemsPage, Source, pages_of, rows_of, show_each, show_pages, show_text_pages
-from carrel.file_names import safe_name
 from carrel.wire.admin import GrantInfo
 from carrel.wire.catalog import DocumentIndexing, GetDocumentResponse, IndexingStatus
 from carrel.wire.collections import DocumentChunk
 from carrel.wire.common import UserPrincipal
+from carrel.wire.file_names import safe_name
 from carrel.wire.formats import NotReadKind
 from flows.operations.formatting import capitalize, count_text
 

@@ -16,8 +16,8 @@ from app.ui.errors import line_of
 from app.ui.notices import show_note, show_problem, show_table, show_text
 from app.ui.progress import show_progress
 from app.ui.tables import forget
-from carrel.file_names import is_leftover
 from carrel.wire.catalog import IndexingStatus
+from carrel.wire.file_names import is_leftover
 from carrel.wire.formats import in_words
 from flows.operations.formatting import capitalize, count_text
 

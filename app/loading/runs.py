@@ -19,7 +19,7 @@ from app.lookup import is_id
 from app.settings import settings
 from app.syncs.labels import find_sync
 from carrel import CarrelError
-from carrel.file_names import LEFTOVERS
+from carrel.wire.file_names import LEFTOVERS
 from flows.operations.options import UploadOptions
 from flows.runs import Runs, RunsError, RunStatus, UnknownError
 from flows.schedules import Times

@@ -15,7 +15,7 @@ from typing import Protocol
 from unicodedata import normalize
 from uuid import UUID, uuid4
 
-from carrel.file_names import is_leftover, shorten_name
+from carrel.wire.file_names import is_leftover, shorten_name
 
 REPEATED = "Choose their folder, which keeps their paths, or leave all but one out."
 """What to do about files of one name."""

@@ -27,7 +27,7 @@ CREDENTIALS: Mapping[str | None, str] = {
 }
 ELSEWHERE: Mapping[str, str] = {
     "me": ". With this one, client.admin.api_keys.list() tells an admin whose each key is",
-    "agents/list": ". With this one, agents.send_and_wait works, and client.admin.agents.list() for an admin",
+    "agents": ". With this one, agents.send_and_wait works, and client.admin.agents.list() for an admin",
 }
 """By path: what works with the credential in its place."""
 IDEMPOTENCY_KEY = "Idempotency-Key"

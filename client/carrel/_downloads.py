@@ -16,7 +16,7 @@ import httpx
 
 from carrel._answers import connection_error
 from carrel._streams import AsyncClosing, Closing
-from carrel.file_names import safe_name
+from carrel.wire.file_names import safe_name
 from carrel.wire.pages import PAGE_COUNT
 
 CHUNK_SIZE = 256 * 1024

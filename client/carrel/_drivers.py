@@ -140,13 +140,12 @@ class AsyncDriver:
         except (httpx.WriteError, httpx.ReadError, httpx.RemoteProtocolError):
             if not (self._is_own and isinstance(request.body, Upload) and request.body.broke_off):
                 raise
+            request = replace(request, body=request.body.without_progress())
         # An event loop drops what the service answers before the body has gone, such as that it is too large.
         return await anyio.to_thread.run_sync(_send_blocking, request, abandon_on_cancel=True)
 
 
 def _send_blocking(request: Request) -> httpx.Response:
-    if isinstance(request.body, Upload):
-        request = replace(request, body=request.body.without_progress())
     with httpx.Client(**http_options(str(request.url))) as http:
         return http.send(request.to_httpx())
 

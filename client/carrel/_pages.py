@@ -65,7 +65,7 @@ class _Paged(Generic[Item, Page, Driver]):
         self._on_progress = on_progress
 
     def __repr__(self) -> str:
-        given = self._listing.request.model_dump(exclude_defaults=True)
+        given = self._listing.request.model_dump(exclude_defaults=True, by_alias=False)
         told = "".join(f", {name}={value!r}" for name, value in given.items())
         kind, path = type(self).__name__, self._listing.operation.path
         return f"<{kind} of {path}{told}: iterate it, or take first() or to_frame()>"

@@ -13,8 +13,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from carrel.file_names import forms_of
 from carrel.wire.catalog import ContainedFiles
+from carrel.wire.file_names import forms_of
 from flows.operations.ledger.addresses import Address
 from flows.operations.ledger.claims import ClaimedRun
 from flows.operations.ledger.quarantine import of_scan, quarantine_items, read_failures, release

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase, translate
 
-from carrel.file_names import LEFTOVERS, is_leftover
+from carrel.wire.file_names import LEFTOVERS, is_leftover
 
 SECRETS = "keys and secrets"
 EXCLUDED = "excluded"
@@ -31,7 +31,7 @@ EXCLUSIONS: Mapping[str, Sequence[str]] = {
         "stylesheets": "*.css *.scss *.sass *.less",
     }.items()
 }
-"""The patterns by reason; names that `carrel.file_names` knows are left out before."""
+"""The patterns by reason; names that `carrel.wire.file_names` knows are left out before."""
 _ANY = re.compile("|".join(translate(one) for patterns in EXCLUSIONS.values() for one in patterns))
 
 

@@ -21,8 +21,8 @@ from unicodedata import normalize
 from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints, ValidationError
 from pydantic.alias_generators import to_camel
 
-from carrel.file_names import forms_of
 from carrel.spreadsheets import flag_of
+from carrel.wire.file_names import forms_of
 from flows.errors import SourceError
 from flows.operations.sources.documents import Access, Defaults, Problem, SourceDocument, SourceItem, undecodable
 

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from unicodedata import normalize
 from urllib.parse import unquote, urlsplit
 
-from carrel.file_names import forms_of
+from carrel.wire.file_names import forms_of
 from flows.errors import SourceError
 from flows.operations.sources.documents import (
     Defaults,

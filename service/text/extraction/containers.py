@@ -11,7 +11,7 @@ from functools import partial
 from lzma import LZMAError
 from pathlib import Path
 
-from carrel.file_names import is_leftover
+from carrel.wire.file_names import is_leftover
 from service.text.extraction.archives import ENCRYPTED, check_declared
 from service.text.extraction.blocks import ContainedFile
 from service.text.extraction.building import BlockBuilder, Limits

@@ -10,9 +10,9 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.file_names import forms_of
 from carrel.wire import catalog as wire
 from carrel.wire.common import Principal, ResourceIdentifier, ResourceType, Role
+from carrel.wire.file_names import forms_of
 from service.auth.callers import Caller
 from service.domains.documents.catalog import queries
 from service.domains.documents.catalog.queries import known_not_read

@@ -13,10 +13,10 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import ReturningInsert
 
-from carrel.file_names import forms_of
 from carrel.wire.catalog import Document, DocumentVersion, ListDocumentsRequest
 from carrel.wire.common import Principal, ResourceIdentifier, ResourceType, Role, UserPrincipal
 from carrel.wire.fields import normal_email
+from carrel.wire.file_names import forms_of
 from service.auth.callers import Caller
 from service.domains.documents.recognition.queries import is_being_read
 from service.domains.documents.stored.queries import FILE_COLUMNS, DocumentFields, StoredFile, existing_documents

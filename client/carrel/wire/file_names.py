@@ -30,8 +30,7 @@ def forms_of(name: str) -> list[str]:
     return list(dict.fromkeys((name, normalize("NFC", name), normalize("NFD", name))))
 
 
-LONGEST_NAME = 255
-"""The most bytes of a name that the usual file systems take."""
+LONGEST_NAME = 255  # bytes, as the usual file systems take them
 _UNSAFE = re.compile('[<>:"|?*\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]')
 _DEVICE = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9\u00b9\u00b2\u00b3])[ ]*(\..*)?", re.IGNORECASE)
 
