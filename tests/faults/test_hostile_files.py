@@ -127,7 +127,7 @@ async def test_billion_laughs(refuse):
 
 @pytest.mark.parametrize(("place", "claim"), [(76, 0xFFFFFFFF), (514, 0x80000000)])
 async def test_a_reader_in_rust_that_panics_refuses_the_file(extractor, refuse, place, claim):
-    """Numbers of a workbook that lead out of the file end calamine with a panic, and the worker reads the next file."""
+    """Numbers of a workbook that lead out of the file are refused, and the worker reads the next file."""
     await extractor.warm()
     before = set(extractor._pool._pool_manager.worker_manager.workers)
     content = bytearray(made_files.old_workbook(Stock=[["Tree", "Tons"], ["Pear", 3]]))

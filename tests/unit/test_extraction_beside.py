@@ -238,7 +238,7 @@ def test_numbers_of_charts_are_as_they_are_shown(texts):
         slide = made.slides.add_slide(made.slide_layouts[6])
         slide.shapes.add_chart(XL_CHART_TYPE.COLUMN_CLUSTERED, 0, 0, Inches(4), Inches(4), each)
     rows = texts("a.pptx", made_files.bytes_of(made))
-    assert {"007 | Share: 15.5%", "East | Share: 29.0%", "2026-01-05 | Tons: 8.2"} <= set(rows)
+    assert {"007 | Share: 15.5% (0.155)", "East | Share: 29.0% (0.29)", "2026-01-05 | Tons: 8.2"} <= set(rows)
 
 
 def item(text: str, inner: str = "", **attributes: str) -> str:

@@ -113,7 +113,7 @@ def test_a_pdf_is_told_by_its_mark_and_read_where_everybody_can_open_it(extract)
         ("a.doc", stream("Workbook"), "file_type_mismatch"),
         ("a.odt", TEXT[:-40], "file_corrupt"),
         ("a.odt", made_files.opendocument("text", "", manifest="<m:encryption-data/>"), "file_encrypted"),
-        ("a.odt", made_files.opendocument("graphics", ""), "file_type_unsupported"),
+        ("a.odt", made_files.opendocument("formula", ""), "file_type_unsupported"),
         ("a.ods", TEXT, "file_type_mismatch"),
         ("a.odt", made_files.with_part(TEXT, "content.xml", ENTITY), "file_too_complex"),
         ("a.epub", made_files.with_part(BOOK, "c.xhtml", b"x" * (1 << 20), declared_size=10), "file_corrupt"),

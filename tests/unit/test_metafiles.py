@@ -47,7 +47,10 @@ TEXTS = [
     ([text("North", 0, 0, 50), text("South", 900, 0, 50)], ["North", "South"]),
     ([text("One", 0, 0, 30), text("Two", 0, 20, 30)], ["One", "Two"]),
     ([(22, b"\1"), text("Har", 9, 9), text("bour", 9, 9), (27, struct.pack("<2i", 0, 90)), text("x", 0, 0)], X),
-    ([*font(1, "Symbol", 2), text("\uf061b1", 0, 0), *font(2, "Wingdings", 2), text("q", 0, 50)], ["\u03b1\u03b21"]),
+    (
+        [*font(1, "Symbol", 2), text("\uf061b1", 0, 0), *font(2, "Wingdings", 2), text("q", 0, 50)],
+        ["\u03b1\u03b21", "\u2610"],
+    ),
     ([text("ab", 0, 0, options=0x10), (108, struct.pack("<2i5I", 0, 0, 2, 0x300, 0, 0, 0) + b"ok")], ["ok"]),
     ([(83, bytes(28) + struct.pack("<2i3I4iI", 0, 0, 1, 76, 0, 0, 0, 0, 0, 0) + b"\xe4")], ["ä"]),
     ([*font(1, "A", 204), (83, bytes(28) + struct.pack("<2i3I5I", 0, 0, 1, 76, *[0] * 6) + b"\xe4")], ["д"]),

@@ -2,91 +2,65 @@
 
 This is the one place that names them.
 
-To add a format: an entry here, its reader beside the others in `service/text/extraction`, and the reader's entry in
-`READERS` there.
+The formats are in `formats.json`. To add a format: its line there, and its reader in `service/text/extraction`.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
-_OFFICE = "application/vnd.openxmlformats-officedocument"
+_TUPLES = ("suffixes", "within", "marks", "holds")
+_TABLE = json.loads(
+    Path(__file__).with_name("formats.json").read_text("utf-8"),
+    object_hook=lambda each: {key: tuple(value) if key in _TUPLES else value for key, value in each.items()},
+)
 
 
 @dataclass(frozen=True, slots=True)
 class FileFormat:
-    """A format: its name in a sentence, its media type, and the suffixes of its files, the usual one first."""
+    """A format: its name in a sentence, its media type, and the suffixes of its files, the usual suffix first.
+
+    The rest is for the service: its reader, and how content tells the format. Without `mark` and `within`, files of the
+    format are text, and their names tell it.
+    """
 
     name: str
     media_type: str
     suffixes: tuple[str, ...]
     kind: str
     """What people filter by: several formats may be of one kind."""
+    reader: str
+    """The module and the function in `service.text.extraction`; a first parameter `data` gets the file's bytes."""
+    mark: str = ""
+    """A regular expression in Latin-1 that the first bytes of each file match."""
+    within: tuple[str, ...] = ()
+    """Names in files of several parts, of which each file has one: a stream of a compound file, the first element of
+    an Office file's main part, or `mimetype` when the archive declares the media type.
+    """
 
 
-FORMATS = (
-    FileFormat("PDF", "application/pdf", (".pdf",), "pdf"),
-    FileFormat("Word", f"{_OFFICE}.wordprocessingml.document", (".docx", ".docm", ".dotx", ".dotm"), "word"),
-    FileFormat(
-        "PowerPoint",
-        f"{_OFFICE}.presentationml.presentation",
-        (".pptx", ".pptm", ".ppsx", ".ppsm", ".potx", ".potm"),
-        "slides",
-    ),
-    FileFormat("Excel", f"{_OFFICE}.spreadsheetml.sheet", (".xlsx", ".xlsm", ".xltx", ".xltm"), "sheet"),
-    FileFormat("Word 97", "application/msword", (".doc", ".dot"), "word"),
-    FileFormat("PowerPoint 97", "application/vnd.ms-powerpoint", (".ppt", ".pps"), "slides"),
-    FileFormat("Excel 97", "application/vnd.ms-excel", (".xls",), "sheet"),
-    FileFormat("binary Excel", "application/vnd.ms-excel.sheet.binary.macroEnabled.12", (".xlsb",), "sheet"),
-    FileFormat("OpenDocument text", "application/vnd.oasis.opendocument.text", (".odt",), "word"),
-    FileFormat("OpenDocument sheets", "application/vnd.oasis.opendocument.spreadsheet", (".ods",), "sheet"),
-    FileFormat("OpenDocument slides", "application/vnd.oasis.opendocument.presentation", (".odp",), "slides"),
-    FileFormat("RTF", "application/rtf", (".rtf",), "word"),
-    FileFormat("EPUB", "application/epub+zip", (".epub",), "text"),
-    FileFormat("CSV", "text/csv", (".csv",), "table"),
-    FileFormat("TSV", "text/tab-separated-values", (".tsv", ".tab"), "table"),
-    FileFormat("HTML", "text/html", (".html", ".htm", ".xhtml"), "web"),
-    FileFormat("Markdown", "text/markdown", (".md", ".markdown", ".mdown"), "markdown"),
-    FileFormat("text", "text/plain", (".txt", ".text", ".log"), "text"),
-    FileFormat("JSON", "application/json", (".json",), "data"),
-    FileFormat("JSON Lines", "application/jsonl", (".jsonl", ".ndjson"), "data"),
-    FileFormat("XML", "application/xml", (".xml",), "data"),
-    FileFormat("TeX", "application/x-tex", (".tex", ".latex", ".ltx"), "text"),
-    FileFormat("Jupyter notebook", "application/x-ipynb+json", (".ipynb",), "text"),
-    FileFormat("reStructuredText", "text/x-rst", (".rst",), "text"),
-    FileFormat("Org", "text/x-org", (".org",), "text"),
-    FileFormat("Outlook message", "application/vnd.ms-outlook", (".msg",), "mail"),
-    FileFormat("mailbox", "application/mbox", (".mbox",), "mail"),
-    FileFormat("PNG", "image/png", (".png",), "picture"),
-    FileFormat("JPEG", "image/jpeg", (".jpg", ".jpeg", ".jpe"), "picture"),
-    FileFormat("TIFF", "image/tiff", (".tif", ".tiff"), "picture"),
-    FileFormat("WebP", "image/webp", (".webp",), "picture"),
-    FileFormat("GIF", "image/gif", (".gif",), "picture"),
-    FileFormat("BMP", "image/bmp", (".bmp",), "picture"),
-    FileFormat("SVG", "image/svg+xml", (".svg",), "picture"),
-    FileFormat("Outlook attachments", "application/vnd.ms-tnef", (".tnef",), "mail"),
-    FileFormat("web archive", "application/x-mimearchive", (".mht", ".mhtml"), "web"),
-    FileFormat("calendar", "text/calendar", (".ics", ".ical"), "text"),
-    FileFormat("contacts", "text/vcard", (".vcf", ".vcard"), "text"),
-    FileFormat("LDIF", "text/x-ldif", (".ldif",), "data"),
-    FileFormat("subtitles", "text/vtt", (".vtt", ".srt"), "text"),
-    FileFormat("mail", "message/rfc822", (".eml", ".emlx"), "mail"),
-    FileFormat("ZIP", "application/zip", (".zip",), "archive"),
-)
+@dataclass(frozen=True, slots=True)
+class UnreadFormat:
+    """A format that is refused: its name in a sentence, its suffixes, and what to send in place of the file."""
+
+    name: str
+    instead: str
+    suffixes: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
+    """Bytes in hexadecimal, after their place and a colon unless the file begins with them."""
+    holds: tuple[str, ...] = ()
+    """Names of streams or entries in a file of several parts, or the media type that an archive declares."""
+
+
+FORMATS = tuple(FileFormat(**each) for each in _TABLE["read"])
+UNREAD_FORMATS = tuple(UnreadFormat(**each) for each in _TABLE["unread"])
 BY_SUFFIX: Mapping[str, FileFormat] = {suffix: each for each in FORMATS for suffix in each.suffixes}
 BY_NAME: Mapping[str, FileFormat] = {each.name: each for each in FORMATS}
 
 
-UNREAD_SUFFIXES = frozenset(
-    [
-        *(".exe", ".dll", ".so", ".dylib", ".msi", ".class", ".o", ".pyc", ".jar", ".apk", ".dmg", ".iso", ".bin"),
-        *(".mp4", ".mov", ".avi", ".mkv", ".webm", ".wmv", ".m4v", ".mp3", ".wav", ".m4a", ".flac", ".ogg", ".wma"),
-        *(".7z", ".rar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".tar", ".cab"),
-        *(".sqlite", ".mdb", ".accdb", ".pst", ".ost", ".pages", ".numbers", ".key", ".one", ".pub", ".mpp"),
-        *(".vsd", ".vsdx", ".dwg", ".psd", ".indd", ".eps", ".heic", ".heif", ".avif", ".ico"),
-        *(".woff", ".woff2", ".ttf", ".otf"),
-    ]
-)
+UNREAD_SUFFIXES = frozenset(suffix for each in UNREAD_FORMATS for suffix in each.suffixes)
 """Suffixes of files that are refused as being of a format that isn't read, as long as they are what their names say."""
 
 
@@ -109,65 +83,18 @@ class NotReadKind(StrEnum):
     """A form that only Adobe's programs draw (XFA)."""
     ENCRYPTED = "encrypted"
     """An encrypted part of a mail."""
+    FORMULA = "formula"
+    """A formula of a workbook that nobody has calculated, so that it has no value; the formula itself was read."""
     DETAIL = "detail"
     """A table, link, picture, property or the like that could not be read; the plain text around it was read."""
 
 
-_NOT_READ = {
-    NotReadKind.PAGE: ("page without a text layer", "pages without a text layer"),
-    NotReadKind.PICTURE: ("picture", "pictures"),
-    NotReadKind.ATTACHMENT: ("attachment", "attachments"),
-    NotReadKind.EMBEDDED: ("embedded file", "embedded files"),
-    NotReadKind.RECORDING: ("sound or film", "sounds or films"),
-    NotReadKind.SHEET: ("macro or dialog sheet", "macro or dialog sheets"),
-    NotReadKind.FORM: ("XFA form", "XFA forms"),
-    NotReadKind.ENCRYPTED: ("encrypted part", "encrypted parts"),
-    NotReadKind.DETAIL: ("unreadable detail", "unreadable details"),
-}
-
-
 def count_not_read(kind: NotReadKind, count: int) -> str:
     """Return a number of parts that were not read in words: `3 pictures`."""
-    return f"{count:,} {_NOT_READ[kind][count != 1]}"
+    return f"{count:,} {_TABLE['not_read'][kind][count != 1]}"
 
 
-REASONS: Mapping[str, str] = {
-    "file_empty": "empty",
-    "file_without_text": "without text",
-    "file_encrypted": "with a password",
-    "file_corrupt": "damaged or cut off",
-    "file_type_unsupported": "in a format that isn't read",
-    "file_type_mismatch": "whose name and content disagree",
-    "file_too_complex": "too complex to read",
-    "file_too_large": "too large",
-    "reading_late": "for which the machine was too busy",
-    "archive_too_deep": "in archives within too many archives",
-    "archive_too_large": "beyond what one archive or mail may hold",
-    "archive_unreadable": "in an archive that can't be unpacked",
-    "unpacking_stopped": "not reached before an error",
-    "owner_not_active": "without an active owner",
-    "file_name_invalid": "with a name that a file can't have",
-    "file_unreadable": "that may not be opened",
-    "folder_unreadable": "in folders that may not be listed",
-    "file_changing": "written to while they were sent",
-    "file_missing": "named by the manifest and not there",
-    "path_escapes": "outside of the manifest's folder",
-    "row_invalid": "with an invalid row in the manifest",
-    "link_broken": "whose link leads nowhere",
-    "link_escapes": "whose link leads out of the folder",
-    "name_undecodable": "with a name that isn't UTF-8",
-    "invalid_request": "with invalid values",
-    "invalid_metadata": "with invalid metadata",
-    "unknown_principal": "for readers that are not known",
-    "unknown_user": "for readers that are not known",
-    "unknown_collection": "for a collection that is not known",
-    "external_id_taken": "under the id of somebody else's document",
-    "owner_required": "of another owner",
-    "collection_editor_required": "for a collection that may not be changed",
-    "indexing_failed": "stored and not indexed",
-    "connection_lost": "whose connection broke",
-    "unexpected": "with an unexpected error",
-}
+REASONS: Mapping[str, str] = _TABLE["reasons"]
 """Why documents were not loaded, in words that follow a number, by the code of the reason."""
 
 

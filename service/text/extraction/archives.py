@@ -4,6 +4,7 @@ import re
 import zipfile
 import zlib
 from pathlib import Path
+from typing import IO
 
 from service.text.extraction.building import Limits
 from service.text.extraction.failures import Unreadable, corrupt_file, encrypted_file, too_complex
@@ -11,6 +12,8 @@ from service.text.extraction.failures import Unreadable, corrupt_file, encrypted
 # A small archive may be as repetitive as it likes; ratios matter from this size on.
 _RATIO_FROM = 32 << 20
 _READ = 1 << 20
+DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError)
+"""What reading a damaged archive raises."""
 ENCRYPTED = 0x1
 """The bit of an entry's flags that says that reading it takes a password."""
 # ECMA-376 part 2 forbids document type declarations in a package, so one is either an attack or no Office file.
@@ -21,40 +24,41 @@ _HEAD = 65_536
 _MANIFEST, _ENCRYPTION = "META-INF/manifest.xml", b"encryption-data"
 
 
-def entry_names(path: Path) -> frozenset[str]:
-    """Return the names of the archive's entries; Unreadable (file_corrupt) when it is damaged."""
+def open_archive(path: Path | IO[bytes]) -> zipfile.ZipFile:
+    """Open an archive, with slashes in its names where a program wrote backslashes; Unreadable when it is damaged."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            return frozenset(archive.namelist())
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+        archive = zipfile.ZipFile(path)
+    except (*DAMAGED, ValueError, NotImplementedError) as error:
         raise corrupt_file("an Office document") from error
+    for entry in archive.filelist:
+        entry.filename = entry.filename.replace("\\", "/").lstrip("/")
+    archive.NameToInfo = {entry.filename: entry for entry in archive.filelist}
+    return archive
 
 
-def declared_type(path: Path) -> str:
-    """Return what an OpenDocument file or a book says of its own media type, or an empty string."""
-    try:
-        with zipfile.ZipFile(path) as archive, archive.open("mimetype") as entry:
-            return entry.read(200).decode("ascii", errors="replace").strip()
-    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, OSError, RuntimeError, NotImplementedError) as error:
-        raise corrupt_file("an OpenDocument file or an e-book") from error
+def is_archive(path: Path) -> bool:
+    """Return whether a file begins as an archive does."""
+    with path.open("rb") as file:
+        return file.read(2) == b"PK"
 
 
-def check_archive(path: Path, limits: Limits, *, whole: bool) -> None:
+def check_archive(path: Path, limits: Limits, *, whole: bool, for_library: bool = False) -> None:
     """Raise Unreadable unless the archive is whole, unencrypted, free of XML tricks and within the limits.
 
     Declared sizes are checked first. Every entry that a parser may read is then unpacked once, counting what really
     comes out, so that headers that lie are found out here, a megabyte at a time. With `whole`, these are all entries;
-    otherwise those of XML.
+    otherwise those of XML. Damaged entries are left to our own readers, and are refused `for_library`.
     """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            entries = archive.infolist()
-            check_declared(entries, limits)
-            for entry in entries:
-                if whole or _is_markup(entry.filename):
+    with open_archive(path) as archive:
+        entries = archive.infolist()
+        check_declared(entries, limits)
+        for entry in entries:
+            if whole or _is_markup(entry.filename):
+                try:
                     _check_entry(archive, entry, limits, _DECLARES if whole else _DOCTYPE)
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError) as error:
-        raise corrupt_file("an Office document") from error
+                except (*DAMAGED, ValueError) as error:
+                    if for_library:
+                        raise corrupt_file("an e-book") from error
 
 
 def check_declared(entries: list[zipfile.ZipInfo], limits: Limits) -> None:

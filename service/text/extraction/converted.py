@@ -30,6 +30,9 @@ def convert(kind: str) -> Callable[[Path, BlockBuilder], str | None]:
     return parse
 
 
+parse_epub, parse_notebook, parse_rst, parse_org = map(convert, ("EPUB", "Jupyter notebook", "reStructuredText", "Org"))
+
+
 def to_markdown(data: bytes, kind: str) -> tuple[str, str | None]:
     """Return the text of a file of a format as Markdown, and its title; Unreadable when it can't be read."""
     # Imported in the worker that needs it: kreuzberg has threads, which a process that forks must not have.

@@ -1,6 +1,7 @@
 """CSV and TSV: one block a row."""
 
 import csv
+import re
 from collections.abc import Iterable
 
 from service.text.extraction.building import BlockBuilder
@@ -9,6 +10,8 @@ from service.text.extraction.plain import read_text
 from service.text.extraction.tabular import TableWriter
 
 _DELIMITERS = ",;\t|"
+# The first line by which some programs name the delimiter, and which Excel doesn't show.
+_SAID = re.compile(r'"?sep=(.)"?[ ;,\t]*(?:\r\n|\r|\n|$)', re.IGNORECASE)
 _SAMPLE_LINES = 50
 _SAMPLE_CHARACTERS = 65_536
 
@@ -16,7 +19,8 @@ _SAMPLE_CHARACTERS = 65_536
 def parse_csv(data: bytes, builder: BlockBuilder) -> str | None:
     """Add the rows of a file of separated values, whose delimiter is found in its first lines."""
     text = read_text(data, builder)
-    return _parse(text, _delimiter(text), builder)
+    said = _SAID.match(text)
+    return _parse(text[said.end() :], said[1], builder) if said else _parse(text, _delimiter(text), builder)
 
 
 def parse_tsv(data: bytes, builder: BlockBuilder) -> str | None:

@@ -9,11 +9,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from lxml import etree
-from openpyxl.styles.numbers import is_date_format
-from openpyxl.utils.datetime import from_excel
 
 from carrel.wire.formats import NotReadKind
 from service.text.extraction.building import BlockBuilder
+from service.text.extraction.cells import GENERAL, show_number
 from service.text.extraction.failures import damaged_file
 from service.text.extraction.markup import local_name
 from service.text.extraction.packages import choose_form, note_entry
@@ -30,9 +29,12 @@ _TEXTS = frozenset({A + "t", MATH_TEXT})
 _BREAKS = {A + "br": " ", A + "p": " "}
 _PICTURES = (A + "blip", "{urn:schemas-microsoft-com:vml}imagedata")
 _SVG = "{http://schemas.microsoft.com/office/drawing/2016/SVG/main}svgBlip"
+_DESCRIBED = ("{*}docPr", "{*}cNvPr", "{urn:schemas-microsoft-com:vml}shape")
+# Programs describe a picture by the file that it came from, or as a picture.
+_FILE_NAME = re.compile(r".*\.(?:png|jpe?g|gif|bmp|tiff?|[ew]mf|svg|webp)\s*|(?:picture|image)?[\s\d]*", re.IGNORECASE)
 _FILMS = (A + "videoFile", A + "audioFile", A + "wavAudioFile", A + "quickTimeFile")
 _LEFT_OUT = {
-    **dict.fromkeys(("oleObject", "package", "aFChunk"), NotReadKind.EMBEDDED),
+    **dict.fromkeys(("oleObject", "package"), NotReadKind.EMBEDDED),
     **dict.fromkeys(("video", "audio", "media"), NotReadKind.RECORDING),
 }
 _COMMENTS = frozenset({"comment", "cm", "threadedComment", "reply"})
@@ -43,9 +45,6 @@ _PRINT_CODE = re.compile(r'&(?:"[^"]*"|K[\dA-F]{6}|\d+|[A-Z])')
 
 
 _NUMBERS = frozenset({_CHART + "numCache", _CHART + "numLit"})
-# Of the year 9999, the last that Excel knows.
-_LAST_DAY = 2_958_466
-_PLACES = re.compile(r"\.(0{1,9})")
 
 
 def read_part(blob: bytes) -> Any:
@@ -59,12 +58,12 @@ def read_part(blob: bytes) -> Any:
 def texts(
     element: Any,
     wanted: Collection[str],
-    breaks: Mapping[str, str],
+    breaks: Mapping[str, str | Callable[[Any], str]],
     dropped: Collection[str],
     *,
     apart: Collection[str] = (),
 ) -> str:
-    """Return the text of the wanted elements below an element, breaks as their characters, without what is dropped.
+    """Return the text of the wanted elements below an element, breaks as their texts, without dropped elements.
 
     What follows an element that stands `apart` doesn't run on from it.
     """
@@ -79,7 +78,8 @@ def texts(
         elif node.tag in dropped:
             walk.skip_subtree()
         elif node.tag in breaks:
-            parts.append(breaks[node.tag])
+            shown = breaks[node.tag]
+            parts.append(shown if isinstance(shown, str) else shown(node))
     return "".join(parts)
 
 
@@ -104,10 +104,14 @@ def note_pictures(
     known: set[str],
     page: int | None = None,
 ) -> None:
-    """Note the pictures that are drawn below an element, but those that are known; `names` are of their entries.
+    """Add the alternative texts below an element, and note its pictures, but those that are known.
 
-    Of those that stand for an object or a film, only the text is read.
+    `names` are of their entries. Of pictures that stand for an object or a film, only the text is read.
     """
+    described = (node.get("descr") or node.get("alt") or "" for node in root.iter(*_DESCRIBED))
+    for text in dict.fromkeys(described):
+        if not _FILE_NAME.fullmatch(text):
+            builder.paragraph(text, page=page)
     for node in root.iter(*_PICTURES):
         links = (each.get(R + "embed") or each.get(R + "id") for each in (node, *node.iter(_SVG)))
         forms = [name for link in links if link and (name := names(link)) is not None]
@@ -208,15 +212,11 @@ def _points(series: Any, *names: str) -> dict[int, str]:
 
 
 def _format_number(value: str, form: str) -> str:
-    """Return a number of a chart's data as its format shows it, as far as dates, percent and rounding go."""
+    """Return a number of a chart's data as its format shows it."""
     try:
-        number = float(value)
+        return show_number(float(value), form or GENERAL)
     except ValueError:
         return value
-    if is_date_format(form) and 1 <= number < _LAST_DAY:
-        return f"{from_excel(number):%Y-%m-%d}"
-    places = _PLACES.search(form)
-    return f"{number:.{len(places[1]) if places else 0}%}" if "%" in form else f"{number:.15g}"
 
 
 def _values(element: Any) -> str:

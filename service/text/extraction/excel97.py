@@ -1,25 +1,72 @@
 """What a workbook of before 2007 ([MS-XLS]) keeps beside its cells: comments, text boxes, titles in charts, headers."""
 
+import io
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import xlrd
 
 from carrel.wire.formats import NotReadKind
 from service.text.extraction import officeart
 from service.text.extraction.building import BlockBuilder, one_line
-from service.text.extraction.compound import read_compound, refuse_damaged
+from service.text.extraction.cells import GENERAL, show_number, show_text
+from service.text.extraction.compound import read_compound
 from service.text.extraction.drawings import without_print_codes
+from service.text.extraction.failures import corrupt_file, encrypted_file
+from service.text.extraction.sheets import ERRORS, add_sheet
 
 _SHEET, _HEADER, _FOOTER, _CONTINUE, _BOX, _CHART_TEXT = 0x85, 0x14, 0x15, 0x3C, 0x1B6, 0x100D
+# Sheets of macros and of Visual Basic.
+_UNREAD = (b"\x01", b"\x06")
 # What all pictures are kept in, and what is drawn on a sheet.
 _STORE, _DRAWN, _BEGIN, _END = 0xEB, 0xEC, 0x809, 0xA
 _WIDE, _RICH, _EXTENDED = 0x1, 0x8, 0x4
 
 
-def add_beside_cells_97(path: Path, builder: BlockBuilder) -> None:
+def parse_xls(path: Path, builder: BlockBuilder) -> None:
+    """Add the sheets of a workbook of before 2007, each under its name; it has no title."""
+    try:
+        book = xlrd.open_workbook(
+            str(path), logfile=io.StringIO(), formatting_info=True, on_demand=True, ignore_workbook_corruption=True
+        )
+    except Exception as error:
+        is_encrypted = "encrypted" in str(error).lower()
+        raise (encrypted_file if is_encrypted else corrupt_file)("an Excel 97 workbook") from error
+    for number, name in enumerate(book.sheet_names(), start=1):
+        with builder.refinement(f"sheet {number}"):
+            sheet = book.sheet_by_index(number - 1)
+            add_sheet(name, ((row + 1, _read_row(book, sheet.row(row))) for row in range(sheet.nrows)), builder)
+            book.unload_sheet(number - 1)
+    with builder.refinement("comments, headers and pictures of the workbook"):
+        _add_beside_cells(path, builder)
+
+
+def _read_row(book: Any, row: Sequence[Any]) -> Mapping[int, str]:
+    return {column: _show(book, cell) for column, cell in enumerate(row)}
+
+
+def _show(book: Any, cell: Any) -> str:
+    """Return the text that a cell shows."""
+    style = book.xf_list[cell.xf_index] if cell.xf_index is not None and cell.xf_index < len(book.xf_list) else None
+    form = book.format_map.get(style.format_key) if style is not None else None
+    code = form.format_str if form is not None else GENERAL
+    if cell.ctype in {xlrd.XL_CELL_NUMBER, xlrd.XL_CELL_DATE}:
+        return show_number(cell.value, code, is_1904=bool(book.datemode))
+    if cell.ctype == xlrd.XL_CELL_BOOLEAN:
+        return "TRUE" if cell.value else "FALSE"
+    # Some old files say that a character has one byte and store two.
+    return (
+        ERRORS.get(cell.value, "")
+        if cell.ctype == xlrd.XL_CELL_ERROR
+        else show_text(cell.value.replace("\0", ""), code)
+    )
+
+
+def _add_beside_cells(path: Path, builder: BlockBuilder) -> None:
     """Add the texts beside the cells of each sheet, each text once; a workbook of before Excel 97 has none here."""
-    with refuse_damaged("an Excel 97 workbook"):
-        file = read_compound(path, "Workbook")
+    file = read_compound(path, "Workbook")
     data = file.streams.get("Workbook", b"")
     sheets: dict[int, str] = {}
     found: dict[tuple[str | None, str], None] = {}
@@ -27,6 +74,7 @@ def add_beside_cells_97(path: Path, builder: BlockBuilder) -> None:
     for place, kind, record in _records(data):
         sheet = sheets.get(place, sheet)
         if kind == _SHEET:
+            builder.leave_out(NotReadKind.SHEET, count=record[5:6] in _UNREAD)
             sheets[int.from_bytes(record[:4], "little")] = one_line(_string(record[6:7] + b"\0" + record[7:]))
         elif kind in {_HEADER, _FOOTER}:
             found[sheet, without_print_codes(_string(record))] = None

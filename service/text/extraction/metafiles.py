@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from service.text.extraction import symbols
 from service.text.extraction.decoding import FONT_CODE_PAGES
 
 _PLACEABLE, _PLACEABLE_SIZE = b"\xd7\xcd\xc6\x9a", 22
@@ -21,22 +22,7 @@ _MOST_TEXTS = 20_000
 _LONGEST_TEXT = 1_000
 _MOST_RECORDS, _MOST_OBJECTS = 1_000_000, 1_000
 _MOST_BYTES = 64 << 20
-_SYMBOL_SET, _SYMBOL_FONT = 2, "Symbol"
-# What the letters of the font Symbol show; wide texts have them in an area for private use.
-_GREEK = dict(
-    zip(
-        (*range(0x41, 0x5B), *range(0x61, 0x7B)),
-        "\u0391\u0392\u03a7\u0394\u0395\u03a6\u0393\u0397\u0399\u03d1\u039a\u039b\u039c\u039d\u039f\u03a0\u0398\u03a1\u03a3\u03a4"
-        "\u03a5\u03c2\u03a9\u039e\u03a8\u0396\u03b1\u03b2\u03c7\u03b4\u03b5\u03c6\u03b3\u03b7\u03b9\u03d5\u03ba\u03bb\u03bc\u03bd"
-        "\u03bf\u03c0\u03b8\u03c1\u03c3\u03c4\u03c5\u03d6\u03c9\u03be\u03c8\u03b6",
-        strict=True,
-    )
-)
-_SYMBOLS = {
-    area + number: _GREEK.get(number, chr(number) if number < 0x7F else " ")
-    for area in (0, 0xF000)
-    for number in range(0x20, 0x100)
-}
+_SYMBOL_SET = 2
 # Options of a text: the numbers of glyphs in place of characters; a rectangle; pairs of distances; no rectangle; bytes.
 _GLYPHS, _RECTANGLE, _PAIRS, _NO_RECTANGLE, _SMALL = 0x10, 0x6, 0x2000, 0x100, 0x200
 _AT_PEN = 1
@@ -384,7 +370,6 @@ _WMF_BITMAPS = {0x0940: 16, 0x0B41: 20, 0x0F43: 22, 0x0D33: 18}
 def _decode(text: bytes, font: _Font, *, wide: bool) -> str:
     """Return a text in a font; signs of fonts of symbols are no text, but those of Greek letters."""
     code_page = FONT_CODE_PAGES.get(font.characters, "cp1252")
-    if font.name != _SYMBOL_FONT and font.characters != _SYMBOL_SET:
-        return text.decode("utf-16-le" if wide else code_page, "replace")
-    read = text.decode("utf-16-le" if wide else "latin-1", "replace")
-    return read.translate(_SYMBOLS) if font.name == _SYMBOL_FONT else " " * len(read)
+    is_symbols = font.characters == _SYMBOL_SET or symbols.is_known(font.name)
+    read = text.decode("utf-16-le" if wide else "latin-1" if is_symbols else code_page, "replace")
+    return "".join(symbols.show(ord(each), font.name) or " " for each in read) if is_symbols else read

@@ -3,23 +3,29 @@
 # The XML that python-docx and python-pptx hand out is untyped.
 """Word documents and presentations, read from XML that is parsed with entities off and no network."""
 
+import io
 import re
 import zipfile
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from email import message_from_bytes, policy
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import docx
 from docx.document import Document
-from lxml import etree
 from pptx import Presentation
-from pptx.exc import PackageNotFoundError
 
-from service.text.extraction import drawings
+from service.text.extraction import drawings, symbols
+from service.text.extraction.archives import open_archive
 from service.text.extraction.building import BlockBuilder, one_line
+from service.text.extraction.decoding import decode
 from service.text.extraction.drawings import FALLBACK, A
-from service.text.extraction.failures import damaged_file, too_complex
-from service.text.extraction.packages import as_document, note_entry
+from service.text.extraction.failures import Unreadable, too_complex
+from service.text.extraction.html_pages import add_html
+from service.text.extraction.packages import add_plain_texts, note_entry, open_document, read_title
+from service.text.extraction.plain import parse_plain
+from service.text.extraction.rtf import parse_rtf
 from service.text.extraction.tabular import MOST_SPANNED, TableWriter
 from service.text.extraction.word_lists import mark_list_items
 
@@ -27,10 +33,48 @@ _WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _COMPATIBILITY = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 _SLIDE = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 _PARAGRAPH, _TABLE, _ROW, _CELL = (_WORD + name for name in ("p", "tbl", "tr", "tc"))
-_TEXTS = frozenset({_WORD + "t", A + "t", drawings.MATH_TEXT})
-_SPACES = {
+_TEXTS = frozenset({A + "t", drawings.MATH_TEXT})
+
+
+def _run_text(node: Any) -> str:
+    """Return the text of a part of a run; the fonts of symbols show other characters than the file holds."""
+    text = node.text or ""
+    if len(text) > 1 and text.isascii():
+        return text
+    font = node.getparent().find(f"{_WORD}rPr/{_WORD}rFonts") if node.getparent() is not None else None
+    name = (font.get(_WORD + "ascii") or font.get(_WORD + "hAnsi") or "") if font is not None else ""
+    return "".join(symbols.show(ord(each), name) for each in text)
+
+
+def _symbol(node: Any) -> str:
+    said = node.get(_WORD + "char") or ""
+    number = int(said, 16) if re.fullmatch("[0-9A-Fa-f]{1,4}", said) else 0
+    return symbols.show(number, node.get(_WORD + "font") or "")
+
+
+def _check_box(box: Any) -> str:
+    """Return a check box of a form, ticked or empty."""
+    states = {each.tag: each.get(_WORD + "val", "1") for each in box}
+    is_ticked = states.get(_WORD + "checked", states.get(_WORD + "default", "0")) in {"1", "true", "on"}
+    return f"{symbols.BOXES[is_ticked]} "
+
+
+def _chosen(choices: Any) -> str:
+    """Return the chosen entry of a list of a form."""
+    entries = [each.get(_WORD + "val") or "" for each in choices.iter(_WORD + "listEntry")]
+    result = choices.find(_WORD + "result")
+    said = result.get(_WORD + "val") or "" if result is not None else ""
+    number = int(said) if re.fullmatch("[0-9]{1,4}", said) else 0
+    return f"{entries[number]} " if number < len(entries) else ""
+
+
+_SPACES: Mapping[str, str | Callable[[Any], str]] = {
     **dict.fromkeys((_WORD + name for name in ("p", "tab", "br", "cr", "tc")), " "),
     _WORD + "noBreakHyphen": "-",
+    _WORD + "sym": _symbol,
+    _WORD + "checkBox": _check_box,
+    _WORD + "ddList": _chosen,
+    _WORD + "t": _run_text,
 }
 # The second copy of a text box is for old programs; what was moved away stands where it was moved to.
 _DROPPED = frozenset({FALLBACK, _WORD + "moveFrom"})
@@ -40,48 +84,84 @@ _WRAPPERS = frozenset(
     [_WORD + name for name in ("sdt", "sdtContent", "customXml", "ins", "smartTag", "moveTo")]
     + [_COMPATIBILITY + name for name in ("AlternateContent", "Choice")]
 )
+_CHUNK, _DEEPEST_CHUNK = _WORD + "altChunk", 3
+_SHAPES = frozenset({_SLIDE + "sp", _SLIDE + "graphicFrame", _SLIDE + "cxnSp"})
 _SLIDE_WRAPPERS = frozenset({_SLIDE + "grpSp", _COMPATIBILITY + "AlternateContent", _COMPATIBILITY + "Choice"})
 # The same on many slides: read once, and page numbers never.
 _REPEATED = frozenset({"ftr", "hdr", "dt"})
 _NUMBER_OR_PICTURE = frozenset({"sldNum", "sldImg"})
 
 
-def parse_docx(path: Path, builder: BlockBuilder) -> str | None:
+def parse_docx(path: Path | IO[bytes], builder: BlockBuilder, *, depth: int = 0) -> str | None:
     """Add a Word document's headings, paragraphs and tables, each followed by its notes, comments and charts.
 
     Lists have their numbers. Changes are read as accepted. Headers and footers come last, each once.
     """
-    try:
-        with as_document(path) as file:
-            document = docx.Document(file)
-    except (KeyError, ValueError, etree.XMLSyntaxError) as error:
-        raise damaged_file("a Word document", error) from error
-    # A file without styles gets a part of them here, which changes what the document refers to.
-    styles = document.styles.element
-    for _, numbering in _related(document.part, "numbering"):
-        mark_list_items(document.element.body, numbering, styles)
-    with zipfile.ZipFile(path) as archive:
-        _add_flow(document, archive, builder)
-    _add_headers(document, builder)
-    drawings.leave_out_related(_targets(document.part), builder)
-    return document.core_properties.title
+    with open_archive(path) as archive:
+        try:
+            document = open_document(archive, docx.Document, "a Word document", builder)
+            body = document.element.body
+        except Unreadable:
+            if not add_plain_texts(archive, builder):
+                raise
+            return read_title(archive)
+        styles: dict[str, int] = {}
+        with builder.refinement("styles of the document"):
+            # A file without styles gets a part of them here, which changes what the document refers to.
+            defined = document.styles.element
+            styles = _heading_levels(defined)
+            for _, numbering in _related(document.part, "numbering"):
+                mark_list_items(body, numbering, defined)
+        _add_flow(document, styles, archive, builder, depth)
+        with builder.refinement("headers and footers"):
+            _add_headers(document, builder)
+        drawings.leave_out_related(_targets(document.part), builder)
+        return read_title(archive)
 
 
-def _add_flow(document: Document, archive: zipfile.ZipFile, builder: BlockBuilder) -> None:
-    styles = _heading_levels(document)
-    notes = _notes(document)
+def _add_flow(
+    document: Document, styles: Mapping[str, int], archive: zipfile.ZipFile, builder: BlockBuilder, depth: int
+) -> None:
+    notes: dict[tuple[str, str], str] = {}
+    with builder.refinement("notes and comments"):
+        notes = _notes(document)
     known: set[str] = set()
-    for element in _flow(document.element.body, {_PARAGRAPH, _TABLE}, _WRAPPERS):
+    for element in _flow(document.element.body, {_PARAGRAPH, _TABLE, _CHUNK}, _WRAPPERS):
         if element.tag == _TABLE:
             _add_word_table(element, builder)
-        else:
+        elif element.tag == _PARAGRAPH:
             _add_word_paragraph(element, styles, builder)
         for reference in element.iter(*_REFERENCES):
             builder.paragraph(notes.pop((_REFERENCES[reference.tag], reference.get(_WORD + "id")), ""))
-        _add_graphics(element, document.part, builder)
-        drawings.note_pictures(element, builder, archive=archive, names=_entries(document.part), known=known)
+        with builder.refinement("charts and pictures"):
+            _add_graphics(element, document.part, builder)
+            drawings.note_pictures(element, builder, archive=archive, names=_entries(document.part), known=known)
+        for chunk in element.iter(_CHUNK):
+            with builder.refinement("inserted documents"):
+                _add_chunk(document.part.rels[chunk.get(drawings.R + "id")].target_part, builder, depth)
     for text in notes.values():
         builder.paragraph(text)
+
+
+def _add_chunk(part: Any, builder: BlockBuilder, depth: int) -> None:
+    """Add a document of another format that Word shows in its place in the text; its pictures are not read."""
+    data, kind = part.blob, part.content_type
+    inner = BlockBuilder(replace(builder.limits, finds_pictures=False))
+    if "html" in kind:
+        add_html(decode(data), inner)
+    elif any(word in kind for word in ("rfc822", "mime", "multipart")):
+        body = message_from_bytes(data, policy=policy.default).get_body(("html", "plain"))
+        add_html("" if body is None else body.get_content(), inner)
+    elif "word" in kind and depth < _DEEPEST_CHUNK:
+        parse_docx(io.BytesIO(data), inner, depth=depth + 1)
+    elif "rtf" in kind:
+        parse_rtf(data, inner)
+    else:
+        parse_plain(data, inner)
+    for block in inner.blocks:
+        builder.add(block)
+    for rest in inner.not_read:
+        builder.leave_out(rest.kind, count=rest.count)
 
 
 def parse_pptx(path: Path, builder: BlockBuilder) -> str | None:
@@ -89,25 +169,33 @@ def parse_pptx(path: Path, builder: BlockBuilder) -> str | None:
 
     Pages are slide numbers.
     """
-    try:
-        with as_document(path) as file:
-            slides = Presentation(file)
-    except (KeyError, ValueError, PackageNotFoundError, etree.XMLSyntaxError) as error:
-        raise damaged_file("a presentation", error) from error
-    if len(slides.slides) > builder.limits.pages:
-        raise too_complex(f"The presentation has more than {builder.limits.pages:,} slides.")
-    repeated: set[str] = set()
-    with zipfile.ZipFile(path) as archive:
-        for number, slide in enumerate(slides.slides, start=1):
-            _add_slide(slide, number, repeated, archive, builder)
-    _add_masters(slides, builder)
-    return slides.core_properties.title
+    with open_archive(path) as archive:
+        try:
+            slides = open_document(archive, Presentation, "a presentation", builder)
+            identities = [each.rId for each in slides.element.iter(_SLIDE + "sldId")]
+        except Unreadable:
+            if not add_plain_texts(archive, builder):
+                raise
+            return read_title(archive)
+        if len(identities) > builder.limits.pages:
+            raise too_complex(f"The presentation has more than {builder.limits.pages:,} slides.")
+        repeated: set[str] = set()
+        masters: dict[int, Any] = {}
+        for number, identity in enumerate(identities, start=1):
+            with builder.refinement(f"slide {number}"):
+                slide = slides.part.related_slide(identity)
+                _add_slide(slide, number, repeated, archive, builder)
+            with builder.refinement(f"layouts of slide {number}"):
+                masters |= {id(each.part): each for each in (slide.slide_layout, slide.slide_layout.slide_master)}
+        with builder.refinement("layouts of the presentation"):
+            _add_masters(masters.values(), builder)
+        return read_title(archive)
 
 
-def _heading_levels(document: Document) -> dict[str, int]:
+def _heading_levels(styles: Any) -> dict[str, int]:
     """Return the heading level of every paragraph style that has one, 0 for tables of contents, which are left out."""
     levels: dict[str, int] = {}
-    for style in document.styles.element.iter(_WORD + "style"):
+    for style in styles.iter(_WORD + "style"):
         name = style.find(_WORD + "name")
         value = (name.get(_WORD + "val") or "").lower() if name is not None else ""
         heading = _HEADING_STYLE.fullmatch(value)
@@ -136,7 +224,7 @@ def _flow(container: Any, wanted: Collection[str], wrappers: Collection[str]) ->
             stack.pop()
 
 
-def _add_word_paragraph(paragraph: Any, styles: dict[str, int], builder: BlockBuilder) -> None:
+def _add_word_paragraph(paragraph: Any, styles: Mapping[str, int], builder: BlockBuilder) -> None:
     properties = paragraph.find(_WORD + "pPr")
     style = properties.find(_WORD + "pStyle") if properties is not None else None
     level = styles.get(style.get(_WORD + "val") or "") if style is not None else None
@@ -247,42 +335,39 @@ def _add_slide(slide: Any, number: int, repeated: set[str], archive: zipfile.Zip
     title = slide.shapes.title
     if title is not None:
         builder.heading(" ".join(drawings.paragraph_texts(title.element)), 1, page=number)
-    shapes = {_SLIDE + "sp", _SLIDE + "graphicFrame", _SLIDE + "cxnSp"}
-    for shape in _flow(slide.shapes.element, shapes, _SLIDE_WRAPPERS):
+    for shape in _flow(slide.shapes.element, _SHAPES, _SLIDE_WRAPPERS):
         if title is None or shape is not title.element:
             _add_shape(shape, slide.part, number, repeated, builder)
     where = f"slide {number}"
-    names, known = _entries(slide.part), set[str]()
-    drawings.note_pictures(slide.shapes.element, builder, where, archive=archive, names=names, known=known, page=number)
-    for name in _previews(slide.part):
-        note_entry(archive, name, builder, where, page=number, is_preview=True)
-    drawings.leave_out_related(_targets(slide.part), builder, where)
-    if slide.has_notes_slide:
-        notes = slide.notes_slide
-        for shape in _flow(notes.shapes.element, {_SLIDE + "sp", _SLIDE + "graphicFrame"}, _SLIDE_WRAPPERS):
+    with builder.refinement(f"pictures of {where}"):
+        names, known = _entries(slide.part), set[str]()
+        drawings.note_pictures(
+            slide.shapes.element, builder, where, archive=archive, names=names, known=known, page=number
+        )
+        for name in _previews(slide.part):
+            note_entry(archive, name, builder, where, page=number, is_preview=True)
+        drawings.leave_out_related(_targets(slide.part), builder, where)
+    with builder.refinement(f"notes of {where}"):
+        notes: Any = slide.notes_slide if slide.has_notes_slide else None
+        for shape in () if notes is None else _flow(notes.shapes.element, _SHAPES, _SLIDE_WRAPPERS):
             _add_shape(shape, notes.part, number, repeated, builder)
-    for _, root in _related(slide.part, "comments"):
-        for text in drawings.comment_texts(root):
-            builder.paragraph(text, page=number)
+    with builder.refinement(f"comments of {where}"):
+        for _, root in _related(slide.part, "comments"):
+            for text in drawings.comment_texts(root):
+                builder.paragraph(text, page=number)
 
 
-def _add_masters(slides: Any, builder: BlockBuilder) -> None:
+def _add_masters(masters: Iterable[Any], builder: BlockBuilder) -> None:
     """Add what layouts and masters show on every slide; their places for a slide's own texts hold only hints."""
-    masters = {id(part.part): part for slide in slides.slides for part in _masters_of(slide)}
     texts = (
         text
-        for master in masters.values()
+        for master in masters
         for shape in _flow(master.shapes.element, {_SLIDE + "sp", _SLIDE + "cxnSp"}, _SLIDE_WRAPPERS)
         if next(shape.iter(_SLIDE + "ph"), None) is None
         for text in drawings.paragraph_texts(shape)
     )
     for text in dict.fromkeys(texts):
         builder.paragraph(text)
-
-
-def _masters_of(slide: Any) -> Sequence[Any]:
-    layout = slide.slide_layout
-    return layout, layout.slide_master
 
 
 def _add_shape(shape: Any, part: Any, number: int, repeated: set[str], builder: BlockBuilder) -> None:
@@ -301,4 +386,5 @@ def _add_shape(shape: Any, part: Any, number: int, repeated: set[str], builder: 
         if place in _REPEATED:
             repeated.add(text)
         builder.paragraph(text, page=number)
-    _add_graphics(shape, part, builder, page=number)
+    with builder.refinement(f"charts of slide {number}"):
+        _add_graphics(shape, part, builder, page=number)

@@ -13,11 +13,23 @@ from typing import Any
 
 from lxml import etree
 
+from carrel.wire.formats import NotReadKind
 from service.text.extraction import drawings
+from service.text.extraction.archives import open_archive
 from service.text.extraction.building import BlockBuilder, one_line
+from service.text.extraction.cells import with_stored
 from service.text.extraction.failures import corrupt_file, too_complex
 from service.text.extraction.list_numbers import BULLET, DEEPEST, LONGEST, Level, NumberedList, Use, count_item
-from service.text.extraction.packages import choose_form, is_drawing, leave_out_entries, note_entry
+from service.text.extraction.markup import local_name
+from service.text.extraction.packages import (
+    choose_form,
+    is_drawing,
+    leave_out_entries,
+    note_entry,
+    read_damaged,
+    read_undamaged,
+)
+from service.text.extraction.sheets import MOST_COLUMNS, add_sheet
 from service.text.extraction.tabular import TableWriter
 
 _NAMES = "{urn:oasis:names:tc:opendocument:xmlns:"
@@ -43,6 +55,7 @@ _SHAPES = tuple(_DRAW + name for name in ("frame", "custom-shape", "rect", "g"))
 _FILLED = frozenset(["title", "outline", "subtitle", "notes", "page-number", "date-time"])
 _LEVELS = frozenset("123456789")
 _CELLS = (_TABLE + "table-cell", _TABLE + "covered-table-cell")
+_VALUES = ("value", "date-value", "time-value", "boolean-value", "string-value")
 # How often a row or a cell is repeated is a claim of the file; programs for slides stop at 75 of either.
 _MOST_REPEATED = 100
 _IDENTITY = "{http://www.w3.org/XML/1998/namespace}id"
@@ -53,10 +66,12 @@ _BULLETS = frozenset({_TEXT + "list-level-style-bullet", _TEXT + "list-level-sty
 
 def parse_odt(path: Path, builder: BlockBuilder) -> str | None:
     """Add an OpenDocument text; of tracked changes, what was deleted is left out."""
-    with zipfile.ZipFile(path) as archive:
+    with open_archive(path) as archive:
         root = _read_content(archive, "an OpenDocument text")
         copies = _drop_copies(archive, root, builder)
-        markers = _find_markers(archive, root)
+        markers: Mapping[Any, str] = {}
+        with builder.refinement("numbers of lists"):
+            markers = _find_markers(archive, root)
         walk = etree.iterwalk(root, events=("start",))
         for _, element in walk:
             if element.tag in {_TEXT + "tracked-changes", _OFFICE + "automatic-styles"}:
@@ -75,7 +90,7 @@ def parse_odt(path: Path, builder: BlockBuilder) -> str | None:
 
 def parse_odp(path: Path, builder: BlockBuilder) -> str | None:
     """Add an OpenDocument presentation's slides; pages are slide numbers, footers stand once, after all."""
-    with zipfile.ZipFile(path) as archive:
+    with open_archive(path) as archive:
         root = _read_content(archive, "an OpenDocument presentation")
         copies = _drop_copies(archive, root, builder)
         slides = list(root.iter(_DRAW + "page"))
@@ -89,28 +104,71 @@ def parse_odp(path: Path, builder: BlockBuilder) -> str | None:
         return _add_rest(archive, copies, builder)
 
 
-def add_beside_cells(archive: zipfile.ZipFile, builder: BlockBuilder) -> None:
-    """Add the comments, shapes and charts of each sheet of an OpenDocument spreadsheet, and what is printed around."""
-    root = _read_content(archive, "an OpenDocument spreadsheet")
-    copies = _drop_copies(archive, root, builder)
-    for sheet in root.iter(_OFFICE + "spreadsheet"):
-        for table in sheet.iterchildren(_TABLE + "table"):
+def parse_ods(path: Path, builder: BlockBuilder) -> str | None:
+    """Add the sheets of an OpenDocument spreadsheet, each under its name with the texts beside its cells."""
+    with open_archive(path) as archive:
+        root = _read_content(archive, "an OpenDocument spreadsheet")
+        copies = _drop_copies(archive, root, builder)
+        tables = [each for sheet in root.iter(_OFFICE + "spreadsheet") for each in sheet.iterchildren(_TABLE + "table")]
+        for number, table in enumerate(tables, start=1):
+            add_sheet(table.get(_TABLE + "name") or "", _read_rows(table, builder, f"sheet {number}"), builder)
+        for number, table in enumerate(tables, start=1):
             builder.sheet = one_line(table.get(_TABLE + "name") or "") or None
-            for element in table.iter(*_PARAGRAPHS, _DRAW + "object", _DRAW + "image"):
-                if element.tag == _DRAW + "object":
-                    _add_object(archive, element.get(_LINK) or "", None, builder)
-                elif element.tag == _DRAW + "image":
-                    _note_picture(archive, element, builder)
-                elif element.getparent().tag not in _CELLS:
-                    builder.paragraph(_text(element))
-    builder.sheet = None
-    _add_rest(archive, copies, builder)
+            with builder.refinement(f"comments and drawings of sheet {number}"):
+                _add_beside_cells(archive, table, builder)
+        builder.sheet = None
+        return _add_rest(archive, copies, builder)
+
+
+def _add_beside_cells(archive: zipfile.ZipFile, table: Any, builder: BlockBuilder) -> None:
+    for element in table.iter(*_PARAGRAPHS, _DRAW + "object", _DRAW + "image"):
+        if element.tag == _DRAW + "object":
+            _add_object(archive, element.get(_LINK) or "", None, builder)
+        elif element.tag == _DRAW + "image":
+            _note_picture(archive, element, builder)
+        elif element.getparent().tag not in _CELLS:
+            builder.paragraph(_text(element))
+
+
+def _read_rows(table: Any, builder: BlockBuilder, where: str) -> Iterator[tuple[int, Mapping[int, str]]]:
+    """Yield the number of each row that has cells with text, and these cells by their columns."""
+    number = 0
+    for row in table.iter(_TABLE + "table-row"):
+        # Of a table that stands in a cell, the cell's text is read.
+        if next(row.iterancestors(_TABLE + "table")) is not table:
+            continue
+        cells: dict[int, str] = {}
+        column = 0
+        for cell in row.iterchildren(*_CELLS):
+            repeated = _read_count(cell, "columns")
+            text = _show(cell, builder, where) if cell.tag == _CELLS[0] else ""
+            if text:
+                cells |= dict.fromkeys(range(column, column + min(repeated, MOST_COLUMNS)), text)
+            column += repeated
+        repeated = _read_count(row, "rows")
+        for each in range(repeated if cells else 0):
+            yield number + each + 1, cells
+        number += repeated
+
+
+def _show(cell: Any, builder: BlockBuilder, where: str) -> str:
+    """Return the text that a cell shows, and in brackets its stored value where it differs."""
+    shown = one_line(" ".join(_text(each) for each in cell.iterchildren(*_PARAGRAPHS)))
+    stored = next((value for name in _VALUES if (value := cell.get(_OFFICE + name))), "")
+    formula = cell.get(_TABLE + "formula")
+    if not shown and not stored and formula and cell.get(_OFFICE + "value-type") != "string":
+        builder.leave_out(NotReadKind.FORMULA, where)
+        return formula.partition(":")[2] or formula
+    if stored.startswith("PT") or cell.get(_OFFICE + "boolean-value"):
+        return shown or stored
+    return with_stored(shown, stored.removesuffix("T00:00:00").replace("T", " "))
 
 
 def _read_content(archive: zipfile.ZipFile, kind: str) -> Any:
-    if _CONTENT not in archive.namelist():
+    root = read_damaged(read_undamaged(archive, _CONTENT))
+    if root is None or local_name(root) != "document-content":
         raise corrupt_file(kind)
-    return drawings.read_part(archive.read(_CONTENT))
+    return root
 
 
 def _drop_copies(archive: zipfile.ZipFile, root: Any, builder: BlockBuilder) -> set[str]:
@@ -131,10 +189,11 @@ def _entry_of(image: Any) -> str:
 
 def _add_rest(archive: zipfile.ZipFile, copies: Collection[str], builder: BlockBuilder) -> str | None:
     """Add what is printed above and below pages and what masters of slides say, and return the title."""
-    leave_out_entries(archive, builder, copies=copies)
-    names = frozenset(archive.namelist())
-    if _STYLES in names:
-        masters = drawings.read_part(archive.read(_STYLES)).iter(_STYLE + "master-page")
+    with builder.refinement("pictures of the document"):
+        leave_out_entries(archive, builder, copies=copies)
+    styles, meta = (read_damaged(read_undamaged(archive, name)) for name in (_STYLES, _META))
+    if styles is not None:
+        masters = styles.iter(_STYLE + "master-page")
         printed = (part for master in masters for part in master.iterchildren(*_PRINTED, *_SHAPES))
         texts = (
             _text(each).strip()
@@ -144,13 +203,13 @@ def _add_rest(archive: zipfile.ZipFile, copies: Collection[str], builder: BlockB
         )
         for text in dict.fromkeys(texts):
             builder.paragraph(text)
-    title = drawings.read_part(archive.read(_META)).find(f".//{_TITLE}") if _META in names else None
-    return None if title is None else title.text
+    return None if meta is None else meta.findtext(f".//{_TITLE}")
 
 
 def _find_markers(archive: zipfile.ZipFile, root: Any) -> Mapping[Any, str]:
-    styles = [drawings.read_part(archive.read(_STYLES))] if _STYLES in archive.NameToInfo else []
-    return find_markers(root, [*styles, root])
+    """Return what stands before items of lists and headings, by their styles in both parts."""
+    styles = read_damaged(read_undamaged(archive, _STYLES))
+    return find_markers(root, [root] if styles is None else [styles, root])
 
 
 def _add_paragraph(element: Any, marker: str, builder: BlockBuilder) -> None:
@@ -222,8 +281,12 @@ def _add_table(table: Any, number: int | None, builder: BlockBuilder) -> None:
 
 def _count_repetitions(element: Any, what: str) -> int:
     """Return how often a row or a cell of a table stands there; columns that other cells cover have cells, too."""
+    return min(_read_count(element, what), _MOST_REPEATED)
+
+
+def _read_count(element: Any, what: str) -> int:
     said = element.get(f"{_TABLE}number-{what}-repeated", "1")
-    return min(max(int(said), 1), _MOST_REPEATED) if re.fullmatch(r"[0-9]{1,9}", said) else 1
+    return max(int(said), 1) if re.fullmatch(r"[0-9]{1,9}", said) else 1
 
 
 def _paragraphs(element: Any) -> Iterator[str]:

@@ -1,3 +1,6 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false, reportAttributeAccessIssue=false
+# lxml has no types of its own.
 """Office files as packages: the parts that are not text, and variants made plain.
 
 Variants are templates, files with macros, slide shows, and Strict Open XML.
@@ -5,15 +8,20 @@ Variants are templates, files with macros, slide shows, and Strict Open XML.
 
 import io
 import mimetypes
+import posixpath
 import re
 import zipfile
-import zlib
-from collections.abc import Collection, Sequence
-from pathlib import Path
-from typing import IO
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
+from typing import IO, Any, TypeVar
+from urllib.parse import unquote
+
+from lxml import etree
 
 from carrel.wire.formats import NotReadKind
+from service.text.extraction.archives import DAMAGED
 from service.text.extraction.building import BlockBuilder
+from service.text.extraction.failures import damaged_file
 from service.text.extraction.svg import read_drawing
 
 _LEFT_OUT = {"image": NotReadKind.PICTURE, "audio": NotReadKind.RECORDING, "video": NotReadKind.RECORDING}
@@ -30,7 +38,26 @@ _VARIANT = re.compile(
 _STRICT = b"http://purl.oclc.org/ooxml/"
 _STRICT_NAME = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/")
 _PLAIN_NAME = rb"http://schemas.openxmlformats.org/\1/2006/"
-_MAIN = {"word/": b"wordprocessingml.document", "ppt/": b"presentationml.presentation", "xl/": b"spreadsheetml.sheet"}
+_MAIN = {"word/": b"wordprocessingml.document", "ppt/": b"presentationml.presentation"}
+_MAIN_TYPE = b"application/vnd.openxmlformats-officedocument.%b.main+xml"
+# In place of these two when they are missing.
+_WITHOUT_RELATIONS = (
+    b'<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
+    b'<Relationship Id="r1" Type="%b" Target="%b"/></Relationships>'
+)
+_WITHOUT_TYPES = (
+    b'<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">'
+    b'<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
+    b'<Default Extension="xml" ContentType="application/xml"/><Override PartName="/%b" ContentType="%b"/></Types>'
+)
+_MAIN_PART = re.compile(r"(?:word/document|ppt/presentation|xl/workbook|visio/document)\.(?:xml|bin)", re.IGNORECASE)
+_MAIN_KIND = b"http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument"
+# Those of Office, Visio and XPS.
+_MAIN_KINDS = frozenset({"officeDocument", "document", "fixedrepresentation"})
+_TEXT_PART = re.compile(r"word/(?:document|footnotes|endnotes|header\d*|footer\d*)\.xml|ppt/slides/slide\d+\.xml")
+_PROPERTIES = re.compile(r"docprops/core\.xml", re.IGNORECASE)
+_CHUNK = 1 << 16
+Document = TypeVar("Document")
 
 
 def leave_out_entries(archive: zipfile.ZipFile, builder: BlockBuilder, *, copies: Collection[str] = ()) -> None:
@@ -99,28 +126,130 @@ def note_entry(
 
 
 def _read_picture(archive: zipfile.ZipFile, name: str) -> bytes:
-    """Return the first bytes of an entry, as many as a picture has; none of one that is damaged."""
+    """Return the first bytes of an entry, as many as a picture has."""
+    return read_undamaged(archive, name, most=_PICTURE_BYTES)
+
+
+def read_undamaged(archive: zipfile.ZipFile, name: str, *, most: int | None = None) -> bytes:
+    """Return the bytes of an entry before any damage, in the usual names; none when the archive has no such entry."""
+    content = bytearray()
     try:
         with archive.open(name) as entry:
-            return entry.read(_PICTURE_BYTES)
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, LookupError):
-        return b""
+            while (most is None or len(content) < most) and (data := entry.read(_CHUNK)):
+                content += data
+    except (*DAMAGED, LookupError):
+        pass
+    if _STRICT in content[:_CHUNK] and name.endswith((".xml", ".rels")):
+        return _STRICT_NAME.sub(_PLAIN_NAME, content)
+    return bytes(content)
 
 
-def as_document(path: Path) -> IO[bytes]:
-    """Return an Office file open for reading; a variant as a plain copy in memory, without pictures and macros."""
-    with zipfile.ZipFile(path) as archive:
-        types = archive.read(_TYPES)
-        if not _VARIANT.search(types) and _STRICT not in archive.read("_rels/.rels"):
-            return path.open("rb")
-        copy = io.BytesIO()
-        names = archive.namelist()
-        kind = next(kind for folder, kind in _MAIN.items() if any(name.startswith(folder) for name in names))
-        main = b"application/vnd.openxmlformats-officedocument." + kind + b".main+xml"
-        with zipfile.ZipFile(copy, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as plain:
-            for name in dict.fromkeys(names):
-                content = archive.read(name) if name.endswith((".xml", ".rels")) else b""
-                content = _STRICT_NAME.sub(_PLAIN_NAME, content)
-                plain.writestr(name, _VARIANT.sub(main, content) if name == _TYPES else content)
+def read_damaged(content: bytes) -> Any:
+    """Return the root of XML, of damaged XML with the elements that can be read; None without any."""
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, recover=True)
+    try:
+        return etree.fromstring(content, parser)
+    except etree.XMLSyntaxError:
+        return None
+
+
+def related(archive: zipfile.ZipFile, part: str) -> Iterator[tuple[str, str, str]]:
+    """Yield identity, kind and name of each part of the archive that a part refers to; "" is the package itself."""
+    root = read_damaged(read_undamaged(archive, _relations_of(part)))
+    for each in () if root is None else root.iter("{*}Relationship"):
+        name = _find_target(part, each, archive.NameToInfo)
+        if name is not None:
+            yield each.get("Id") or "", (each.get("Type") or "").rpartition("/")[2], name
+
+
+def _relations_of(part: str) -> str:
+    folder, name = posixpath.split(part)
+    return posixpath.join(folder, "_rels", f"{name}.rels")
+
+
+def _find_target(part: str, relation: Any, names: Collection[str]) -> str | None:
+    """Return the entry that a relationship of a part leads to, which programs write in many ways; None without it."""
+    said = (relation.get("Target") or "").replace("\\", "/")
+    target = posixpath.normpath(posixpath.join("/", posixpath.dirname(part), said)).lstrip("/")
+    return next((name for name in (target, unquote(target)) if name in names), None)
+
+
+def find_main_part(archive: zipfile.ZipFile) -> str:
+    """Return the part that an Office file begins with: by its relationship, or else by its usual name."""
+    said = (name for _, kind, name in related(archive, "") if kind in _MAIN_KINDS)
+    return next(said, next(filter(_MAIN_PART.fullmatch, archive.namelist()), ""))
+
+
+def read_title(archive: zipfile.ZipFile) -> str | None:
+    """Return the title among an Office file's properties, None when it is one that a program writes by default."""
+    said = [name for _, kind, name in related(archive, "") if kind == "core-properties"]
+    name = next(iter(said), next(filter(_PROPERTIES.fullmatch, archive.namelist()), ""))
+    root = read_damaged(read_undamaged(archive, name))
+    return None if root is None else root.findtext("{*}title")
+
+
+def open_document(
+    archive: zipfile.ZipFile, load: Callable[[IO[bytes]], Document], kind: str, builder: BlockBuilder
+) -> Document:
+    """Return what a library makes of a Word document or a presentation, without missing and damaged parts.
+
+    The library gets a plain copy in memory, without pictures and macros, of a variant or a file with such parts.
+    """
+    types, is_plain = read_undamaged(archive, _TYPES), False
+    with suppress(*DAMAGED, LookupError):
+        is_plain = not _VARIANT.search(types) and _STRICT not in archive.read("_rels/.rels")
+    if is_plain and archive.fp is not None and all(each.filename == each.orig_filename for each in archive.filelist):
+        try:
+            return load(archive.fp)
+        except MemoryError:
+            raise
+        except Exception:  # noqa: BLE001 - what a library raises on a missing part is no promise
+            builder.leave_out(NotReadKind.DETAIL, "missing or damaged parts of the file")
+    try:
+        return load(_copy(archive, types))
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise damaged_file(kind, error) from error
+
+
+def _copy(archive: zipfile.ZipFile, types: bytes) -> IO[bytes]:
+    """Return a package that the libraries take, with each part of XML as far as it can be read."""
+    parts = {name: _as_plain(archive, name) for name in archive.namelist() if name != _TYPES}
+    parts = {name: content for name, content in parts.items() if content is not None}
+    main = find_main_part(archive)
+    for name in [name for name in parts if name.endswith(".rels")]:
+        part = f"{name.removesuffix('.rels').replace('_rels/', '')}"
+        root = read_damaged(parts[name] or b"<Relationships/>")
+        for each in root.iterchildren("{*}Relationship"):
+            if each.get("TargetMode") != "External" and _find_target(part, each, parts) is None:
+                root.remove(each)
+        parts[name] = etree.tostring(root)
+    if b"officeDocument" not in parts.get("_rels/.rels", b""):
+        parts["_rels/.rels"] = _WITHOUT_RELATIONS % (_MAIN_KIND, main.encode())
+    kind = next((kind for folder, kind in _MAIN.items() if main.startswith(folder)), b"")
+    plain = _VARIANT.sub(_MAIN_TYPE % kind, types)
+    parts[_TYPES] = plain if _MAIN_TYPE % kind in plain else _WITHOUT_TYPES % (main.encode(), _MAIN_TYPE % kind)
+    copy = io.BytesIO()
+    with zipfile.ZipFile(copy, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as written:
+        for name, content in parts.items():
+            written.writestr(name, content)
     copy.seek(0)
     return copy
+
+
+def _as_plain(archive: zipfile.ZipFile, name: str) -> bytes | None:
+    """Return a part of XML in the usual names, as far as it can be read; None if nothing can. Others are empty."""
+    if not name.endswith((".xml", ".rels")):
+        return b""
+    root = read_damaged(read_undamaged(archive, name))
+    return None if root is None else etree.tostring(root)
+
+
+def add_plain_texts(archive: zipfile.ZipFile, builder: BlockBuilder) -> bool:
+    """Add the paragraphs of a document or presentation that no library can open; return whether there are any."""
+    for name in filter(_TEXT_PART.fullmatch, archive.namelist()):
+        root = read_damaged(read_undamaged(archive, name))
+        for paragraph in () if root is None else root.iter("{*}p"):
+            builder.paragraph("".join(text.text or "" for text in paragraph.iter("{*}t")))
+    return bool(builder.blocks)

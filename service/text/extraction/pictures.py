@@ -5,14 +5,14 @@ from typing import IO
 
 from PIL import Image, UnidentifiedImageError
 
-from carrel.wire.formats import FORMATS, NotReadKind
+from carrel.wire.formats import NotReadKind
 from service.text.extraction.building import BlockBuilder
 from service.text.extraction.failures import Unreadable, corrupt_file, too_complex
 from service.text.extraction.markup import local_name, parse_markup
+from service.text.extraction.metafiles import Drawing
 from service.text.extraction.plain import refuse_size
-from service.text.extraction.svg import to_drawing
+from service.text.extraction.svg import read_drawing, to_drawing
 
-PICTURES = tuple(each.name for each in FORMATS if each.kind == "picture" and each.name != "SVG")
 # Their frames are pages; those of other formats are an animation.
 _PAGED = ("TIFF",)
 
@@ -47,7 +47,18 @@ def parse_svg(data: bytes, builder: BlockBuilder) -> None:
     root = parse_markup(data)
     if local_name(root) != "svg":
         raise corrupt_file("an SVG drawing")
-    drawing = to_drawing(root)
+    _add_drawing(to_drawing(root), builder)
+
+
+def parse_metafile(data: bytes, builder: BlockBuilder) -> None:
+    """Add the texts of a Windows metafile; the largest picture within waits for text recognition, if that is asked."""
+    drawing = read_drawing(data)
+    if drawing is None:
+        raise corrupt_file("a metafile")
+    _add_drawing(drawing, builder)
+
+
+def _add_drawing(drawing: Drawing, builder: BlockBuilder) -> None:
     builder.lines("\n".join(drawing.lines))
     builder.leave_out(NotReadKind.PICTURE, count=drawing.others)
     if drawing.bitmap:

@@ -1,186 +1,262 @@
-"""Workbooks, read row by row: values as last calculated, never formulas, never linked workbooks.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false, reportAttributeAccessIssue=false
+# lxml has no types of its own.
+"""Workbooks as their cells show them, row by row: values as last calculated, never linked workbooks.
 
-Of Excel's own format, what is kept beside the cells follows each sheet: comments, text boxes, charts, and what is
-printed above and below.
+Of Excel's own format, text beside the cells follows each sheet: comments, text boxes, charts, headers and footers.
 """
 
-import datetime as dt
+import io
 import re
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from html import unescape
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from html import unescape as unescape_markup
 from pathlib import Path
 from typing import Any
 
-from openpyxl import load_workbook
-from openpyxl.packaging.relationship import get_dependents
-from openpyxl.utils.exceptions import InvalidFileException
-from python_calamine import CalamineError, CalamineWorkbook, PasswordError, SheetTypeEnum
+from lxml import etree
+from openpyxl.formula.translate import Translator
+from openpyxl.styles.numbers import BUILTIN_FORMATS
+from openpyxl.utils.cell import column_index_from_string
+from openpyxl.utils.escape import unescape
 
 from carrel.wire.formats import NotReadKind
 from service.text.extraction import drawings
+from service.text.extraction.archives import DAMAGED, open_archive
 from service.text.extraction.building import BlockBuilder, one_line
-from service.text.extraction.excel97 import add_beside_cells_97
-from service.text.extraction.failures import corrupt_file, damaged_file, encrypted_file
-from service.text.extraction.opendocument import add_beside_cells
-from service.text.extraction.packages import as_document, note_entry
+from service.text.extraction.cells import GENERAL, show_number, show_text
+from service.text.extraction.failures import Unreadable, corrupt_file
+from service.text.extraction.packages import (
+    find_main_part,
+    note_entry,
+    read_damaged,
+    read_title,
+    read_undamaged,
+    related,
+)
 from service.text.extraction.tabular import TableWriter
 
-# Errors of XML parsers are SyntaxErrors.
-_BROKEN = (KeyError, ValueError, TypeError, AttributeError, IndexError, SyntaxError, InvalidFileException)
 # Excel allows 31; what a file claims is shortened.
 _NAME_CHARACTERS = 100
-_MIDNIGHT = dt.time()
+MOST_COLUMNS = 16_384
+ERRORS: Mapping[int, str] = {
+    0: "#NULL!",
+    7: "#DIV/0!",
+    15: "#VALUE!",
+    23: "#REF!",
+    29: "#NAME?",
+    36: "#NUM!",
+    42: "#N/A",
+    43: "#GETTING_DATA",
+}
+"""The errors that cells show, by their numbers."""
 # Headers and footers stand at the end of a sheet's part, with codes for fonts, dates and page numbers.
 _TAIL = 65_536
 _PRINTED = re.compile(rb"<(?:\w+:)?((?:odd|even|first)(?:Header|Footer))(?: [^>]*)?>([^<]+)<")
 _UNREAD_SHEET = re.compile(r"xl/(?:macrosheets|dialogsheets)/[^/]+\.xml")
-_UNREAD_KINDS = (SheetTypeEnum.MacroSheet, SheetTypeEnum.DialogSheet, SheetTypeEnum.Vba)
+_SHEET_PART = re.compile(r"xl/worksheets/[^/]+\.xml")
+_PLACE = re.compile(r"([A-Za-z]{1,3})(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class _Book:
+    """What the cells of a workbook refer to: its texts, the number format of each style, and the day that is 0."""
+
+    texts: list[str]
+    forms: list[str]
+    is_1904: bool
 
 
 def parse_xlsx(path: Path, builder: BlockBuilder) -> str | None:
     """Add a workbook's sheets, each under its name."""
-    # Given a path, openpyxl would judge it by its suffix.
-    with as_document(path) as file:
-        try:
-            workbook = load_workbook(file, read_only=True, data_only=True, keep_links=False)
-        except (*_BROKEN, zipfile.BadZipFile) as error:
-            refusal = damaged_file("an Excel workbook", error)
-            if refusal.code != "file_corrupt":
-                raise refusal from error
-            return _add_cells_alone(path, builder)
-        try:
-            for number, sheet in enumerate(workbook.worksheets, start=1):
-                # A declared size is a claim: one stray cell would otherwise pad every row to 16,384.
-                sheet.reset_dimensions()
-                _add_sheet(str(sheet.title), sheet.iter_rows(values_only=True), builder)
-                _add_beside(workbook, sheet, builder, f"sheet {number}")
-        except (*_BROKEN, zipfile.BadZipFile) as error:
-            raise damaged_file("an Excel workbook", error) from error
-        _leave_out_sheets(path, builder)
-        return workbook.properties.title
-
-
-def _add_cells_alone(path: Path, builder: BlockBuilder) -> None:
-    """Add the cells of a workbook of which the rest can't be read, such as styles that no program but its own knows."""
-    parse_other_sheets("an Excel workbook")(path, builder)
-    builder.tells_rest = False
-
-
-def _leave_out_sheets(path: Path, builder: BlockBuilder) -> None:
-    with zipfile.ZipFile(path) as archive:
+    with open_archive(path) as archive:
+        main = find_main_part(archive)
+        root = read_damaged(read_undamaged(archive, main))
+        relations = {identity: (kind, name) for identity, kind, name in related(archive, main)}
+        named = dict(relations.values())
+        book = _Book([], [], is_1904=root is not None and any(map(_is_1904, root.iter("{*}workbookPr"))))
+        with builder.refinement("shared texts of the workbook"):
+            book.texts.extend(_read_texts(archive, named.get("sharedStrings", "xl/sharedStrings.xml")))
+        with builder.refinement("styles of the workbook"):
+            book.forms.extend(_read_forms(archive, named.get("styles", "xl/styles.xml")))
+        sheets = [
+            (each.get("name") or "", *relations.get(_identity(each), ("", "")))
+            for each in ([] if root is None else root.iter("{*}sheet"))
+        ]
+        if not any(part for _, _, part in sheets):
+            found = filter(_SHEET_PART.fullmatch, archive.namelist())
+            sheets = [(Path(part).stem, "worksheet", part) for part in sorted(found)]
+        sheets = [each for each in sheets if each[1] in {"worksheet", "chartsheet", ""}]
+        for number, (name, _, part) in enumerate(sheets, start=1):
+            where = f"sheet {number}"
+            with builder.refinement(where):
+                add_sheet(name, _read_rows(archive, part, book, builder, where), builder)
+            _add_beside(archive, part, builder, where)
+        if not sheets or (not builder.has_contents and _is_damaged(archive, [part for _, _, part in sheets])):
+            raise corrupt_file("an Excel workbook")
         builder.leave_out(NotReadKind.SHEET, count=sum(map(bool, map(_UNREAD_SHEET.fullmatch, archive.namelist()))))
+        return read_title(archive)
 
 
-def parse_other_sheets(kind: str) -> Callable[[Path, BlockBuilder], None]:
-    """Return a reader of workbooks of an older or another program, which errors call `kind`; they have no title."""
-
-    def parse(path: Path, builder: BlockBuilder) -> None:
-        try:
-            with CalamineWorkbook.from_path(str(path)) as workbook:  # pyright: ignore[reportUnknownMemberType]
-                for number, sheet in enumerate(workbook.sheets_metadata):
-                    if sheet.typ == SheetTypeEnum.WorkSheet:
-                        _add_sheet(sheet.name, workbook.get_sheet_by_index(number).iter_rows(), builder)
-                    elif sheet.typ in _UNREAD_KINDS:
-                        builder.leave_out(NotReadKind.SHEET)
-        except PasswordError as error:
-            raise encrypted_file(kind) from error
-        except (CalamineError, OSError, ValueError) as error:
-            raise corrupt_file(kind) from error
-        if kind == "OpenDocument sheets":
-            with zipfile.ZipFile(path) as archive:
-                add_beside_cells(archive, builder)
-        elif kind == "Excel 97":
-            add_beside_cells_97(path, builder)
-
-    return parse
-
-
-def _add_sheet(name: str, rows: Iterable[Sequence[Any]], builder: BlockBuilder) -> None:
+def add_sheet(name: str, rows: Iterable[tuple[int, Mapping[int, str]]], builder: BlockBuilder) -> None:
+    """Add the rows of a sheet under its name; each has its number, from 1, and its cells by their columns, from 0."""
     builder.sheet = one_line(name)[:_NAME_CHARACTERS]
     table = TableWriter(builder, numbered=True)
     named = False
-    for row in rows:
-        cells = _trim(row)
-        if cells and not named:
+    for number, cells in rows:
+        filled = [column for column, text in cells.items() if text and column < MOST_COLUMNS]
+        if filled and not named:
             builder.heading(name, 1)
             named = True
-        table.row(cells)
+        table.row([cells.get(column, "") for column in range(max(filled, default=-1) + 1)], number=number)
     table.close()
 
 
-def _add_beside(workbook: Any, sheet: Any, builder: BlockBuilder, where: str) -> None:
+def _is_damaged(archive: zipfile.ZipFile, parts: Iterable[str]) -> bool:
+    try:
+        for part in parts:
+            drawings.read_part(read_undamaged(archive, part))
+    except Unreadable:
+        return True
+    return False
+
+
+def _identity(sheet: Any) -> str:
+    """Return the relationship of a sheet; the strict form of the standard has another name for it."""
+    return next((value for key, value in sheet.items() if key.endswith("}id")), "")
+
+
+def _is_1904(properties: Any) -> bool:
+    return properties.get("date1904") in {"1", "true"}
+
+
+def _read_texts(archive: zipfile.ZipFile, part: str) -> Iterator[str]:
+    for item in _iterate(archive, part, "{*}si"):
+        yield _joined(item)
+
+
+def _read_forms(archive: zipfile.ZipFile, part: str) -> Iterator[str]:
+    """Yield the number format of each style of cells."""
+    root = read_damaged(read_undamaged(archive, part))
+    if root is None:
+        return
+    forms = {str(number): form for number, form in BUILTIN_FORMATS.items()}
+    forms |= {each.get("numFmtId"): each.get("formatCode") or GENERAL for each in root.iter("{*}numFmt")}
+    for used in root.iterchildren("{*}cellXfs"):
+        for each in used.iterchildren("{*}xf"):
+            yield forms.get(each.get("numFmtId"), GENERAL)
+
+
+def _joined(item: Any) -> str:
+    """Return a text with its parts joined, without its pronunciation, and with characters in place of their codes."""
+    parts = item.iterfind(".//{*}t")
+    return unescape("".join(part.text or "" for part in parts if not part.getparent().tag.endswith("}rPh")))
+
+
+def _iterate(archive: zipfile.ZipFile, part: str, tag: str) -> Iterator[Any]:
+    """Yield elements of a part, one after the other, before any damage; each is gone when the next comes."""
+    content = read_undamaged(archive, part)
+    source = io.BytesIO(content or b"<nothing/>")
+    for _, element in etree.iterparse(source, tag=tag, resolve_entities=False, no_network=True, recover=True):
+        yield element
+        element.clear()
+        while element.getprevious() is not None:
+            del element.getparent()[0]
+
+
+def _read_rows(
+    archive: zipfile.ZipFile, part: str, book: _Book, builder: BlockBuilder, where: str
+) -> Iterator[tuple[int, Mapping[int, str]]]:
+    """Yield the number of each row and its cells by their columns."""
+    shared: dict[str | None, tuple[str, str]] = {}
+    number = 0
+    for row in _iterate(archive, part, "{*}row"):
+        said = row.get("r") or ""
+        number = int(said) if said.isdecimal() and len(said) < 8 else number + 1
+        cells: dict[int, str] = {}
+        for cell in row.iterchildren("{*}c"):
+            place = _PLACE.fullmatch(cell.get("r") or "")
+            column = column_index_from_string(place[1]) - 1 if place else max(cells, default=-1) + 1
+            text = _show(cell, book)
+            if text is None and (formula := cell.find("{*}f")) is not None:
+                text = _formula(cell, formula, shared)
+                builder.leave_out(NotReadKind.FORMULA, where)
+            elif text is None and cell.get("t") == "s":
+                builder.leave_out(NotReadKind.DETAIL, f"texts of {where}")
+            cells[column] = text or ""
+        yield number, cells
+
+
+def _show(cell: Any, book: _Book) -> str | None:
+    """Return the text that a cell shows; None without a value."""
+    kind, value, style = cell.get("t") or "n", cell.findtext("{*}v"), cell.get("s") or ""
+    form = book.forms[int(style)] if style.isdecimal() and int(style) < len(book.forms) else GENERAL
+    if kind == "inlineStr":
+        return show_text("".join(map(_joined, cell.iterchildren("{*}is"))), form)
+    if kind == "s":
+        number = int(value) if value and value.isdecimal() else len(book.texts)
+        return show_text(book.texts[number], form) if number < len(book.texts) else None
+    if kind == "str" and value is not None:
+        return show_text(unescape(value), form)
+    if value and kind == "n":
+        with suppress(ValueError):
+            return show_number(float(value), form, is_1904=book.is_1904)
+    names = {"b": {"1": "TRUE", "0": "FALSE"}}.get(kind, {})
+    return names.get(value, value.replace("T", " ") if kind == "d" else value) if value else None
+
+
+def _formula(cell: Any, formula: Any, shared: dict[str | None, tuple[str, str]]) -> str:
+    """Return a formula that nobody has calculated; of formulas that share one, the first alone has it."""
+    place, text = cell.get("r") or "A1", f"={unescape(formula.text or '')}"
+    if formula.get("t") == "shared":
+        if formula.text:
+            shared[formula.get("si")] = place, text
+        elif formula.get("si") in shared:
+            origin, text = shared[formula.get("si")]
+            text = str(Translator(text, origin).translate_formula(place))
+    return text
+
+
+def _add_beside(archive: zipfile.ZipFile, part: str, builder: BlockBuilder, where: str) -> None:
     """Add a sheet's comments, text boxes, charts, diagrams, headers and footers."""
-    # openpyxl doesn't read them when it reads row by row; it keeps the archive and the part's name.
-    archive, part = workbook._archive, sheet._worksheet_path  # noqa: SLF001
-    relations = [*_related(archive, part)]
+    relations = [*related(archive, part)]
     for _, kind, target in relations:
-        if kind in {"comments", "threadedComment"}:
-            for text in drawings.comment_texts(drawings.read_part(archive.read(target))):
-                builder.paragraph(text)
-        elif kind == "drawing":
-            _add_drawing(archive, target, builder, where)
-        elif kind == "vmlDrawing":
-            for _, inner, picture in _related(archive, target):
-                if inner == "image":
-                    note_entry(archive, picture, builder, where, is_preview=True)
+        with builder.refinement(f"comments and drawings of {where}"):
+            if kind in {"comments", "threadedComment"}:
+                for text in drawings.comment_texts(drawings.read_part(read_undamaged(archive, target))):
+                    builder.paragraph(text)
+            elif kind == "drawing":
+                _add_drawing(archive, target, builder, where)
+            elif kind == "vmlDrawing":
+                for _, inner, picture in related(archive, target):
+                    if inner == "image":
+                        note_entry(archive, picture, builder, where, is_preview=True)
     drawings.leave_out_related((each[1:] for each in relations), builder, where)
     printed = (
-        drawings.without_print_codes(unescape(text.decode(errors="replace"))) for text in _printed(archive, part)
+        drawings.without_print_codes(unescape_markup(text.decode(errors="replace"))) for text in _printed(archive, part)
     )
     for text in dict.fromkeys(printed):
         builder.paragraph(text)
 
 
 def _add_drawing(archive: zipfile.ZipFile, part: str, builder: BlockBuilder, where: str) -> None:
-    root = drawings.read_part(archive.read(part))
+    root = drawings.read_part(read_undamaged(archive, part))
     for text in drawings.paragraph_texts(root):
         builder.paragraph(text)
-    relations = [*_related(archive, part)]
+    relations = [*related(archive, part)]
     parts = {identity: target for identity, _, target in relations}
     drawings.note_pictures(root, builder, where, archive=archive, names=parts.get, known=set())
     drawings.leave_out_related((each[1:] for each in relations), builder, where)
     for identity in drawings.graphics(root):
         if identity in parts:
-            drawings.add_graphic(archive.read(parts[identity]), builder)
-
-
-def _related(archive: zipfile.ZipFile, part: str) -> Iterator[tuple[str, str, str]]:
-    """Yield identity, kind and name of each part of the archive that a part refers to."""
-    names = frozenset(archive.namelist())
-    folder, _, name = part.rpartition("/")
-    relations = f"{folder.lstrip('/')}/_rels/{name}.rels"
-    if relations not in names:
-        return
-    for relation in get_dependents(archive, relations):
-        if relation.Id and relation.TargetMode != "External" and relation.Target in names:
-            yield relation.Id, relation.Type.rpartition("/")[2], relation.Target
+            drawings.add_graphic(read_undamaged(archive, parts[identity]), builder)
 
 
 def _printed(archive: zipfile.ZipFile, part: str) -> list[bytes]:
     tail = b""
-    with archive.open(part) as file:
+    with suppress(*DAMAGED, LookupError), archive.open(part) as file:
         while data := file.read(_TAIL):
             tail = (tail + data)[-_TAIL:]
     return [text for _, text in _PRINTED.findall(tail)]
-
-
-def _trim(row: Sequence[Any]) -> list[str]:
-    last = next((column for column in range(len(row), 0, -1) if row[column - 1] not in {None, ""}), 0)
-    return [_text(value) for value in row[:last]]
-
-
-def _text(value: Any) -> str:
-    """Return a cell's value as people read it: 3 for 3.0, a date for midnight of that day, 30:00:00 for 30 hours."""
-    if value is None:
-        return ""
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
-        return str(int(value))
-    if isinstance(value, dt.datetime):
-        day = value.time() == _MIDNIGHT
-        return value.date().isoformat() if day else value.isoformat(" ", "seconds" if value.second else "minutes")
-    if isinstance(value, dt.timedelta):
-        minutes, seconds = divmod(round(value.total_seconds()), 60)
-        return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
-    # Some old files say that a character has one byte and store two.
-    return str(value).replace("\0", "")

@@ -4,80 +4,42 @@ import json
 import re
 from pathlib import Path, PurePosixPath
 
-from carrel.wire.formats import BY_NAME, BY_SUFFIX, FORMATS, FileFormat
-from service.text.extraction.archives import declared_type, entry_names
+from carrel.wire.formats import BY_NAME, BY_SUFFIX, FORMATS, UNREAD_FORMATS, FileFormat, UnreadFormat
+from service.text.extraction.archives import open_archive
 from service.text.extraction.decoding import is_binary, wide_encoding
 from service.text.extraction.failures import Unreadable, encrypted_file
+from service.text.extraction.packages import find_main_part, read_undamaged
 
 _HEAD = 65_536
 _ACCEPTED = ", ".join(each.suffixes[0] for each in FORMATS if each.kind != "archive")
 PDF, WORD, POWERPOINT, EXCEL = (BY_NAME[name] for name in ("PDF", "Word", "PowerPoint", "Excel"))
 ZIP = BY_NAME["ZIP"]
 HTML, TEXT, JSON, XML, _SVG = (BY_NAME[name] for name in ("HTML", "text", "JSON", "XML", "SVG"))
-# Formats that their content tells; all others are text, and told by their name.
-_RTF, _BINARY_EXCEL = BY_NAME["RTF"], BY_NAME["binary Excel"]
-# What an archive says of itself in its entry `mimetype`.
-_DECLARED = ("OpenDocument text", "OpenDocument sheets", "OpenDocument slides", "EPUB")
-_ARCHIVES = {BY_NAME[name].media_type: BY_NAME[name] for name in _DECLARED}
-# The stream that each kind of compound file can't be without, as its directory names it but for the case of letters.
-_STREAMS = tuple(
-    (name.lower().encode("utf-16-le"), BY_NAME[kind])
-    for name, kind in (
-        ("__properties_version1.0", "Outlook message"),
-        ("PowerPoint Document", "PowerPoint 97"),
-        ("WordDocument", "Word 97"),
-        ("Workbook", "Excel 97"),
-        ("Book\0", "Excel 97"),
-    )
+# Content tells these formats; all others are text, and their names tell them.
+_BINARY = frozenset(each for each in FORMATS if each.mark or each.within)
+_MARKS = tuple((re.compile(each.mark.encode("latin-1"), re.DOTALL), each) for each in FORMATS if each.mark)
+_DECLARED = {each.media_type: each for each in FORMATS if "mimetype" in each.within}
+_PARTS = {name: each for each in FORMATS for name in each.within}
+# The name of each stream as the directory of a compound file has it but for the case of letters.
+_STREAMS = tuple((name.lower().encode("utf-16-le"), each) for name, each in _PARTS.items())
+# What kinds of Office files can't be without, when their main part can't be read.
+_FOLDERS = (("word/", WORD), ("ppt/", POWERPOINT), ("xl/", EXCEL))
+_ROOT = re.compile(rb"<(?:[\w.-]+:)?([A-Za-z]+)[\s/>]")
+# Marks of formats that are refused, with their places.
+_UNREAD_MARKS = tuple(
+    (int(place or 0), bytes.fromhex(mark), each)
+    for each in UNREAD_FORMATS
+    for place, _, mark in (mark.rpartition(":") for mark in each.marks)
 )
-_PICTURES = (
-    (b"\x89PNG\r\n", BY_NAME["PNG"]),
-    (b"\xff\xd8\xff", BY_NAME["JPEG"]),
-    (b"GIF8", BY_NAME["GIF"]),
-    (b"II*\x00", BY_NAME["TIFF"]),
-    (b"MM\x00*", BY_NAME["TIFF"]),
-    (b"BM", BY_NAME["BMP"]),
-    (b"\x78\x9f\x3e\x22", BY_NAME["Outlook attachments"]),
-)
-_WEBP = BY_NAME["WebP"]
-_BINARY = (
-    *(PDF, WORD, POWERPOINT, EXCEL, ZIP, _RTF, _BINARY_EXCEL, _WEBP),
-    *_ARCHIVES.values(),
-    *(kind for _, kind in (*_STREAMS, *_PICTURES)),
-)
-# What each kind of Office file can't be without.
-_MAIN_PARTS = (("word/", WORD), ("ppt/", POWERPOINT), ("xl/", EXCEL))
-# Files of programs of before 1995: how they begin, or the stream that they have; what they are; what can be read.
-_OLD_CONTENT = (
-    (b"\x9b\xa5\x21\x00", "a document of Word 1", ".docx"),
-    (b"\xdb\xa5\x2d\x00", "a document of Word 2", ".docx"),
-    (b"\xfe7\x00\x1c", "a document of Word for the Macintosh", ".docx"),
-    (b"\xfe7\x00\x23", "a document of Word for the Macintosh", ".docx"),
-    (b"\x31\xbe\x00\x00", "a document of Word for DOS or Write", ".docx"),
-    (b"\xffWPC", "a document of WordPerfect", ".docx"),
-    (b"\x09\x00\x04\x00", "a sheet of Excel 2", ".xlsx"),
-    (b"\x09\x02\x06\x00", "a sheet of Excel 3", ".xlsx"),
-    (b"\x09\x04\x06\x00", "a sheet of Excel 4", ".xlsx"),
-    (b"\x00\x00\x02\x00\x06\x04\x06\x00", "a sheet of Lotus 1-2-3", ".xlsx"),
-    (b"\x00\x00\x1a\x00\x00\x10\x04\x00", "a sheet of Lotus 1-2-3", ".xlsx"),
-)
-_OLD_STREAMS = (("PP40".lower().encode("utf-16-le") + bytes(40), "a presentation of PowerPoint 4", ".pptx"),)
-_FOREIGN_CONTENT = (
-    (b"%!PS", "a PostScript file"),
-    (b"\x1f\x8b", "a compressed file"),
-    (b"BZh", "a compressed file"),
-    (b"\xfd7zXZ", "a compressed file"),
-    (b"\x28\xb5\x2f\xfd", "a compressed file"),
-    (b"7z\xbc\xaf", "an archive"),
-    (b"Rar!", "an archive"),
-    (b"\x7fELF", "a program"),
-    (b"MZ\x90", "a program"),
-    (b"SQLite format 3", "a database"),
-    (b"RIFF", "a sound or film"),
-    (b"ID3", "a sound"),
-)
+_UNREAD_STREAMS = tuple((name.lower().encode("utf-16-le"), each) for each in UNREAD_FORMATS for name in each.holds)
+_UNREAD_SUFFIXES = {suffix: each for each in UNREAD_FORMATS for suffix in each.suffixes}
 # A text may begin with ID3 or RIFF, but not with this.
-_PRINTABLE_MAGIC = (b"%!PS",)
+_PRINTABLE_MAGIC = b"%!PS"
+_SAVE = f"Save it as one of these: {_ACCEPTED}."
+_UNKNOWN = UnreadFormat("a binary file of an unknown kind", _SAVE)
+_UNKNOWN_ARCHIVE = UnreadFormat("an archive of an unknown program", _SAVE)
+_UNKNOWN_COMPOUND = UnreadFormat("a compound file of an unknown program", _SAVE)
+_LONGEST_STREAM = 100
 _COMPOUND = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 # The first element, after the declaration, comments and the DOCTYPE, which may define entities.
 _SVG_ROOT = re.compile(
@@ -99,97 +61,81 @@ def sniff(path: Path, file_name: str) -> FileFormat:
         head = file.read(_HEAD)
     if not head:
         raise Unreadable("file_empty", "The file is empty: it has 0 bytes. Check where it came from and send it again.")
-    named = BY_SUFFIX.get(PurePosixPath(file_name).suffix.lower())
-    found = _binary_kind(path, head, named)
+    suffix = PurePosixPath(file_name).suffix.lower()
+    named, unread = BY_SUFFIX.get(suffix), _UNREAD_SUFFIXES.get(suffix)
+    found = _binary_kind(path, head, named, unread)
     if found is not None:
         if not _is_called(found, named):
             raise _mismatch(named, found.name)
         return found
-    return _text_kind(head, named)
+    return _text_kind(head, named, unread)
 
 
 def _is_called(found: FileFormat, named: FileFormat | None) -> bool:
     """Return whether a file may have its suffix: another of its kind (RTF as .doc), an Office file .zip."""
     if named is None or named is found or (named.kind == found.kind and found.kind in _OFFICE_KINDS):
         return True
-    return named is ZIP and (found in {WORD, POWERPOINT, EXCEL, _BINARY_EXCEL} or found in _ARCHIVES.values())
+    return named is ZIP and (found in _DECLARED.values() or found in _PARTS.values())
 
 
-def _binary_kind(path: Path, head: bytes, named: FileFormat | None) -> FileFormat | None:
-    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        return _archive_kind(path, named)
+def _binary_kind(path: Path, head: bytes, named: FileFormat | None, unread: UnreadFormat | None) -> FileFormat | None:
     if head.startswith(_COMPOUND):
-        return _compound_kind(path, named)
-    # After the kinds of files that may begin with a whole PDF of their own.
-    if _is_pdf(head):
+        return _compound_kind(path, named, unread)
+    found = next((kind for mark, kind in _MARKS if mark.match(head)), None)
+    if found is ZIP:
+        return _archive_kind(path, named, unread)
+    # After the kinds of files that may begin with a whole PDF of their own; the mark of a PDF may follow other bytes.
+    if found is None and b"%PDF-" in head[:1024] and is_binary(head):
         return PDF
-    if head.lstrip().startswith(b"{\\rtf"):
-        return _RTF
-    if (picture := _picture_kind(head)) is not None:
-        return picture
-    old = next(((what, suffix) for magic, what, suffix in _OLD_CONTENT if head.startswith(magic)), None)
-    if old and is_binary(head):
-        raise _refuse_outdated(*old)
-    foreign = next((name for magic, name in _FOREIGN_CONTENT if head.startswith(magic)), None)
-    if foreign and (is_binary(head) or head.startswith(_PRINTABLE_MAGIC)):
-        raise _unsupported(foreign)
+    if found is not None and (found.kind != "picture" or is_binary(head)):
+        return found
+    refused = next((kind for at, mark, kind in _UNREAD_MARKS if head.startswith(mark, at)), None)
+    if refused and (is_binary(head) or head.startswith(_PRINTABLE_MAGIC)):
+        raise _unsupported(unread or refused)
     return None
 
 
-def _picture_kind(head: bytes) -> FileFormat | None:
-    if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
-        return _WEBP
-    found = next((kind for magic, kind in _PICTURES if head.startswith(magic)), None)
-    return found if found is not None and is_binary(head) else None
-
-
-def _is_pdf(head: bytes) -> bool:
-    """Return whether the content is a PDF: its mark is first, or follows within 1,024 bytes that aren't text."""
-    return head.lstrip().startswith(b"%PDF-") or (b"%PDF-" in head[:1024] and is_binary(head))
-
-
-def _archive_kind(path: Path, named: FileFormat | None) -> FileFormat:
-    """Return what an archive is by its entries; one of no known program is an archive of files only by its name."""
-    names = entry_names(path)
-    if "[Content_Types].xml" in names:
-        if "xl/workbook.bin" in names:
-            return _BINARY_EXCEL
-        for prefix, kind in _MAIN_PARTS:
-            if any(name.startswith(prefix) for name in names):
-                return kind
-    kind = _ARCHIVES.get(declared_type(path).removesuffix("-template")) if "mimetype" in names else None
+def _archive_kind(path: Path, named: FileFormat | None, unread: UnreadFormat | None) -> FileFormat:
+    """Return the format of an archive by its parts; an archive of an unknown program is a ZIP by its name alone."""
+    with open_archive(path) as archive:
+        names = frozenset(archive.namelist())
+        declared = read_undamaged(archive, "mimetype", most=200).decode("ascii", "replace").strip()
+        main = find_main_part(archive)
+        root = _ROOT.search(read_undamaged(archive, main, most=_HEAD)) if main else None
+    kind = _PARTS.get(main.rpartition("/")[2]) or _PARTS.get(root[1].decode() if root else "")
+    kind = kind or _DECLARED.get(declared.removesuffix("-template"))
+    if kind is None and "[Content_Types].xml" in names:
+        kind = next((kind for folder, kind in _FOLDERS if any(name.startswith(folder) for name in names)), None)
     if kind is None and named is not ZIP:
-        raise _unsupported("an archive")
+        held = (each for each in UNREAD_FORMATS if declared in each.holds or not names.isdisjoint(each.holds))
+        raise _unsupported(unread or next(held, None) or _UNKNOWN_ARCHIVE)
     return kind or ZIP
 
 
-def _compound_kind(path: Path, named: FileFormat | None) -> FileFormat:
+def _compound_kind(path: Path, named: FileFormat | None, unread: UnreadFormat | None) -> FileFormat:
     """Return what a compound file is by its streams; a file in which others are embedded is what its name says.
 
     Unreadable when it is an Office file with a password, or nothing that is known.
     """
-    found: set[FileFormat] = set()
-    old: tuple[str, str] | None = None
+    found: set[FileFormat | UnreadFormat] = set()
     rest = b""
     with path.open("rb") as file:
         while data := file.read(1 << 20):
             rest += data.lower()
             if _ENCRYPTED_STREAM in rest:
                 raise encrypted_file("Office")
-            found.update(kind for name, kind in _STREAMS if name in rest)
-            old = next(((what, suffix) for name, what, suffix in _OLD_STREAMS if name in rest), old)
-            rest = rest[-len(_ENCRYPTED_STREAM) :]
+            found.update(kind for name, kind in (*_STREAMS, *_UNREAD_STREAMS) if name in rest)
+            rest = rest[-_LONGEST_STREAM:]
     if named in found:
         return named
     kind = next((kind for _, kind in _STREAMS if kind in found), None)
-    if kind is None and old is not None:
-        raise _refuse_outdated(*old)
-    if kind is None:
-        raise _unsupported("a compound file of an unknown program")
+    if kind is None or unread is not None:
+        held = next((kind for _, kind in _UNREAD_STREAMS if kind in found), None)
+        raise _unsupported(unread or held or _UNKNOWN_COMPOUND)
     return kind
 
 
-def _text_kind(head: bytes, named: FileFormat | None) -> FileFormat:
+def _text_kind(head: bytes, named: FileFormat | None, unread: UnreadFormat | None) -> FileFormat:
     if named in _EXPORTED and (kind := _kind_of_text(head)) in {HTML, XML}:
         return kind
     if named in _BINARY:
@@ -197,7 +143,7 @@ def _text_kind(head: bytes, named: FileFormat | None) -> FileFormat:
     if named is not None:
         return named
     if is_binary(head) and not head.startswith((b"\xff\xfe", b"\xfe\xff")) and not wide_encoding(head):
-        raise _unsupported("a binary file of an unknown kind")
+        raise _unsupported(unread or _UNKNOWN)
     return _kind_of_text(head)
 
 
@@ -225,18 +171,8 @@ def _parses(data: bytes) -> bool:
     return True
 
 
-def _unsupported(what: str) -> Unreadable:
-    return Unreadable(
-        "file_type_unsupported", f"The file is {what}, which can't be read. Save it as one of these: {_ACCEPTED}."
-    )
-
-
-def _refuse_outdated(what: str, suffix: str) -> Unreadable:
-    return Unreadable(
-        "file_type_unsupported",
-        f"The file is {what}, which is too old to be read. Open it in a program that still can, such as LibreOffice, "
-        f"and save it as {suffix}.",
-    )
+def _unsupported(found: UnreadFormat) -> Unreadable:
+    return Unreadable("file_type_unsupported", f"The file is {found.name}, which can't be read. {found.instead}")
 
 
 def _mismatch(named: FileFormat | None, found: str) -> Unreadable:

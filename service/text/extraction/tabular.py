@@ -31,7 +31,7 @@ class TableWriter:
     caller marks. A row of one cell before it (a caption) is a paragraph. The rows of a header of several are joined:
     those that the caller marks, or a first row of a few cells that stand apart, each over several columns.
 
-    A `numbered` table tells the number of each row, as programs show it: the caller adds the empty rows, too.
+    A `numbered` table tells the number of each row, as programs show it.
     """
 
     def __init__(self, builder: BlockBuilder, *, page: int | None = None, numbered: bool = False) -> None:
@@ -45,10 +45,16 @@ class TableWriter:
         self._groups: _Row | None = None
 
     def row(
-        self, cells: Sequence[str], *, header: bool = False, page: int | None = None, box: Box | None = None
+        self,
+        cells: Sequence[str],
+        *,
+        header: bool = False,
+        page: int | None = None,
+        box: Box | None = None,
+        number: int | None = None,
     ) -> None:
-        """Add the next row; `header` when the file itself marks it as one."""
-        self._number += 1
+        """Add the next row, or the row of a number; `header` when the file itself marks it as a header."""
+        self._number = self._number + 1 if number is None else number
         row = _Row([one_line(cell) for cell in cells], self._number, self._page if page is None else page, box)
         if not any(row.values):
             return

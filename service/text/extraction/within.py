@@ -9,17 +9,19 @@ from pathlib import Path
 
 from carrel.wire.formats import BY_NAME
 from service.text.extraction import officeart
+from service.text.extraction.archives import open_archive
 from service.text.extraction.building import BlockBuilder
 from service.text.extraction.compound import read_compound
 from service.text.extraction.excel97 import read_stored_picture
 from service.text.extraction.failures import corrupt_file
-from service.text.extraction.html_pages import find_data_uris
+from service.text.extraction.html_pages import find_data_uris, parse_html
 from service.text.extraction.mail import pictures_of, read_mail
 from service.text.extraction.outlook import read_with_pictures
 from service.text.extraction.rtf import read_rtf_picture
 from service.text.extraction.svg import find_drawings, read_drawing
 
 _MOST_BYTES = 64 << 20
+_DRAWINGS = ("SVG", "Windows metafile", "enhanced metafile")
 _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError, LookupError, StopIteration)
 
 
@@ -34,6 +36,13 @@ def read_picture(path: Path, *, media_type: str, address: str) -> bytes:
     return content if drawing is None else drawing.bitmap
 
 
+def parse_page(data: bytes, builder: BlockBuilder) -> str | None:
+    """Add the blocks of a web page and the pictures that its text holds; its title is its <title>."""
+    title = parse_html(data, builder)
+    find_in_text(data, builder)
+    return title
+
+
 def find_in_text(data: bytes, builder: BlockBuilder) -> None:
     """Note the pictures that the text of a web page holds itself, after all of its text; drawings are read at once."""
     if builder.limits.finds_pictures:
@@ -45,7 +54,7 @@ def find_in_text(data: bytes, builder: BlockBuilder) -> None:
 
 def read_entry(path: Path, name: str) -> bytes:
     """Return the bytes of an entry of an archive; Unreadable when they are too many."""
-    with zipfile.ZipFile(path) as archive, archive.open(name) as entry:
+    with open_archive(path) as archive, archive.open(name) as entry:
         content = entry.read(_MOST_BYTES + 1)
     if len(content) > _MOST_BYTES:
         raise corrupt_file("a picture")
@@ -96,5 +105,5 @@ _READERS: Mapping[str, Callable[[Path, str], bytes]] = {
     BY_NAME["Word 97"].media_type: _read_record,
     BY_NAME["Excel 97"].media_type: read_stored_picture,
     BY_NAME["RTF"].media_type: read_rtf_picture,
-    BY_NAME["SVG"].media_type: lambda path, _: path.read_bytes(),
+    **{BY_NAME[name].media_type: lambda path, _: path.read_bytes() for name in _DRAWINGS},
 }

@@ -1,0 +1,26 @@
+"""The characters that the fonts of symbols show: ticked and empty boxes, arrows, Greek letters."""
+
+import json
+from pathlib import Path
+
+BOXES = ("\u2610", "\u2612")
+"""An empty and a ticked box."""
+_PRIVATE, _LAST = range(0xF000, 0xF100), 0xFF
+# The fonts by their names, and in each the characters by their numbers in hexadecimal.
+_FONTS = {
+    font: {int(number, 16): character for number, character in characters.items()}
+    for font, characters in json.loads(Path(__file__).with_name("symbols.json").read_text("utf-8")).items()
+}
+
+
+def is_known(font: str) -> bool:
+    """Return whether a font shows symbols in place of letters."""
+    return font.lower() in _FONTS
+
+
+def show(number: int, font: str) -> str:
+    """Return what a character shows in a font, nothing for an unknown symbol."""
+    characters = _FONTS.get(font.lower())
+    if number in _PRIVATE:
+        return (characters or _FONTS["wingdings"]).get(number - _PRIVATE.start, "")
+    return chr(number) if characters is None or number > _LAST else characters.get(number, "")

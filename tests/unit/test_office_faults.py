@@ -1,0 +1,176 @@
+"""Ordinary Office files with something odd or missing keep their text, and cells say what programs show."""
+
+import io
+import json
+import struct
+import zipfile
+from pathlib import Path
+
+import docx
+import pytest
+from docx.opc.constants import RELATIONSHIP_TYPE
+from docx.opc.packuri import PackURI
+from docx.opc.part import Part
+from docx.oxml import parse_xml
+from openpyxl import Workbook
+from xlwt import Workbook as OldWorkbook
+from xlwt import easyxf
+
+from carrel.wire.formats import UNREAD_FORMATS, NotReadKind
+from service.text.extraction.cells import show_number
+from service.text.extraction.failures import Unreadable
+from tests import made_files
+
+DATA = json.loads((Path(__file__).parent / "data" / "cells.json").read_text("utf-8"))
+WORD = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+R = 'xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"'
+WORDS = made_files.word(title="Tides", paragraphs=[("Heading 1", "Tides"), ("List Number", "Wherry")])
+SHEET = made_files.workbook(Stock=[["Tree", "Tons"], ["Pear", 3]])
+
+
+def rewritten(package: bytes, change) -> bytes:
+    """A package whose entries are renamed and changed; those that get no name are left out."""
+    with zipfile.ZipFile(io.BytesIO(package)) as archive:
+        entries = (change(name, archive.read(name)) for name in archive.namelist())
+        return made_files.archive({name: content for name, content in entries if name})
+
+
+@pytest.mark.parametrize("part", ["numbering", "styles", "theme/theme1", "settings", "fontTable", "webSettings"])
+@pytest.mark.parametrize("content", [None, b"<w:broken"])
+def test_a_document_without_a_part_keeps_its_text(extract, part, content):
+    found = extract(
+        "a.docx", rewritten(WORDS, lambda n, old: (n, old) if part not in n else (n if content else "", content))
+    )
+    assert [block.text.removeprefix("1. ") for block in found.blocks] == ["Tides", "Wherry"]
+    assert content or {each.kind for each in found.not_read} == {NotReadKind.DETAIL}
+
+
+@pytest.mark.parametrize(
+    "left_out", ["docProps/core.xml", "ppt/slideLayouts/slideLayout2.xml", "ppt/slides/slide2.xml"]
+)
+def test_a_presentation_without_a_part_keeps_its_slides(extract, left_out):
+    found = extract("a.pptx", rewritten(made_files.slides(), lambda n, old: ("" if n == left_out else n, old)))
+    assert {"Harvest plan", "Pick in May"} <= {block.text for block in found.blocks}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda name, content: (name.replace("/", "\\"), content),
+        lambda name, content: ("" if name.endswith(".rels") else name, content),
+        lambda name, content: ("" if "styles" in name or "theme" in name else name, content),
+        lambda name, content: (name.replace("xl/", "book/"), content.replace(b"xl/", b"book/")),
+        lambda name, content: (name, content.replace(b'state="visible"', b'state="show"')),
+        lambda name, content: (name, content.replace(b"</sheetData>", b"<row><c><v>1<")),
+    ],
+)
+def test_a_workbook_of_an_odd_program_keeps_its_cells(texts, change):
+    assert texts("a.xlsx", rewritten(SHEET, change))[1:2] == ["Tree: Pear | Tons: 3"]
+
+
+@pytest.mark.parametrize(("value", "form", "shown"), DATA["numbers"])
+def test_a_number_is_as_its_format_shows_it(value, form, shown):
+    assert show_number(value, form) == shown
+
+
+def test_cells_of_every_kind_of_workbook_are_as_they_are_shown(extract):
+    book, old = Workbook(), OldWorkbook()
+    sheet, before = book.active, old.add_sheet("S")
+    for row, (value, form) in enumerate([(0.153, "0.0%"), (46023, "dd\\.mm\\.yyyy"), (1234567, "#,##0")], start=1):
+        sheet.cell(row, 1, value).number_format = form
+        before.write(row - 1, 0, value, easyxf(num_format_str=form))
+    shown = ["15.3% (0.153)", "01.01.2026 (2026-01-01)", "1,234,567 (1234567)"]
+    for name, content in (
+        ("a.xlsx", made_files.bytes_of(book)),
+        ("a.xls", made_files.bytes_of(old)),
+        ("a.xlsb", binary()),
+    ):
+        assert [block.text for block in extract(name, content).blocks if block.kind != "heading"] == shown, name
+    cells = "".join(
+        f'<table:table-cell office:value="{value}" {said}> \n <text:p>{text}</text:p> </table:table-cell>'
+        for value, said, text in ((0.153, "", "15.3%"), (5, "", "5.00"), ("", 'table:formula="of:=A1"', ""))
+    )
+    table = f'<table:table table:name="S">\n<table:table-row>\n{cells}\n</table:table-row></table:table>'
+    found = extract(
+        "a.ods", made_files.opendocument("spreadsheet", f"<office:spreadsheet>{table}</office:spreadsheet>")
+    )
+    assert [block.text for block in found.blocks] == ["S", "15.3% (0.153) | 5.00 | =A1"]
+    assert [(each.kind, each.where) for each in found.not_read] == [(NotReadKind.FORMULA, ("sheet 1",))]
+
+
+def binary() -> bytes:
+    """A binary workbook of three numbers with formats."""
+
+    def record(kind: int, content: bytes = b"") -> bytes:
+        return bytes([kind & 0x7F | 0x80, kind >> 7] if kind > 0x7F else [kind]) + bytes([len(content)]) + content
+
+    def text(words: str) -> bytes:
+        return struct.pack("<I", len(words)) + words.encode("utf-16-le")
+
+    forms = [
+        record(44, struct.pack("<H", 170 + n) + text(f)) for n, f in enumerate(["0.0%", "dd\\.mm\\.yyyy", "#,##0"])
+    ]
+    styles = b"".join([*forms, record(617), *(record(47, struct.pack("<2H", 0, 170 + n)) for n in range(3))])
+    numbers = (
+        struct.pack("<2Id", 0, 0, 0.153),
+        struct.pack("<2II", 0, 1, 46023 << 2 | 2),
+        struct.pack("<2Id", 0, 2, 1234567),
+    )
+    rows = [record(0, bytes([n]) + bytes(16)) + record(2 if n == 1 else 5, cell) for n, cell in enumerate(numbers)]
+    kind = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/"
+    related = '<Relationships><Relationship Id="{}" Type="{}" Target="{}"/>{}</Relationships>'
+    of_styles = f'<Relationship Id="r2" Type="{kind}styles" Target="styles.bin"/>'
+    return made_files.archive(
+        {
+            "_rels/.rels": related.format("r1", f"{kind}officeDocument", "xl/workbook.bin", ""),
+            "xl/_rels/workbook.bin.rels": related.format("r1", f"{kind}worksheet", "sheet1.bin", of_styles),
+            "xl/workbook.bin": record(156, bytes(8) + text("r1") + text("S")),
+            "xl/styles.bin": styles,
+            "xl/sheet1.bin": b"".join(rows),
+        }
+    )
+
+
+def test_formulas_that_nobody_calculated_are_shown_and_told(extract):
+    book = Workbook()
+    book.active.append(["Total", "=SUM(2,3)", "Northlight_x000D_\n Ferries", True, "#DIV/0!"])
+    found = extract("a.xlsx", made_files.bytes_of(book))
+    assert found.blocks[1].text == "Total | =SUM(2,3) | Northlight Ferries | TRUE | #DIV/0!"
+    assert [(each.kind, each.count) for each in found.not_read] == [(NotReadKind.FORMULA, 1)]
+
+
+def test_documents_in_a_document_and_boxes_are_read_in_place(texts):
+    document = docx.Document()
+    for number, (kind, content) in enumerate(
+        [
+            ("text/html", b"<h1>Inserted</h1>"),
+            ("message/rfc822", b"MIME-Version: 1.0\nContent-Type: text/html\n\n<p>Archived</p>"),
+            ("application/rtf", b"{\\rtf1 Rich}"),
+            ("text/plain", b"Plain"),
+            ("application/vnd.openxmlformats-officedocument.wordprocessingml.document", WORDS),
+        ]
+    ):
+        part = Part(PackURI(f"/word/chunk{number}.bin"), kind, content, document.part.package)
+        identity = document.part.relate_to(part, RELATIONSHIP_TYPE.A_F_CHUNK)
+        document.element.body.insert(number, parse_xml(f'<w:altChunk {WORD} {R} r:id="{identity}"/>'))
+    form = "<w:fldChar><w:ffData><w:checkBox><w:checked/></w:checkBox></w:ffData></w:fldChar>"
+    runs = f'<w:r><w:sym w:font="Wingdings" w:char="F0FE"/><w:t> Yes </w:t>{form}<w:t>Paid</w:t></w:r>'
+    document.element.body.insert(5, parse_xml(f"<w:p {WORD}>{runs}</w:p>"))
+    assert texts("a.docx", made_files.bytes_of(document)) == [
+        *("Inserted", "Archived", "Rich", "Plain", "Tides", "1. Wherry", "☑ Yes ☒ Paid")
+    ]
+
+
+@pytest.mark.parametrize("each", UNREAD_FORMATS, ids=lambda each: each.name)
+def test_a_refused_file_is_named_by_suffix_and_mark(extract, each):
+    marked = [(int(at or 0), bytes.fromhex(mark)) for at, _, mark in (mark.rpartition(":") for mark in each.marks)]
+    files = [(f"a{suffix}", bytes(range(30))) for suffix in each.suffixes]
+    for name, content in [*files, *(("a", bytes(at) + mark + bytes(40)) for at, mark in marked)]:
+        with pytest.raises(Unreadable) as caught:
+            extract(name, content)
+        assert (caught.value.code, each.instead in caught.value.message) == ("file_type_unsupported", True), name
+
+
+@pytest.mark.parametrize("said", ["sep=;\n", '"sep=;"\r\n', "\ufeffsep=;\n", "SEP=;;\n"])
+def test_the_line_that_names_a_delimiter_is_no_row(texts, said):
+    assert texts("a.csv", f"{said}Tree;Tons\nPear;3,5\n".encode()) == ["Tree: Pear | Tons: 3,5"]
