@@ -2,7 +2,7 @@
 
 import pytest
 
-from carrel.wire.formats import BY_SUFFIX, UNREAD_SUFFIXES, NotReadKind
+from carrel.wire.formats import NotReadKind
 from service.text.extraction.building import BlockBuilder, Limits
 from service.text.extraction.failures import Unreadable, corrupt_file, too_complex
 from service.text.reading import NotRead
@@ -129,14 +129,6 @@ def test_each_unreadable_file_has_its_code(extract, name, content, code):
     assert caught.value.code == code
     assert caught.value.message.endswith(".")
     assert len(caught.value.message) > 40
-
-
-def test_files_of_formats_that_a_plan_calls_unread_are_refused(extract):
-    assert not UNREAD_SUFFIXES & BY_SUFFIX.keys()
-    for suffix in UNREAD_SUFFIXES:
-        with pytest.raises(Unreadable) as caught:
-            extract(f"a{suffix}", bytes(100))
-        assert caught.value.code == "file_type_unsupported", suffix
 
 
 @pytest.mark.parametrize(

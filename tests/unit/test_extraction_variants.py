@@ -7,7 +7,6 @@ import zipfile
 import pytest
 
 from bench.extraction import OFFICE
-from service.text.extraction.failures import Unreadable
 from tests import made_files
 
 OPEN = b"application/vnd.openxmlformats-officedocument."
@@ -135,28 +134,3 @@ def test_presentations_of_powerpoint_95_are_read(extract):
     extraction, expected = (extract("a.ppt", content) for content in (made_files.compound(both), of_97))
     assert extraction.blocks == expected.blocks
     assert extraction.not_read is not None
-
-
-def test_workbooks_with_odd_styles_have_their_cells(extract):
-    book = made_files.workbook(Stock=[["Tree", "Tons"], ["Pear", 3]])
-    styles = made_files.part_of(book, "xl/styles.xml").replace(b"<cellStyle ", b'<cellStyle odd="1" ')
-    extraction = extract("a.xlsx", made_files.with_part(book, "xl/styles.xml", styles))
-    assert [block.text for block in extraction.blocks] == ["Stock", "Tree: Pear | Tons: 3"]
-    assert extraction.not_read == ()
-    without_names = extract("a.xlsx", made_files.with_part(book, "xl/workbook.xml", b"<workbook"))
-    assert [block.text for block in without_names.blocks] == ["sheet1", "Tree: Pear | Tons: 3"]
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "what", "suffix"),
-    [
-        ("a.doc", b"\xdb\xa5\x2d\x00" + bytes(40), "Word 2", ".docx"),
-        ("a.xls", b"\x09\x04\x06\x00\x00\x00\x10\x00", "Excel 4", ".xlsx"),
-        ("a.ppt", made_files.compound({"PP40": b"slides"}), "PowerPoint 4", ".pptx"),
-    ],
-)
-def test_files_that_are_too_old_are_refused_by_name(extract, name, content, what, suffix):
-    with pytest.raises(Unreadable, match=what) as caught:
-        extract(name, content)
-    assert caught.value.code == "file_type_unsupported"
-    assert suffix in caught.value.message
