@@ -1,0 +1,50 @@
+"""Files of every format with random damage: each is read or refused for what it is, and no reader dies."""
+
+import asyncio
+import random
+from contextlib import closing
+
+import pytest
+from structlog.testing import capture_logs
+
+from service.text.reading import Extractor, UnreadableFile
+from tests import made_files
+from tests.faults.mutations import make_seeds, mutations
+
+SECONDS, MEMORY_BYTES = 20, 600 << 20
+# What ends a reader by itself: a loop in PDFium or libxml2 that takes all of its memory or time.
+MOST_DEATHS = 0.005
+
+
+# Names that an archive has twice are what is read.
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize(
+    ("seed", "count"), [pytest.param(3, 180, marks=pytest.mark.slow), pytest.param(5, 9_000, marks=pytest.mark.long)]
+)
+async def test_damage_costs_the_parts_that_it_hits(tmp_path, seed, count):
+    """No error of a reader's own makes a file unreadable; processor time and memory are within their limits."""
+    files = list(mutations(make_seeds(), random.Random(seed), count))  # noqa: S311 - no secret
+    turns = asyncio.Semaphore(2)
+
+    async def read(number: int, kind: str, name: str, content: bytes) -> None:
+        async with turns:
+            path = made_files.saved(tmp_path, str(number), content)
+            try:
+                await extractor.extract(path, file_name=name)
+            except UnreadableFile as error:
+                refused.append((kind, name, error.code))
+            path.unlink()
+
+    refused: list[tuple[str, str, str]] = []
+    with (
+        closing(Extractor(workers=2, seconds=SECONDS, memory_bytes=MEMORY_BYTES)) as extractor,
+        capture_logs() as logged,
+    ):
+        await asyncio.gather(*(read(number, *file) for number, file in enumerate(files)))
+    causes = [entry["cause"] for entry in logged if entry["event"] == "extraction_failed"]
+    # Binary workbooks have one reader, calamine, which panics where their frame is damaged: no text is reachable.
+    failed = [cause for cause in causes if "PanicException" not in cause]
+    died = [entry for entry in logged if entry["event"] == "extraction_worker_died"]
+    assert len(died) <= MOST_DEATHS * count, died
+    assert not failed, (len(failed), "\n".join(failed[:5]))
+    assert 0 < len(refused) < len(files)
