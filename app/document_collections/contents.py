@@ -43,7 +43,7 @@ def type_in_words(kind: FieldType) -> str:
 
 
 def schema_of(written: Iterable[tuple[str, str]]) -> list[SchemaField]:
-    """Return the fields that a person typed, by name and label of the type; raises ValueError with a sentence."""
+    """Return the typed fields by name with the label of the type; ValueError says what is wrong."""
     fields = [SchemaField(name=name, type=TYPES[kind]) for name, kind in written]
     names = [field.name for field in fields]
     if twice := sorted({name for name in names if names.count(name) > 1}):
@@ -128,8 +128,7 @@ def _fields_inside(collection_id: UUID, documents: Sequence[UUID]) -> dict[UUID,
 def add(
     collection_id: UUID, documents: Sequence[tuple[UUID, str]], metadata: Mapping[str, str], *, again: Again
 ) -> Iterator[Done]:
-    """Add documents (id, name) to a collection, each with this metadata; yield the result of each. The service replaces
-    the fields of a document that is in it, so its members are read now: others add too."""
+    """Add documents (id, name) with this metadata, which replaces theirs if they are there; yield each result."""
     put = api.client().document_collections.add_document_to_collection
     present = _fields_inside(collection_id, [document_id for document_id, _ in documents])
 
@@ -188,8 +187,7 @@ _LONGEST_NAME, _LONGEST_VALUE = 200, 10_000
 
 
 def ask_for_fields(key: str) -> None:
-    """Show inputs for fields and their types, with an empty line at the end. An editable table is shorter, but loses
-    letters that are typed while the page is drawn."""
+    """Show inputs for fields and one empty line more; an editable table would lose letters typed while drawn."""
     show_text("Fields that its documents may have; searches can be narrowed by them. They can't be changed later.")
     written = [number for number in range(MOST_FIELDS) if _name(key, number)]
     for number in range(min(max(written, default=-1) + 2, MOST_FIELDS)):

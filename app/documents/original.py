@@ -73,7 +73,7 @@ def show_original(document: GetDocumentResponse) -> None:
 
 
 def _weigh(place: PassagePlace, passage: DocumentChunk | None, wanted: PassageLocation) -> list[tuple[PageBox, int]]:
-    """Return the parts of pages that a passage covers, weighed by the words that count, or by all without any."""
+    """Return the parts of pages that a passage covers, weighed by the words that count; empty without boxes."""
     boxes = place.list_boxes()
     if passage is None or not boxes:
         return [(box, round(1e6 * (box.right - box.left) * (box.bottom - box.top))) for box in boxes]

@@ -68,12 +68,7 @@ class Outcome:
 def load(
     files: Iterable[ChosenFile], *, everybody: bool, collection_id: UUID | None, read_pictures: bool | None = None
 ) -> Iterator[tuple[str, Outcome]]:
-    """Upload files one after the other as the person; yield the outcome of each, by the file's id.
-
-    With a collection, each document is added to it, too.
-
-    A failed file doesn't stop the others, unless the sign-in has ended: then all others fail too.
-    """
+    """Upload files one after the other as the person; yield each outcome. A failure stops no other file."""
     for file in files:
         yield (
             file.file_id,

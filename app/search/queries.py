@@ -113,7 +113,7 @@ def condition_of(found: AppliedFilter) -> Condition:
 
 
 def from_address(texts: Iterable[str]) -> tuple[Condition, ...]:
-    """Return the valid conditions in an address, each once."""
+    """Return the query in a page's address; `only`, `drawn` and `read` have all values, the others their last."""
     read = (_read(text) for text in texts)
     return tuple(dict.fromkeys(condition for condition in read if condition is not None))[:MOST]
 

@@ -102,10 +102,7 @@ def show_result(
 
 
 def by_meaning_alone(found: Answer, question: SearchQuery) -> bool:
-    """Return whether a hybrid search found no word of the query, nor a word that begins alike.
-
-    Such a search finds the texts nearest in meaning, however far they are.
-    """
+    """Return whether a hybrid search found no word of the query, and so only the nearest texts, however far."""
     if question.mode is not SearchMode.HYBRID or not found.results:
         return False
     passages = [passage for result in found.results for passage in _passages(found, result)]

@@ -11,6 +11,7 @@ from tests import made_files
 from tests.app.conftest import House
 from tests.app.pages import MARKUP, NOWHERE, Page
 from tests.client.samples import DOCUMENT
+from tests.harness.cases import cases
 from tests.harness.jobs import until
 
 MEMBER = "jonas@example.test"
@@ -325,20 +326,7 @@ def test_a_document_without_text_is_not_called_searchable() -> None:
 
 
 @pytest.mark.parametrize(
-    ("chunks", "pages_read", "pictures", "said"),
-    [
-        (3, None, 0, "Searchable: version 1 can be found, in 3 passages. Language: German."),
-        (0, None, 0, "Not searchable: there is no text in it. Its name is listed."),
-        (0, 1, 0, "Not searchable yet: 1 page is still being read."),
-        (
-            3,
-            0,
-            0,
-            "Searchable: version 1 can be found, in 3 passages. More of it will be: 2 pages are still being read.",
-        ),
-        (0, 0, 1, "Not searchable yet: 2 pages and 1 picture are still being read."),
-        (0, 2, 1, "Not searchable yet: 1 picture is still being read."),
-    ],
+    ("chunks", "pages_read", "pictures", "said"), cases("a_document_without_all_of_its_text_is_not_said_to_be_found")
 )
 def test_a_document_without_all_of_its_text_is_not_said_to_be_found(chunks, pages_read, pictures, said):
     place = DocumentIndexing(

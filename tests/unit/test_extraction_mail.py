@@ -11,6 +11,7 @@ from service.text.extraction.containers import read_files
 from service.text.extraction.failures import Unreadable
 from service.text.extraction.titles import is_placeholder
 from tests import made_files
+from tests.harness.cases import cases
 
 DATA = Path(__file__).parents[1] / "data"
 MAILS = json.loads((DATA / "mails.json").read_text())
@@ -46,16 +47,7 @@ def test_an_encrypted_archive_is_refused(extract):
         extract("a.zip", bytes(content))
 
 
-@pytest.mark.parametrize(
-    ("text", "title"),
-    [
-        ("---\ntitle: Front\n---\n# Heading\n\n## Part", "Heading"),
-        ("---\ntitle: Front\n---\n## Menu\n\n# Heading", "Heading"),
-        ("---\ntitle: Front\n---\n# 1. Scope\n\n# 2. Terms", "Front"),
-        ("---\ntitle: Untitled\n---\n# Introduction", "Introduction"),
-        ("---\ntitle: report.docx\n---\n# Slide 1", None),
-    ],
-)
+@pytest.mark.parametrize(("text", "title"), cases("a_title_is_the_main_heading_then_the_files_own"))
 def test_a_title_is_the_main_heading_then_the_files_own(extract, text, title):
     assert extract("a.md", text.encode()).title == title
 

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from tests import made_files
+from tests.harness.cases import cases
 from tests.unit.test_extraction_formats import shown
 
 MAIL = made_files.mail()
@@ -154,38 +155,7 @@ def test_tex_has_its_title_headings_lists_tables_and_code(extract):
     ]
 
 
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        # A percent sign in an address or in code begins no comment, and the end of a document in code ends nothing.
-        (r"See \url{https://a.example/x%20b} now", ["See https://a.example/x%20b now"]),
-        (r"\emph{Cut \verb|50%| off} now", ["Cut 50% off now"]),
-        (r"\verb*+a%b+, \path{/tmp/50%} and \lstinline[language=C]!a % b! now", ["a%b, /tmp/50% and a % b now"]),
-        (r"\lstinline{c%d} now", ["c%d now"]),
-        (r"\url|a%b| and \verb|open", ["a%b and |open"]),
-        (r"\begin{document}Write \verb|\end{document}| now.\end{document} nonsense", [r"Write \end{document} now."]),
-        ("\\begin{Verbatim}\nsaw % deep\n\\end{Verbatim}", ["saw % deep"]),
-        ("\\begin{alltt}\nsaw % {deep}\n\\end{alltt}", ["saw % {deep}"]),
-        # Only brackets that follow at once are options, and only of commands that have some.
-        (r"first \ldots [omitted words] last", ["first …[omitted words] last"]),
-        (r"first \ldots[omitted words] last", ["first …[omitted words] last"]),
-        ("\\noindent\n\n[Translator's note] here", ["[Translator's note] here"]),
-        ("\\newpage\n\n[Translator's note] here", ["[Translator's note] here"]),
-        (r"two\\ [see appendix]", ["two [see appendix]"]),
-        (r"two\\[2pt] three \cite[p. 3]{knuth} \footnote[2]{four}", ["two three four"]),
-        (r"\newcommand{\firm}{Orchard Limited}\begin{document}\firm[sic] grows", ["Orchard Limited[sic] grows"]),
-        # Words stay apart, cells in their columns, and labels are read as text is.
-        (r"Engineer\hfill 2019, a\quad b\hspace{1cm}c", ["Engineer 2019, a b c"]),
-        (r"\(a\) or \[b\] or \(c\), never \[ d", ["a or b or c, never d"]),
-        (r"the \unknown word, ({\em one}) and un\textbf{fold}ed", ["the word, (one) and unfolded"]),
-        (r"\item[\textbf{Shears}] sharp \item [\emph{Saw}] long", ["- Shears: sharp", "- Saw: long"]),
-        (
-            r"""\begin{tabular}{lrr}Tree & Tons & Price \\ \cmidrule(lr){2-3} \cmidrule[1pt](l{3pt}r){2-3}
-            Pear & 3 & 4 \\ \multicolumn{2}{c}{none} & 5 \\ Plum & \multicolumn{x}{c}{6} & 7\end{tabular}""",
-            ["Tree: Pear | Tons: 3 | Price: 4", "Tree: none | Price: 5", "Tree: Plum | Tons: 6 | Price: 7"],
-        ),
-    ],
-)
+@pytest.mark.parametrize(("content", "expected"), cases("tex_commands_leave_their_words"))
 def test_tex_commands_leave_their_words(texts, content, expected):
     assert texts("a.tex", content.encode()) == expected
 

@@ -14,6 +14,7 @@ from service.text.extraction.html_pages import add_html
 from service.text.extraction.pdf_layout import Line, Table, add_pages
 from service.text.extraction.pdf_tables import TableArea, find_tables, reads_as_table
 from service.text.extraction.tabular import TableWriter
+from tests.harness.cases import cases
 
 PROSE = "The harbour master writes down who comes and who goes, and at noon he reads the glass. "
 HEADER = ["Vessel", "Home port", "Built"]
@@ -122,25 +123,7 @@ def written(*rows: Sequence[str], headers: int = 0) -> list[str]:
     return [block.text for block in builder.blocks]
 
 
-@pytest.mark.parametrize(
-    ("rows", "headers", "expected"),
-    [
-        # Names of groups, each over several columns, above a header whose names stand twice.
-        (
-            [["", "2024", "", "2025"], ["Centre", "Plan", "Spent", "Plan", "Spent"], ["East", "1", "2", "3", "4"]],
-            0,
-            ["Centre: East | 2024 Plan: 1 | 2024 Spent: 2 | 2025 Plan: 3 | 2025 Spent: 4"],
-        ),
-        ([["A", "B", "B"], ["A", "x", "y"], ["1", "2", "3"]], 2, ["A: 1 | B x: 2 | B y: 3"]),
-        # A header that is repeated on each page, and a column that nothing stands in.
-        ([["A", "B", "C"], ["1", "2"], ["A", "B", "C"], ["3", "4"]], 0, ["A: 1 | B: 2", "A: 3 | B: 4", "C"]),
-        # Names beside their values are no header.
-        ([["Name:", "Ann"], ["Town:", "Oslo"]], 0, ["Name: | Ann", "Town: | Oslo"]),
-        # What a cell says over more columns than have names stands once.
-        ([["All"], ["A", "B"], ["1", "2"], ["0", "0", "0"]], 0, ["All", "A: 1 | B: 2", "A: 0 | B: 0"]),
-        ([["", "1", "", "2"], ["3", "4"]], 0, ["1 | 2", "3 | 4"]),
-    ],
-)
+@pytest.mark.parametrize(("rows", "headers", "expected"), cases("cells_have_the_names_of_their_columns"))
 def test_cells_have_the_names_of_their_columns(rows, headers, expected):
     assert written(*rows, headers=headers) == expected
 

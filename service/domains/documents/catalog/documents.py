@@ -37,10 +37,7 @@ from service.web.pagination import Cursor
 async def get_document(
     connection: AsyncConnection, caller: Caller, *, request: wire.GetDocumentRequest
 ) -> wire.GetDocumentResponse:
-    """Show a document, its versions, and where and how far it is indexed.
-
-    For its readers and admins; 404 for others.
-    """
+    """Show a document, its versions, and how far it is indexed where; for its readers and admins, 404 for others."""
     document_id = request.document_id
     reader = await widen(connection, caller, document_id=document_id)
     document = await read_document(connection, caller.organization_id, document_id=document_id)

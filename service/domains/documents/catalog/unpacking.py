@@ -338,10 +338,7 @@ async def _lock_container(run: Run, connection: AsyncConnection) -> StoredDocume
 
 
 async def _finish(run: Run) -> None:
-    """Delete what is not in the container any more, then say that all is done, and what of it was not read.
-
-    What may be in the part that was not looked at stays. What is there is in the collections that the container is in.
-    """
+    """Delete documents of files that are gone, and say what was not read; what was not looked at stays."""
     organization_id, document_id = run.caller.organization_id, run.document.document_id
     while True:
         async with run.runtime.database.transaction(organization_id) as connection:
@@ -395,10 +392,7 @@ async def _give_up(runtime: Runtime, organization_id: UUID, document: StoredDocu
 async def _end(
     connection: AsyncConnection, organization_id: UUID, document: StoredDocument, left_out: Mapping[int, LeftOut]
 ) -> None:
-    """Say that a container's files are done; among what was not read of it are those left out, by their numbers.
-
-    Not by their names: admins see it of documents that they may not read.
-    """
+    """Say that a container's files are done, and the numbers of those left out: admins may not know the names."""
     file = document.file
     if not file.file_count:
         return

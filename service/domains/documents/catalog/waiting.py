@@ -35,10 +35,7 @@ class Uploaded:
 
 
 async def wait_for_index(request: Request, runtime: Runtime, saved: SavedUpload, *, patiently: bool) -> Uploaded:
-    """Return what an upload came to when its document is indexed, or the wait is over; indexing goes on.
-
-    A patient wait (`awaitVectorStoreSync`) ends only when the service stops. Raises ClientDisconnect.
-    """
+    """Return an upload's outcome when it is indexed or the wait is over; a patient wait has no limit but the stop."""
     # What was saved is on the disk, and seen there.
     promise_of(request).end()
     is_indexed = await _wait(request, runtime, saved, patiently=patiently)

@@ -174,7 +174,7 @@ async def insert_collection(
 async def delete_collection(
     connection: AsyncConnection, organization_id: UUID, *, collection_id: UUID, space_id: int
 ) -> None:
-    """Remove a locked collection with its waiting chunks; places are locked before chunks, as the indexer does."""
+    """Remove a locked collection and its waiting chunks; places are locked before chunks, as indexing does."""
     entries = select(space_documents.c.document_id).where(matches(space_documents, organization_id, space_id=space_id))
     await connection.execute(entries.order_by(space_documents.c.document_id).with_for_update())
     waiting = delete(caller_chunks).where(matches(caller_chunks, organization_id, space_id=space_id)).cte("waiting")

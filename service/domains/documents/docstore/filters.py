@@ -17,7 +17,7 @@ _DEEPEST = 50
 
 
 def filter_query(expression: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a filter's MongoDB query; BadRequest `invalid_filter_expression` for code, unreadable or large filters."""
+    """Return the MongoDB query of a filter; raises `invalid_filter_expression` for code, errors and great sizes."""
     for name, depth in _names(expression, 1):
         if name in REFUSED:
             raise _invalid(f"{name} runs code in the database, and is not taken. Say it with other operators.")

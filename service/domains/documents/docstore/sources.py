@@ -47,7 +47,7 @@ class Position:
     source_id: SourceId | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the position as JSON with types; the id is text, since PostgreSQL's JSON lacks some characters."""
+        """Return the position as JSON with its types; the id is text, since PostgreSQL can't store all JSON."""
         return {
             "updated": to_extended(self.updated),
             "_id": None if self.source_id is None else extended_text(self.source_id.value),

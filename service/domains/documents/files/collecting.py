@@ -53,7 +53,7 @@ async def collect_when_due(runtime: Runtime) -> None:
 
 
 async def collect_files(runtime: Runtime) -> int:
-    """Mark unused files, remove those past their grace, and return their number. Raises the first error at the end."""
+    """Mark unused files, remove those due, and return their number; raises the store's first error at the end."""
     database, files = runtime.database, runtime.files
     grace = timedelta(hours=runtime.settings.file_grace_hours)
     if not await _is_own(database, files):
@@ -142,7 +142,7 @@ async def _remove_due(
 
 
 async def _delete_files(files: FileStore, sha256s: Sequence[bytes]) -> dict[bytes, BaseException]:
-    """Delete contents and return failures; even when cancelled, it ends after every deletion, as locks end next."""
+    """Delete contents, return those left, with errors; ends after every deletion has, as the locks end next."""
     deleting = asyncio.gather(*(files.delete(sha256) for sha256 in sha256s), return_exceptions=True)
     cancelled: asyncio.CancelledError | None = None
     while not deleting.done():

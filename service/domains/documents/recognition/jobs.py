@@ -169,10 +169,7 @@ class Merged:
 
 
 async def merge_texts(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID) -> Merged:
-    """Add the pages that were read to the document's contents, and request its indexing again.
-
-    Nothing is done while an earlier text of the document is being indexed: written later, it would count as the newer.
-    """
+    """Add pages that were read to the contents, unless an earlier text is being indexed, which would count as newer."""
     own = {"document_id": document_id}
     if await lock_resource(connection, organization_id, document_id) is None:
         return Merged(is_done=True)

@@ -76,12 +76,7 @@ class DocumentFields:
 
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
-    """A document that exists, its newest file, its identity in its source system, and who may read it.
-
-    `container_id`: the document whose file holds this one's, if one does.
-
-    `pending`: some space that is searched wants a version of it that is not indexed there yet.
-    """
+    """A document that exists; `container_id`: it is a file in that one, `pending`: a version waits for an index."""
 
     document_id: UUID
     version: int

@@ -133,10 +133,7 @@ class _Attempt:
 async def apply_documents(
     run: Run, documents: Sequence[SourceDocument], *, cursor: Mapping[str, Any] | None = None
 ) -> None:
-    """Upload source documents to the catalog, record failures, then save `cursor` as the run's position.
-
-    Raises OvertakenError, RunError, and ServiceError for errors of the service that aren't a document's.
-    """
+    """Upload source documents, record failures, save `cursor`; raises OvertakenError, RunError and ServiceError."""
     tried = await asyncio.to_thread(lambda: [_map(run, document) for document in documents])
     ids = [one.document_id for one in tried]
     mapped = {one.document_id: one.mapped for one in tried if isinstance(one.mapped, MappedDocument)}
@@ -246,7 +243,7 @@ def _failure(one: _Attempt, outcome: UploadStatus | ServiceError | MappingError)
 
 
 async def retry_failures(run: Run) -> None:
-    """Read failed documents again and apply them; documents that the source no longer has leave the list."""
+    """Apply every document on the list of failures again; those that the source no longer has leave it."""
     after = NIL
     while failures := await _next_failures(run, after):
         documents = await run.source.read(list(failures.values()))
