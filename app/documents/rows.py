@@ -11,8 +11,7 @@ _BETWEEN, _NAMED = " | ", ": "
 
 
 def rows_html(text: str, place: PassagePlace | None, *, marked: Sequence[str] | None = None) -> str:
-    """Return the passage of a sheet or table, such as `Berth: Quay 1 | Fee: 71`, as an HTML table, "" where none can be
-    made. Marked are the rows that have the most of the words or word beginnings in `marked`, all where none has any."""
+    """Return rows as an HTML table (empty: none can be made); those that have most of `marked` words are marked."""
     if place is None or place.rows is None:
         return ""
     above, lines = _split(text.splitlines(), place.rows)

@@ -358,22 +358,16 @@ class ReindexDocumentResponse(ResponseModel):
     """DONE: it is searchable when the call returns; RUNNING: indexing goes on in the background."""
 
 
-class RenameDocumentRequest(ActingRequest):
+class RenameDocumentRequest(GetDocumentRequest):
     """Give a document another name, which later uploads keep; for its editors, its owner and admins."""
 
-    document_id: UUID
-    """Id of the document."""
     document_name: DocumentName
     """The new name."""
 
 
-class RenameDocumentResponse(ResponseModel):
+class RenameDocumentResponse(NamedDocument):
     """A document with its new name."""
 
-    document_id: UUID
-    """Id of the document."""
-    document_name: str
-    """Name of the document, as people see it."""
     document_version: int
     """Number of the version that is found by the new name."""
 

@@ -186,36 +186,25 @@ def _children(data: bytes, parent: _Element) -> list[_Element]:
 def _open_tnef(data: bytes, *, with_text: bool = True) -> EmailMessage:
     """Return the message that Outlook has packed (winmail.dat); Unreadable when it is damaged."""
     message = EmailMessage()
-    message["Content-Type"] = "multipart/mixed"
     try:
         packed = TNEF(data, do_checksum=False)
-        files = [(_text(each.long_filename()), each.data) for each in packed.attachments]
         if with_text:
             subjects = (_text(each.data) for each in packed.msgprops if each.name == TNEF.ATTSUBJECT)
             message["Subject"] = one_line(next(subjects, ""))
-            _attach_text(message, packed)
+            html, shown = _text(packed.htmlbody), BlockBuilder(Limits())
+            if not html and not packed.body and packed.rtfbody:
+                parse_rtf(packed.rtfbody, shown)
+            plain = _text(packed.body) or "\n\n".join(block.text for block in shown.blocks)
+            message.set_content(html or plain, subtype="html" if html else "plain")
+        message.make_mixed()
+        for each in packed.attachments:
+            name = _text(each.long_filename()) or "file"
+            message.add_attachment(bytes(each.data), "application", "octet-stream", filename=name)
     except Exception as error:  # the library raises anything on what is damaged
         raise corrupt_file("attachments of Outlook") from error
-    for name, content in files:
-        part = EmailMessage()
-        part.set_content(bytes(content), "application", "octet-stream", filename=name or "file")
-        message.attach(part)
+    if not packed.attachments and not packed.has_body():
+        raise corrupt_file("attachments of Outlook")
     return message
-
-
-def _attach_text(message: EmailMessage, packed: TNEF) -> None:
-    part = EmailMessage()
-    if packed.htmlbody:
-        part.set_content(_text(packed.htmlbody), subtype="html")
-    elif packed.body:
-        part.set_content(_text(packed.body))
-    elif packed.rtfbody:
-        shown = BlockBuilder(Limits())
-        parse_rtf(packed.rtfbody, shown)
-        part.set_content("\n\n".join(block.text for block in shown.blocks))
-    else:
-        return
-    message.attach(part)
 
 
 def _text(value: object) -> str:

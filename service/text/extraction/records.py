@@ -82,22 +82,22 @@ def parse_calendar(data: bytes, builder: BlockBuilder) -> str | None:
 
 def parse_contacts(data: bytes, builder: BlockBuilder) -> str | None:
     """Add the people and organizations of a vCard file; its title is the name of its only contact."""
-    names: list[str] = []
+    titles: list[str] = []
+    names: dict[str, str] = {}
     lines: list[str] = []
     for each in _properties(read_text(data, builder)):
-        if each.name in {"FN", "N", "ORG"} and each.text and not (names and names[-1]):
-            names[-1:] = [each.text]
         if each.name == "BEGIN":
-            names.append("")
-            lines = []
+            names, lines = {}, []
         elif each.name == "END":
-            builder.heading(names[-1] if names else "", 2)
+            titles.append(names.get("FN") or names.get("N") or names.get("ORG", ""))
+            builder.heading(titles[-1], 2)
             builder.lines("\n".join(lines))
-        elif each.name not in _UNSAID and not each.name.startswith("X-") and not each.value.startswith("data:"):
+        names.setdefault(each.name, each.text)
+        if each.name not in _UNSAID and not each.name.startswith("X-") and not each.value.startswith("data:"):
             kinds = each.parameters.get("TYPE", "").lower().replace(",", ", ")
             label = _IN_CONTACTS.get(each.name, each.name.capitalize())
             lines.append(f"{label}{f' ({kinds})' if kinds else ''}: {each.shown}")
-    return names[0] if len(names) == 1 else None
+    return titles[0] if len(titles) == 1 else None
 
 
 def _properties(text: str) -> Iterator[_Property]:

@@ -40,11 +40,7 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a document is to be; `before` is how it is (None: new), `placement` the collection it also goes to.
-
-    `caller` makes the upload, or is the person it is made for. `container_id`: the document whose file holds this
-    document's file, if one does.
-    """
+    """What a document is to be for `caller`; `before` is how it is (None: new), `container_id` the file it is in."""
 
     upload: Upload
     caller: Caller
@@ -206,11 +202,7 @@ def _fields(caller: Caller, upload: Upload, before: StoredDocument | None) -> Do
 
 
 def _name(upload: Upload, before: StoredDocument | None) -> tuple[str, NamedBy]:
-    """Return the document's name, and its giver: a rename before an upload, an upload before the file.
-
-    A `documentName` that repeats the file's name, as loaders send it, names nothing. Without a given name, the file's
-    title is the name, then the file's own name.
-    """
+    """Return the name and its giver; a `documentName` that repeats the file's name, as loaders send, names nothing."""
     given, file = upload.form.document_name, upload.file
     found: tuple[str, NamedBy] = upload.title or file.name, "FILE"
     if given is not None and given != file.name:

@@ -61,23 +61,23 @@ async def rename(runtime: Runtime, caller: Caller, *, request: RenameDocumentReq
     async with runtime.database.transaction(organization_id) as connection:
         caller = await acting_for(connection, caller, request.user_email)
         document = await _lock_editable(runtime, connection, caller, document_id)
-        before, version = document.fields, document.version + 1
+        before, version = document.fields, document.version
         renamed = replace(before, name=name, named_by="RENAME")
-        if renamed == before:
-            return RenameDocumentResponse(
-                document_id=document_id, document_name=name, document_version=document.version
-            )
-        batch, by = Batch(), caller.principal_id
-        whose: dict[str, Any] = {"document_id": document_id, "version": version}
-        save_version(batch, organization_id, **whose, fields=renamed, file=document.file, created_by=by, text=None)
-        spaces = ask_indexing(batch, organization_id, **whose, collections_too=True, is_begun=False)
-        details = {"version": version, "from": before.name, "to": name}
-        change = Change("document.rename", target_type="document", target_id=document_id, details=details)
-        record_in(batch, caller, change=change)
-        await batch.run(connection)
-    space_ids = [each.space_id for each in spaces.rows]
-    runtime.indexer.request(organization_id, document_id=document_id, space_ids=space_ids, is_begun=False)
-    return RenameDocumentResponse(document_id=document_id, document_name=name, document_version=version)
+        batch, space_ids = Batch(), list[int]()
+        if renamed != before:
+            version, by, file = version + 1, caller.principal_id, document.file
+            whose: dict[str, Any] = {"document_id": document_id, "version": version}
+            save_version(batch, organization_id, **whose, fields=renamed, file=file, created_by=by, text=None)
+            spaces = ask_indexing(batch, organization_id, **whose, collections_too=True, is_begun=False)
+            details = {"version": version, "from": before.name, "to": name}
+            change = Change("document.rename", target_type="document", target_id=document_id, details=details)
+            record_in(batch, caller, change=change)
+            await batch.run(connection)
+            space_ids = [each.space_id for each in spaces.rows]
+    if space_ids:
+        runtime.indexer.request(organization_id, document_id=document_id, space_ids=space_ids, is_begun=False)
+    named = {"document_name": name, "document_external_id": before.external_id}
+    return RenameDocumentResponse(document_id=document_id, document_version=version, **named)
 
 
 async def _lock_editable(

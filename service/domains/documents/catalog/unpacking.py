@@ -124,12 +124,7 @@ async def unpack(
     credential_id: UUID,
     actor_id: UUID,
 ) -> None:
-    """Bring the files of a document's newest version into the catalog; do nothing if it was deleted.
-
-    They are brought for who uploaded it (`principal_id`, as whom `actor_id` acted), or for its owner if that one is not
-    active any more. Raises the database's errors while it can't be reached, and InsufficientStorage, for the job to be
-    put back.
-    """
+    """Bring a document's files into the catalog for its uploader, else its owner; raises while the database is away."""
     async with runtime.database.transaction(organization_id) as connection:
         document = await read_document(connection, organization_id, document_id=document_id)
         if document is None:

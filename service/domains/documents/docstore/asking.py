@@ -36,11 +36,7 @@ from service.platform.networks import AddressDenied, AllowedHosts
 
 
 class Egress:
-    """Restricts connections made inside `enforce()`, also by tasks begun there, to the allowed addresses.
-
-    It sees connections by Python's sockets on any event loop, as the driver makes them, but none that an event loop
-    written in C makes by itself.
-    """
+    """Restricts connections inside `enforce()`, by Python's sockets on any event loop, to the allowed addresses."""
 
     def __init__(self, allowed: AllowedHosts) -> None:
         self._allowed = allowed

@@ -129,11 +129,7 @@ class MongoSource:
             yield Page(documents, Position(source_id=documents[-1].source_id))
 
     async def changes(self, since: Position) -> AsyncIterator[Page]:
-        """Yield the documents changed at `since.updated` or later in pages, by (time, id), after the position's id.
-
-        Without an id, documents that have no time come first, because nothing says whether they changed. Changes made
-        after the walk began are left to the next one, so that it ends however fast documents change.
-        """
+        """Yield pages of documents changed since a position, by (time, id); without an id, first those with no time."""
         if self._updated is None:
             return
         if since.source_id is None:

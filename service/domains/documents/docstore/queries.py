@@ -334,7 +334,7 @@ def _is_run(key: SyncKey, attempt: int) -> ColumnElement[bool]:
 
 
 async def begin_run(connection: AsyncConnection, key: SyncKey) -> StoredSync | None:
-    """Begin the requested run of a sync, or continue an interrupted one; returns it with its status before, or None."""
+    """Begin a sync's requested run or continue an interrupted one, with its status before; None without either."""
     of_sync = key.is_of(docstore_syncs)
     kept = select(*columns_of(docstore_syncs, StoredSync)).where(of_sync).with_for_update()
     before = await find_row(connection, kept, StoredSync)

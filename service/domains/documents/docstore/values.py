@@ -92,7 +92,7 @@ _KINDS: Final[tuple[tuple[type, str], ...]] = (
 
 
 def plain_value(value: Any) -> Any:
-    """Return a value as JSON for people: digits of Decimal128, NaN, infinities and times as text, bytes as base64."""
+    """Return a value as JSON with nothing lost: numbers that JSON lacks are text; RFC 3339, hexadecimal, base64."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):

@@ -112,11 +112,7 @@ async def _mark_batch(database: Database, batch: Sequence[StoredObject]) -> None
 async def _remove_due(
     database: Database, files: FileStore, *, unused_for: timedelta
 ) -> tuple[int, list[BaseException]]:
-    """Remove what has been unused for so long; return the number of files, and the errors of those that are left.
-
-    What an upload has locked, and everything while a backup reads the files, is left to the next pass. So is what the
-    store doesn't delete.
-    """
+    """Remove what has been unused for long; return the number of files, and errors. What is locked is left."""
     removed, size, after = 0, 0, b""
     errors: list[BaseException] = []
     while True:

@@ -62,11 +62,7 @@ _ADD_PICTURES = """
 
 @dataclass(frozen=True, slots=True)
 class WaitingPage:
-    """A page to read: its number, the file that has it, and whether the file's pages have numbers.
-
-    With an `address`, the picture there, which stands on the page and the sheet. `number` is what the database calls
-    it: the page's number, or the picture's below zero. Its reading was interrupted `interruptions` times.
-    """
+    """A page to read in a file, or the picture at an `address` on it, whose `number` is below zero."""
 
     number: int
     page: int

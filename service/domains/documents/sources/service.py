@@ -35,11 +35,7 @@ def unknown_source() -> NotFound:
 async def begin_report(
     connection: AsyncConnection, caller: Caller, *, request: wire.ReportSourceRequest
 ) -> wire.ReportSourceResponse:
-    """Begin to report what of a source could not be loaded; nothing of it is seen before the report's end.
-
-    An unknown source is made; no report begins when nothing has changed since the last one. A report that goes on is
-    given up. Raises Conflict `too_many_sources`.
-    """
+    """Begin a report, which is seen at its end; none if nothing has changed. Raises `too_many_sources`."""
     source = await _source_of(connection, caller, ledger=request.ledger)
     await queries.keep_only_report(
         connection, caller.organization_id, source_id=source.source_id, report_no=source.shown_no

@@ -262,11 +262,7 @@ async def _next_failures(run: Run, after: UUID) -> dict[UUID, SourceId]:
 
 
 async def sum_up(run: Run, note: Note | None) -> Note | None:
-    """Return the warning at the end of a run: its failures by reason, together with an earlier note; None for neither.
-
-    Raises RunError when none of the documents that the source lists could be taken: `source_not_mapped` when all failed
-    in the mapping, else `documents_not_taken`.
-    """
+    """Return the warning at a run's end by reason (None: no failure); RunError when no document could be taken."""
     async with run.transaction() as connection:
         listed, taken = await queries.count_taken(connection, run.key)
         reasons = await queries.group_failures(connection, run.key, examples=_EXAMPLES)

@@ -60,7 +60,7 @@ class Run:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[AsyncConnection]:
-        """Open a transaction under the run's lock, with room on the disks; OvertakenError when the run was replaced."""
+        """Open a transaction with the run's lock, once a disk has room; OvertakenError if another run replaced it."""
         await self._wait_for_room()
         async with self._lock() as connection:
             yield connection
