@@ -22,8 +22,8 @@ _WIDE = {
     "gb18030": ("gb2312", "gbk", "x-gbk"),
     "cp949": ("euc-kr", "ks_c_5601-1987"),
 }
-_WIDER = {"big5": "cp950", "iso-8859-1": "cp1252", "iso-8859-9": "cp1254", "tis-620": "cp874"}
-_WIDER |= {name: wide for wide, names in _WIDE.items() for name in names}
+_OTHERS = {"big5": "cp950", "iso-8859-1": "cp1252", "iso-8859-9": "cp1254", "tis-620": "cp874"}
+_WIDER = _OTHERS | {name: wide for wide, names in _WIDE.items() for name in names}
 _LEAST = 0.3
 # With the marks of vowels that some scripts have.
 _LETTERS = re.compile(r"(?:[^\W\d_]|[\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0e31-\u0e4e])+")
