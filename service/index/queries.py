@@ -110,10 +110,9 @@ def is_pending(entries: FromClause = space_documents) -> ColumnElement[bool]:
 def has_status(
     status: IndexingStatus, *, document_id: ColumnElement[UUID], organization_id: UUID, space_id: ColumnElement[int]
 ) -> ColumnElement[bool]:
-    """Build the condition that a document's entry in a space has a status of `progress.indexing_status`.
+    """Build the condition that an entry of `space_documents` has a status of `progress.indexing_status`.
 
-    The entry is the row of `space_documents`. Few entries are pending, and they are found by their index; most are
-    done, and the CASE keeps the planner from assuming otherwise and reading all rows before the first page.
+    Few entries are pending, found by their index; the CASE keeps the planner from reading all rows for a page.
     """
     if status is IndexingStatus.DONE:
         return case((is_pending(), false()), else_=space_documents.c.version.is_not(None))
@@ -176,9 +175,8 @@ async def lock_to_write(
 ) -> dict[UUID, LockedEntry]:
     """Lock documents' resources and then their rows in a space, and return both as they are with the locks held.
 
-    One document is waited for. Of several, those that other transactions hold are left out: who waits for one while
-    holding others might wait for ever. Left out are documents that aren't in the space, and all if the space is
-    retired. The space isn't retired until the transaction ends.
+    One document is waited for; of several, locked ones are left out, against deadlocks. So are documents that aren't in
+    the space, and all if it is retired. The space isn't retired until the transaction ends.
     """
     parameters = params(organization_id, space_id=space_id, document_ids=list(document_ids))
     statement = _LOCK_TO_WRITE[len(document_ids) > 1]

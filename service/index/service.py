@@ -147,9 +147,8 @@ async def write_index(
 ) -> set[UUID]:
     """Replace documents' index entries in a space, and return which were; searches see them from the commit on.
 
-    Unchanged chunks aren't written again. The transaction is READ COMMITTED. Nothing is written of a document whose
-    version is no longer desired in the space or that is gone, of all if the space was replaced, and of several
-    documents, of those that other transactions hold at the moment.
+    Left out are unchanged chunks, versions no longer desired, all documents of a replaced space, and of several
+    documents the locked ones. The transaction is READ COMMITTED.
     """
     texts = [chunk.text for document in documents for chunk in document.chunks]
     weighed = await _compute(texts, _weigh, documents, default=space.language)
@@ -265,8 +264,7 @@ async def delete_space(connection: AsyncConnection, organization_id: UUID, *, sp
 async def fold_statistics(connection: AsyncConnection, organization_id: UUID) -> int:
     """Fold some deltas of an organization's term statistics; return their number, 0 when none are left.
 
-    With a transaction for each portion, what is folded stays so however many there are. It can run at any time: the
-    second of two at once does nothing, and a search counts a delta exactly once whether or not it is folded.
+    It can run at any time: the second of two at once does nothing, and a search counts a delta exactly once.
     """
     if not await try_lock_statistics(connection, organization_id):
         return 0

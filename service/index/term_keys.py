@@ -1,9 +1,8 @@
-"""Keys of terms: what chunks with a term are found by in an index, and which of a query's terms are looked up there.
+"""Keys of terms, by which an index finds chunks, and the choice of a query's terms to look up.
 
-A chunk has a key for each of its terms, made of its space, the term and the tier of the term's weight (`term_keys` in
-the database). The weights of the keys that are not looked up bound the score of every chunk that is not found: once
-enough chunks have more, no other has to be read (Turtle & Flood, "Query Evaluation: Strategies and Optimizations",
-1995).
+A key is of a space, a term and the tier of the term's weight (`term_keys` in the database). The keys that are not
+looked up bound the score of the other chunks: once enough have more, no other has to be read (Turtle & Flood, "Query
+Evaluation: Strategies and Optimizations", 1995).
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,7 @@
 """Texts to words. Scripts without spaces between words are cut into overlapping pairs of characters instead.
 
-A word is what stands between spaces and punctuation, with the marks that belong to its letters (vowel signs, accents).
-A run of Chinese, Japanese, Korean, Thai, Lao, Khmer or Burmese characters is found by its bigrams, and Chinese
-characters also one by one: many a word is one of them alone.
+A word has the marks of its letters (vowel signs, accents). A run of Chinese, Japanese, Korean, Thai, Lao, Khmer or
+Burmese is found by its bigrams, and Chinese also by each character: many are words.
 """
 
 import re

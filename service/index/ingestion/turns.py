@@ -1,8 +1,7 @@
 """Turns at indexing: the number of documents worked on at a time, and the order of the waiting ones.
 
-Organizations take turns. Within an organization, small documents and large ones take turns, the oldest of each first; a
-large document gives its turn up after every slice of its texts. So nobody waits behind all of a backlog, and a large
-document always goes on. Rebuilds come after all others, but for one turn in a few.
+Organizations take turns, and so do small and large documents, the oldest first; a large document gives its turn up
+after every slice of its texts. Rebuilds come last, but for one turn in a few.
 """
 
 import asyncio

@@ -154,23 +154,16 @@ async def list_running(connection: AsyncConnection, organization_id: UUID) -> li
 
 async def force_completion(connection: AsyncConnection, organization_id: UUID, *, rebuild_id: UUID) -> None:
     """Let a rebuild finish without the documents that fail."""
-    await connection.execute(
-        update(index_rebuilds)
-        .where(matches(index_rebuilds, organization_id, rebuild_id=rebuild_id))
-        .values(forced=True)
-    )
+    this = matches(index_rebuilds, organization_id, rebuild_id=rebuild_id)
+    await connection.execute(update(index_rebuilds).where(this).values(forced=True))
 
 
 async def retry_failed(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> None:
     """Have failed documents of a space indexed again at once, as if for the first time."""
-    failed = and_(
-        matches(space_documents, organization_id, space_id=space_id),
-        space_documents.c.indexed_version.is_distinct_from(space_documents.c.version),
-        space_documents.c.error.is_not(None),
-    )
-    await connection.execute(
-        update(space_documents).where(failed).values(attempts=0, error=None, claimed_until=func.now())
-    )
+    is_unindexed = space_documents.c.indexed_version.is_distinct_from(space_documents.c.version)
+    of_space = matches(space_documents, organization_id, space_id=space_id)
+    failed = update(space_documents).where(of_space, is_unindexed, space_documents.c.error.is_not(None))
+    await connection.execute(failed.values(attempts=0, error=None, claimed_until=func.now()))
 
 
 async def copy_entries(
@@ -188,12 +181,8 @@ async def copy_entries(
             in_array(space_documents.c.document_id, document_ids),
         )
     )
-    statement = (
-        insert(space_documents)
-        .from_select([*copied, "is_large", "space_id", "claimed_until"], wanted)
-        .on_conflict_do_nothing()
-        .returning(space_documents.c.document_id, space_documents.c.caller_chunks)
-    )
+    new = insert(space_documents).from_select([*copied, "is_large", "space_id", "claimed_until"], wanted)
+    statement = new.on_conflict_do_nothing().returning(space_documents.c.document_id, space_documents.c.caller_chunks)
     return await find_rows(connection, statement, CopiedEntry)
 
 
@@ -205,13 +194,8 @@ async def copy_waiting_chunks(
     waiting = select(*(caller_chunks.c[name] for name in kept), literal(new_id, Integer())).where(
         matches(caller_chunks, organization_id, space_id=old_id), in_array(caller_chunks.c.document_id, document_ids)
     )
-    statement = (
-        insert(caller_chunks)
-        .from_select([*kept, "space_id"], waiting)
-        .on_conflict_do_nothing()
-        .returning(caller_chunks.c.document_id)
-    )
-    return set((await connection.execute(statement)).scalars())
+    new = insert(caller_chunks).from_select([*kept, "space_id"], waiting).on_conflict_do_nothing()
+    return set((await connection.execute(new.returning(caller_chunks.c.document_id))).scalars())
 
 
 async def keep_chunks(
@@ -251,20 +235,14 @@ async def finish_rebuild(
     connection: AsyncConnection, organization_id: UUID, *, rebuild_id: UUID, status: str, left_count: int = 0
 ) -> None:
     """Record how a rebuild ended."""
-    await connection.execute(
-        update(index_rebuilds)
-        .where(matches(index_rebuilds, organization_id, rebuild_id=rebuild_id))
-        .values(status=status, left_count=left_count, finished_at=func.now())
-    )
+    ended = update(index_rebuilds).where(matches(index_rebuilds, organization_id, rebuild_id=rebuild_id))
+    await connection.execute(ended.values(status=status, left_count=left_count, finished_at=func.now()))
 
 
 async def lock_collection(connection: AsyncConnection, organization_id: UUID, *, collection_id: UUID) -> bool:
     """Lock a collection against being added to; False when there is none."""
-    statement = (
-        select(collections.c.collection_id)
-        .where(matches(collections, organization_id, collection_id=collection_id))
-        .with_for_update()
-    )
+    this = matches(collections, organization_id, collection_id=collection_id)
+    statement = select(collections.c.collection_id).where(this).with_for_update()
     return (await connection.execute(statement)).one_or_none() is not None
 
 
@@ -437,12 +415,8 @@ async def list_some_documents(
     connection: AsyncConnection, organization_id: UUID, *, space_id: int, limit: int
 ) -> Sequence[UUID]:
     """List some documents that have an entry in a space."""
-    statement = (
-        select(space_documents.c.document_id)
-        .where(matches(space_documents, organization_id, space_id=space_id))
-        .order_by(space_documents.c.document_id)
-        .limit(limit)
-    )
+    left = select(space_documents.c.document_id).where(matches(space_documents, organization_id, space_id=space_id))
+    statement = left.order_by(space_documents.c.document_id).limit(limit)
     return (await connection.execute(statement)).scalars().all()
 
 

@@ -1,10 +1,8 @@
-"""Bringing rebuilds to their end, in every replica, step by step: each step is found again by whoever comes next.
+"""Bringing rebuilds to their end, in every replica; each step is found again by the next process.
 
-Copy what is wanted in the old space into the new one; index it; when everything is there, put the new space in the old
-one's place, in one transaction; empty the old one. What happens to a document meanwhile happens in both spaces
-(`ingestion.queries`, `index.service`), and what a transaction did that didn't know of the new space
-yet is copied like the rest: the swap waits until all those have ended. Then it compares both spaces, locks the old one
-against all who write there, and looks once more at what is pending in the new one.
+Copy into the new space what is wanted in the old one; index it; when everything is there, swap the spaces in one
+transaction; empty the old one. Requests meanwhile go to both (`ingestion.queries`, `index.service`). The swap waits for
+transactions that don't know the new space, compares both, locks the old one, and looks again at what is pending.
 """
 
 import asyncio
@@ -131,9 +129,8 @@ async def _index_batch(indexer: Indexer, organization_id: UUID, rebuild: Running
 async def try_swap(indexer: Indexer, organization_id: UUID, rebuild: RunningRebuild) -> bool:
     """Replace the old space by the new one if that has all that is searched; return whether it did.
 
-    All entries are compared before anything is locked, by when all who know nothing of the new space have ended. What
-    anybody requests since then is requested in both spaces. So while others wait for the lock, only what is pending in
-    the new one is looked at.
+    All entries are compared before the lock, once no transaction is left that doesn't know the new space. So while
+    others wait for the lock, only what is pending is looked at.
     """
     key: dict[str, Any] = {"old_id": rebuild.replaces_space_id, "new_id": rebuild.space_id, "forced": rebuild.forced}
     if not await _wait_for_older_transactions(indexer, organization_id, rebuild):

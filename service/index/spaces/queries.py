@@ -8,7 +8,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.platform.batches import Answer, Batch
-from service.platform.sql import ORGANIZATION, columns_of, find_row, param, params
+from service.platform.sql import ORGANIZATION, columns_of, find_row, matches, param, params
 from service.schema.indexing import INDEX_TABLES, space_documents, spaces, term_deltas, term_statistics
 
 
@@ -68,13 +68,8 @@ def ask_successor(batch: Batch, organization_id: UUID, *, space_id: int) -> Answ
 
 async def lock_space(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> SearchedSpace | None:
     """Lock a searched space, so that nothing is indexed or added there; None when it was replaced meanwhile."""
-    statement = (
-        select(*columns_of(spaces, SearchedSpace))
-        .where(
-            spaces.c.organization_id == organization_id, spaces.c.space_id == space_id, spaces.c.retired_at.is_(None)
-        )
-        .with_for_update()
-    )
+    searched = matches(spaces, organization_id, space_id=space_id), spaces.c.retired_at.is_(None)
+    statement = select(*columns_of(spaces, SearchedSpace)).where(*searched).with_for_update()
     return await find_row(connection, statement, SearchedSpace)
 
 
@@ -88,24 +83,16 @@ async def insert_space(
     is_catalog: bool = False,
 ) -> int | None:
     """Add a space; None when it is to be the catalog's and another transaction has just added that one."""
-    statement = (
-        upsert(spaces)
-        .values(
-            organization_id=organization_id,
-            model=model,
-            dimensions=dimensions,
-            language=language,
-            is_catalog=is_catalog,
-        )
-        .on_conflict_do_nothing()
-        .returning(spaces.c.space_id)
+    new = upsert(spaces).values(
+        organization_id=organization_id, model=model, dimensions=dimensions, language=language, is_catalog=is_catalog
     )
+    statement = new.on_conflict_do_nothing().returning(spaces.c.space_id)
     return (await connection.execute(statement)).scalar_one_or_none()
 
 
 async def retire_replacement(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> None:
     """Retire the replacement of a space, if one is being built; it is emptied later."""
-    replacing = and_(spaces.c.organization_id == organization_id, spaces.c.replaces_space_id == space_id)
+    replacing = matches(spaces, organization_id, replaces_space_id=space_id)
     await connection.execute(update(spaces).where(replacing).values(replaces_space_id=None, retired_at=func.now()))
 
 
@@ -115,13 +102,10 @@ async def delete_space(connection: AsyncConnection, organization_id: UUID, *, sp
     A replacement of the space is retired, and a space that it has replaced has no successor any more.
     """
     await retire_replacement(connection, organization_id, space_id=space_id)
-    replaced = and_(spaces.c.organization_id == organization_id, spaces.c.replaced_by_space_id == space_id)
+    replaced = matches(spaces, organization_id, replaced_by_space_id=space_id)
     await connection.execute(update(spaces).where(replaced).values(replaced_by_space_id=None))
-    documents = select(space_documents.c.document_id).where(
-        space_documents.c.organization_id == organization_id, space_documents.c.space_id == space_id
-    )
-    await connection.execute(documents.order_by(space_documents.c.document_id).with_for_update())
+    entries = select(space_documents.c.document_id).where(matches(space_documents, organization_id, space_id=space_id))
+    await connection.execute(entries.order_by(space_documents.c.document_id).with_for_update())
     index = [table for tables in INDEX_TABLES.values() for table in (tables.chunks, tables.code_pages)]
     for table in (*index, space_documents, term_statistics, term_deltas, spaces):
-        own = and_(table.c.organization_id == organization_id, table.c.space_id == space_id)
-        await connection.execute(delete(table).where(own))
+        await connection.execute(delete(table).where(matches(table, organization_id, space_id=space_id)))

@@ -97,17 +97,11 @@ async def fold_deltas(connection: AsyncConnection, organization_id: UUID, *, lim
     """Fold up to `limit` deltas into statistics, in one statement: a reader sees each once."""
     keys = (term_deltas.c.space_id, term_deltas.c.term, term_deltas.c.delta_id)
     own = term_deltas.c.organization_id == organization_id
-    taken = (
-        delete(term_deltas)
-        .where(own, tuple_(*keys).in_(select(*keys).where(own).order_by(*keys).limit(limit)))
-        .returning(term_deltas.c.space_id, term_deltas.c.term, term_deltas.c.delta)
-        .cte("taken")
-    )
-    sums = (
-        select(taken.c.space_id, taken.c.term, literal(organization_id), func.sum(taken.c.delta))
-        .group_by(taken.c.space_id, taken.c.term)
-        .order_by(taken.c.space_id, taken.c.term)
-    )
+    first = tuple_(*keys).in_(select(*keys).where(own).order_by(*keys).limit(limit))
+    removed = delete(term_deltas).where(own, first)
+    taken = removed.returning(term_deltas.c.space_id, term_deltas.c.term, term_deltas.c.delta).cte("taken")
+    term = taken.c.space_id, taken.c.term
+    sums = select(*term, literal(organization_id), func.sum(taken.c.delta)).group_by(*term).order_by(*term)
     folding = upsert(term_statistics).from_select(["space_id", "term", "organization_id", "frequency"], sums)
     folded = (
         folding.on_conflict_do_update(

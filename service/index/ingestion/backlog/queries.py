@@ -37,7 +37,7 @@ from service.index.ingestion.turns import LARGE_BYTES, Lane
 from service.index.progress import FAILED_AFTER
 from service.index.queries import is_pending
 from service.index.spaces.queries import is_searched
-from service.platform.sql import in_array
+from service.platform.sql import in_array, matches
 from service.schema.catalog import document_contents, document_versions
 from service.schema.collections import caller_chunks
 from service.schema.indexing import space_documents, spaces
@@ -72,12 +72,8 @@ class Progress:
 
 
 def _pending_in(organization_id: UUID, document_id: UUID, space_ids: Sequence[int]) -> ColumnElement[bool]:
-    return and_(
-        space_documents.c.organization_id == organization_id,
-        space_documents.c.document_id == document_id,
-        space_documents.c.space_id.in_(space_ids),
-        is_pending(),
-    )
+    of_document = matches(space_documents, organization_id, document_id=document_id)
+    return and_(of_document, space_documents.c.space_id.in_(space_ids), is_pending())
 
 
 def _searched_spaces(organization_id: UUID) -> Any:
@@ -120,12 +116,8 @@ def _is_free() -> ColumnElement[bool]:
 
 async def has_waiting(connection: AsyncConnection, organization_id: UUID) -> bool:
     """Check whether an organization has unclaimed documents to index in a searched space."""
-    waiting = exists().where(
-        space_documents.c.organization_id == organization_id,
-        space_documents.c.space_id.in_(_searched_spaces(organization_id)),
-        is_pending(),
-        _is_free(),
-    )
+    searched = space_documents.c.space_id.in_(_searched_spaces(organization_id))
+    waiting = exists().where(space_documents.c.organization_id == organization_id, searched, is_pending(), _is_free())
     return bool((await connection.execute(select(waiting))).scalar())
 
 
@@ -154,19 +146,10 @@ async def claim_pending(
 ) -> list[PendingWork]:
     """Claim `limit` unclaimed documents, oldest first, of a lane, or of both in `space_id`; skips locked rows."""
     spaces = _searched_spaces(organization_id) if space_id is None else [space_id]
-    free = (
-        _select_free(organization_id, lane=lane)
-        .where(space_documents.c.space_id.in_(spaces))
-        .limit(limit)
-        .with_for_update(of=space_documents, skip_locked=True)
-        .cte("free")
-    )
-    statement = (
-        update(space_documents)
-        .where(space_documents.c.document_id == free.c.document_id, space_documents.c.space_id == free.c.space_id)
-        .values(claimed_until=func.now() + LEASE)
-        .returning(*_KEYS, free.c.packed_bytes)
-    )
+    waiting = _select_free(organization_id, lane=lane).where(space_documents.c.space_id.in_(spaces))
+    free = waiting.limit(limit).with_for_update(of=space_documents, skip_locked=True).cte("free")
+    claim = update(space_documents).where(*(key == free.c[key.name] for key in _KEYS))
+    statement = claim.values(claimed_until=func.now() + LEASE).returning(*_KEYS, free.c.packed_bytes)
     claimed: dict[UUID, list[int]] = {}
     sizes: dict[UUID, int] = {}
     for row in await connection.execute(statement):
@@ -183,11 +166,8 @@ async def renew_claims(connection: AsyncConnection, organization_id: UUID, *, pr
         "embedded": (Integer(), [each.embedded for each in progress]),
         "expected": (Integer(), [each.expected for each in progress]),
     }
-    told = (
-        func.unnest(*(literal(values, ARRAY(kind)) for kind, values in columns.values()))
-        .table_valued(*(column(name, kind) for name, (kind, _) in columns.items()))
-        .render_derived(name="told")
-    )
+    rows = func.unnest(*(literal(values, ARRAY(kind)) for kind, values in columns.values()))
+    told = rows.table_valued(*(column(name, kind) for name, (kind, _) in columns.items())).render_derived(name="told")
     free = (
         select(*_KEYS)
         .where(space_documents.c.organization_id == organization_id, is_pending())
@@ -208,26 +188,16 @@ async def note_failure(
 ) -> None:
     """Record why indexing a document failed and when to try again: later each time, at most an hour."""
     wait = func.least(LONGEST_RETRY, FIRST_RETRY * func.power(2, func.least(space_documents.c.attempts, 20)))
-    statement = (
-        update(space_documents)
-        .where(_pending_in(organization_id, document_id, space_ids))
-        .values(claimed_until=func.now() + wait, attempts=space_documents.c.attempts + 1, error=error)
-    )
-    await connection.execute(statement)
+    failed = update(space_documents).where(_pending_in(organization_id, document_id, space_ids))
+    attempts = space_documents.c.attempts + 1
+    await connection.execute(failed.values(claimed_until=func.now() + wait, attempts=attempts, error=error))
 
 
 async def release_claims(connection: AsyncConnection, organization_id: UUID) -> None:
     """Release every claim, at a start when no other process can be indexing; waiting documents keep their position."""
-    statement = (
-        update(space_documents)
-        .where(
-            space_documents.c.organization_id == organization_id,
-            is_pending(),
-            or_(space_documents.c.claimed_until.is_(None), space_documents.c.claimed_until > func.now()),
-        )
-        .values(claimed_until=FIRST_IN_LINE)
-    )
-    await connection.execute(statement)
+    is_claimed = or_(space_documents.c.claimed_until.is_(None), space_documents.c.claimed_until > func.now())
+    claimed = and_(space_documents.c.organization_id == organization_id, is_pending(), is_claimed)
+    await connection.execute(update(space_documents).where(claimed).values(claimed_until=FIRST_IN_LINE))
 
 
 async def list_pending(
@@ -280,12 +250,8 @@ def _text_entries(organization_id: UUID, document_id: UUID) -> ColumnElement[boo
     existing = select(spaces.c.space_id).where(
         spaces.c.organization_id == organization_id, spaces.c.retired_at.is_(None)
     )
-    return and_(
-        space_documents.c.organization_id == organization_id,
-        space_documents.c.document_id == document_id,
-        space_documents.c.space_id.in_(existing),
-        ~space_documents.c.caller_chunks,
-    )
+    of_document = matches(space_documents, organization_id, document_id=document_id)
+    return and_(of_document, space_documents.c.space_id.in_(existing), ~space_documents.c.caller_chunks)
 
 
 async def read_text_status(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID) -> IndexingStatus:
