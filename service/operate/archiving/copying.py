@@ -48,9 +48,8 @@ def copy_files(
 ) -> Copied:
     """Copy contents from one store to another, several at a time.
 
-    What the first store lacks, or has altered, isn't copied, and keeps nothing else from being copied; nor does a file
-    that a disk doesn't give. Other errors of the stores are raised, and what `check` raises, which is called again and
-    again. `spool` is the folder for a large file on its way (None: TMPDIR).
+    Missing, altered and unreadable files are left out. Other errors are raised, and those of `check`, which is called
+    again and again. `spool` is the folder for a large file on its way (None: TMPDIR).
     """
     copied, left, copy = Copied(), iter(sha256s), partial(_copy, source, target, spool, check)
     with ThreadPoolExecutor(COPIED_AT_ONCE) as pool:

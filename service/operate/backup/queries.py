@@ -75,22 +75,15 @@ class Snapshot:
 
     def file_totals(self) -> tuple[int, int]:
         """Return the number of files and the sum of their bytes."""
-        each = (
-            select(func.max(document_versions.c.file_size).label("size"))
-            .group_by(document_versions.c.file_sha256)
-            .subquery()
-        )
+        largest = func.max(document_versions.c.file_size).label("size")
+        each = select(largest).group_by(document_versions.c.file_sha256).subquery()
         count, size = self.connection.execute(select(func.count(), func.coalesce(func.sum(each.c.size), 0))).one()
         return int(count), int(size)
 
     def documents_of(self, sha256: bytes) -> list[str]:
         """Return the ids of the documents whose versions refer to a file."""
-        statement = (
-            select(document_versions.c.document_id)
-            .distinct()
-            .where(document_versions.c.file_sha256 == sha256)
-            .order_by(document_versions.c.document_id)
-        )
+        holding = select(document_versions.c.document_id).where(document_versions.c.file_sha256 == sha256)
+        statement = holding.distinct().order_by(document_versions.c.document_id)
         return [str(document_id) for document_id in self.connection.execute(statement).scalars()]
 
     def key_fingerprint(self) -> bytes | None:

@@ -83,10 +83,7 @@ async def reseal_secrets(connection: AsyncConnection, organization_id: UUID, *, 
 
 async def lock_sealed(connection: AsyncConnection, organization_id: UUID, *, sealed: Sealed) -> dict[UUID, bytes]:
     """Lock an organization's rows that have a sealed secret; return the secrets by the rows' ids."""
-    statement = (
-        select(sealed.row_id, sealed.secret)
-        .where(sealed.secret.table.c.organization_id == organization_id, sealed.secret.is_not(None))
-        .order_by(sealed.row_id)
-        .with_for_update()
-    )
+    own = sealed.secret.table.c.organization_id == organization_id
+    secrets = select(sealed.row_id, sealed.secret).where(own, sealed.secret.is_not(None))
+    statement = secrets.order_by(sealed.row_id).with_for_update()
     return {row[0]: row[1] for row in await connection.execute(statement)}
