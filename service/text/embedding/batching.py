@@ -1,8 +1,7 @@
 """Dynamic micro-batching: calls to `embed` at the same time share the model, in small batches of texts alike in length.
 
-Whatever waits when a worker becomes free is gathered; nobody waits for a batch to fill. The request with the least left
-to do goes first, so a search query waits for a batch under way and not for the document behind it; one batch in four
-belongs to the request that has waited longest, so that many small ones don't starve a large one.
+A free worker takes what waits. The request with the least left goes first, so a query doesn't wait for a document
+behind it; one batch in four belongs to the oldest request, so that many small ones don't starve a large one.
 """
 
 import asyncio
@@ -38,10 +37,9 @@ _LONGEST_RETRY_SECONDS = 60
 class BatchLimits:
     """How large a batch and the queue may get.
 
-    `tokens` bounds the length of the longest text times the number of texts (one text is always taken): beyond a few
-    hundred a batch gains nothing and only makes others wait longer. A text joins a batch if that pads it by at most
-    `padding` tokens, which is about what a batch of its own would cost on top.
-    `waiting_texts` bounds what all requests together may have waiting; a request alone is never too large.
+    `tokens` bounds the longest text times the number of texts (one is always taken): beyond a few hundred a batch gains
+    nothing. A text joins if that pads it by at most `padding` tokens, about the cost of its own batch. `waiting_texts`
+    bounds what all requests together may have waiting; a request alone is never too large.
     """
 
     texts: int = 8

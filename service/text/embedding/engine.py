@@ -32,11 +32,10 @@ class Arithmetic(Protocol):
 
 
 class Engine:
-    """One session of onnxruntime behind two micro-batchers: one for texts that somebody waits for, one for documents.
+    """A session of onnxruntime behind two micro-batchers: one for texts that somebody waits for, one for documents.
 
-    Each worker thread runs the one session on one core: measured on two cores this is as fast for long texts as one
-    batch on both, half again as fast for short ones, and leaves no thread spinning. The documents' threads give way to
-    the others, so a query waits for no document, not even for a batch under way.
+    Each thread runs it on one core: measured on two, as fast for long texts as one batch on both, half again as fast
+    for short ones. The documents' threads give way to the others, so a query waits for no document.
     """
 
     def __init__(self, session: Session, *, threads: int | None = None, limits: BatchLimits | None = None) -> None:

@@ -1,8 +1,7 @@
 """Embedding in a process of its own, for several others: what they send each other, and both ends.
 
-A `Line` is made before the processes are forked. Who wants texts embedded makes a pair of sockets and sends one of
-them along the line, so nobody but these processes can ask, nothing has a name that others could use, and a request
-that comes while the embedding process is started again waits in the line.
+A `Line` is made before the processes are forked, and carries one of a pair of sockets. So nobody else can ask, nothing
+has a name, and a request waits in the line while the embedding process starts again.
 """
 
 import asyncio

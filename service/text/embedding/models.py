@@ -20,9 +20,8 @@ _MEAN_FILE = Path(__file__).with_name("all-MiniLM-L6-v2.mean.json")
 class EmbeddingModel:
     """A model by the name that collections are created with.
 
-    `max_tokens` counts special tokens. `mean` is the mean of its embeddings over ordinary texts: the binary codes of
-    the search's first pass are signs of (embedding - mean), because a cloud of vectors that lies to one side of the
-    origin would have many equal signs.
+    `max_tokens` counts special tokens. `mean` is of embeddings of ordinary texts: binary codes are signs of (embedding
+    - mean), because a cloud to one side of the origin would have many equal signs.
     """
 
     name: str

@@ -1,10 +1,8 @@
 """The model's graph in 8-bit arithmetic, near enough to the exact one that vectors of both can be searched together.
 
-Weights get one scale for each column beforehand, activations one for each batch while it runs. A few channels of the
-activations are tens of times larger than the others, and would leave them a few of the 256 steps. So each channel is
-divided by a factor, and its row of the weights multiplied by the same (SmoothQuant, Xiao et al. 2023): the product
-stays what it was, and both sides lose little by rounding. The factors come from the largest values that each channel
-took over a set of texts, as `scripts/embedding_ranges.py` has measured them.
+Weights get a scale for each column beforehand, activations one for each batch. A few channels of these are tens of
+times larger than others, so each is divided by a factor, and its row of the weights multiplied by it (SmoothQuant, Xiao
+et al. 2023). The factors come from each channel's largest values, measured by `scripts/embedding_ranges.py`.
 """
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 
