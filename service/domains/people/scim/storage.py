@@ -1,7 +1,6 @@
 """Where the SCIM library finds people and groups, and changes them: for one request, in one transaction.
 
-The library works in a thread, where a group of thousands holds up no other request; each question here is asked on the
-event loop. A request that writes locks the organization before it asks anything, so that what it reads stays so.
+The library works in a thread, and asks on the event loop; a request that writes locks the organization first.
 """
 
 import hashlib

@@ -31,10 +31,9 @@ Row = TypeVar("Row")
 class Reach:
     """What a caller could do; a part that none of its scopes opens is empty.
 
-    `through_groups`: the documents it could READ only as a member of groups, of which `groups` names some. `fruitless`:
-    the collections it could search without finding anything. `collections` and `agents` are the first `MOST_NAMED`.
-    `through_agents`: the documents whose words agents would give it; `without_search`: some of the agents it could
-    message, but search none of the collections of.
+    `through_groups`: documents it could READ only as a member of `groups`; `fruitless`: collections it would search in
+    vain; `collections` and `agents`: the first `MOST_NAMED`; `through_agents`: documents whose words agents would give
+    it; `without_search`: agents that it could message, without a collection that it may search.
     """
 
     documents: int = 0
