@@ -82,8 +82,7 @@ async def check_resources(
 ) -> wire.CheckBulkResourcesAuthorizationForUserResponse:
     """Say the same of up to 1000 resources, in the order asked.
 
-    Raises BadRequest `unknown_user`, or when the caller is a service account and names anybody; Forbidden when the
-    caller may ask about itself alone.
+    Raises BadRequest `unknown_user`, or when a service account names anybody; Forbidden where only its own is allowed.
     """
     readable = await _readable(connection, caller, user_email=request.user_email, resources=request.resources)
     return wire.CheckBulkResourcesAuthorizationForUserResponse(
@@ -110,8 +109,7 @@ async def _readable(
 async def _subject(connection: AsyncConnection, caller: Caller, user_email: str | None) -> Caller | None:
     """Find the principal that a check is about; None for an inactive one, which may do nothing.
 
-    A user may ask about themselves, a key that may act for users about any active user, and an admin about everybody,
-    service accounts by their addresses included.
+    A user asks about themselves, a key that may act for users about active users, an admin about every address.
     """
     if user_email is None or (caller.kind == "user" and normal_email(user_email) == caller.email):
         return caller
