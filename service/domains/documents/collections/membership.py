@@ -57,11 +57,9 @@ async def add_document(
 ) -> wire.AddDocumentToCollectionResponse:
     """Add a catalog document to a collection, or bring it up to date there.
 
-    Does nothing when nothing has changed. The files in a container, at every level, are added with it, and indexed in
-    their turn.
-
-    404 for a document the caller may not READ or a collection without a role, 403 below EDITOR, 400 metadata, 409 when
-    its chunks there are a caller's, 503 `indexing_backlog` when too much waits to be indexed.
+    The files in a container, at every level, are added with it, and indexed in their turn. 404 for a document the
+    caller may not READ or a collection without a role, 403 below EDITOR, 400 metadata, 409 when its chunks there are a
+    caller's, 503 `indexing_backlog` when too much waits to be indexed.
     """
     async with runtime.database.transaction(caller.organization_id) as connection:
         caller = await acting_for(connection, caller, request.user_email)

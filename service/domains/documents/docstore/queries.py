@@ -214,19 +214,9 @@ async def replace_sync(
     connection: AsyncConnection, key: SyncKey, *, sealed_uri: bytes, config: Mapping[str, Any]
 ) -> None:
     """Replace a sync's address and config, and request a new run; a run in progress can write no more."""
-    statement = (
-        update(docstore_syncs)
-        .where(key.is_of(docstore_syncs))
-        .values(
-            sealed_uri=sealed_uri,
-            config=dict(config),
-            cursor=null(),
-            updated_at=func.now(),
-            status="PENDING",
-            attempt=docstore_syncs.c.attempt + 1,
-        )
-    )
-    await connection.execute(statement)
+    renewed = {"cursor": null(), "updated_at": func.now(), "status": "PENDING", "attempt": docstore_syncs.c.attempt + 1}
+    statement = update(docstore_syncs).where(key.is_of(docstore_syncs))
+    await connection.execute(statement.values(sealed_uri=sealed_uri, config=dict(config), **renewed))
 
 
 async def set_syncs_owner(
@@ -256,14 +246,9 @@ async def set_syncs_owner(
 async def request_run(connection: AsyncConnection, key: SyncKey) -> bool:
     """Request a run of a sync; False when one is requested already, or is running and has reported lately."""
     told = func.coalesce(docstore_syncs.c.progress_at, docstore_syncs.c.updated_at)
-    statement = (
-        update(docstore_syncs)
-        .where(
-            key.is_of(docstore_syncs),
-            or_(docstore_syncs.c.status.in_(("COMPLETED", "FAILED")), told < func.now() - LOST_AFTER),
-        )
-        .values(status="PENDING", attempt=docstore_syncs.c.attempt + 1, progress_at=func.now())
-    )
+    is_over = or_(docstore_syncs.c.status.in_(("COMPLETED", "FAILED")), told < func.now() - LOST_AFTER)
+    requested = {"status": "PENDING", "attempt": docstore_syncs.c.attempt + 1, "progress_at": func.now()}
+    statement = update(docstore_syncs).where(key.is_of(docstore_syncs), is_over).values(**requested)
     return (await connection.execute(statement)).rowcount == 1
 
 
@@ -380,17 +365,10 @@ async def finish_run(
     connection: AsyncConnection, key: SyncKey, *, attempt: int, error: Note | None, warning: Note | None
 ) -> FinishedRun | None:
     """End a run with an error or a warning, or neither; return its end, None when it was replaced."""
-    statement = (
-        update(docstore_syncs)
-        .where(_is_run(key, attempt))
-        .values(
-            status="COMPLETED" if error is None else "FAILED",
-            **_outcome(error=error, warning=warning),
-            finished_at=func.now(),
-        )
-        .returning(*columns_of(docstore_syncs, FinishedRun))
-    )
-    return await find_row(connection, statement, FinishedRun)
+    status = "COMPLETED" if error is None else "FAILED"
+    ended = update(docstore_syncs).where(_is_run(key, attempt))
+    statement = ended.values(status=status, **_outcome(error=error, warning=warning), finished_at=func.now())
+    return await find_row(connection, statement.returning(*columns_of(docstore_syncs, FinishedRun)), FinishedRun)
 
 
 def _outcome(**notes: Note | None) -> dict[str, str | None]:
@@ -445,12 +423,9 @@ async def count_held(connection: AsyncConnection, key: SyncKey) -> int:
 
 async def begin_listing(connection: AsyncConnection, key: SyncKey) -> int:
     """Begin a listing of the source's ids; return its number, which is greater than every earlier one's."""
-    statement = (
-        update(docstore_syncs)
-        .where(key.is_of(docstore_syncs))
-        .values(listing_no=docstore_syncs.c.listing_no + 1, progress_at=func.now())
-        .returning(docstore_syncs.c.listing_no)
-    )
+    number = docstore_syncs.c.listing_no
+    begun = update(docstore_syncs).where(key.is_of(docstore_syncs))
+    statement = begun.values(listing_no=number + 1, progress_at=func.now()).returning(number)
     return (await connection.execute(statement)).scalar_one()
 
 
@@ -459,12 +434,9 @@ async def mark_listed(
 ) -> frozenset[UUID]:
     """Record that a listing has these documents; return those of them that were tried before."""
     given = rows_of([docstore_documents.c.document_id], [{"document_id": one} for one in document_ids])
-    statement = (
-        update(docstore_documents)
-        .where(key.is_of(docstore_documents), docstore_documents.c.document_id == given.c.document_id)
-        .values(listing_no=listing_no)
-        .returning(docstore_documents.c.document_id)
-    )
+    is_given = docstore_documents.c.document_id == given.c.document_id
+    listed = update(docstore_documents).where(key.is_of(docstore_documents), is_given)
+    statement = listed.values(listing_no=listing_no).returning(docstore_documents.c.document_id)
     return frozenset((await connection.execute(statement)).scalars())
 
 

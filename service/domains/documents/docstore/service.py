@@ -1,9 +1,7 @@
 """Rules of syncs: who may create, see, launch, change and delete one, and which addresses it may connect to.
 
-An EDITOR of a collection creates syncs into it, sees all of them, and launches them. The documents that a sync brings
-belong to its creator, and its runs act as that principal, until an admin hands both over. So only that principal, or
-an admin, replaces its address or config, or deletes it: whoever may choose what is written in a person's name may
-write it.
+EDITORs of a collection create, see and launch its syncs. The documents are the creator's, and runs act as that
+principal, until an admin hands both over. So only that principal or an admin changes or deletes a sync.
 """
 
 import asyncio
@@ -76,8 +74,7 @@ async def update_sync(
 ) -> wire.UpdateDocstoreSyncResponse:
     """Replace a sync's address and config, and launch a run (beta).
 
-    Raises the errors of `create_sync`; NotFound for a sync that the caller may not know about, Forbidden
-    `docstore_sync_owner_required`.
+    Raises as `create_sync`; NotFound for an unknown sync, Forbidden `docstore_sync_owner_required`.
     """
     await _check(runtime, request.docstore_uri, request.config)
     sync = await _own_sync(connection, caller, request.docstore_credential_id)

@@ -1,12 +1,11 @@
 """Bringing source documents into the catalog: those that failed before, all in the first run, then changes.
 
-The first walk goes by id, which every database has in order. Before it begins, the latest change is read from the
-source: a change made during the walk has a later time, so that the following walk by changes finds it. A time in the
-future proves nothing: no walk begins later than the moment at which the one before it began.
+The first walk goes by id. Before it, the latest change is read from the source: a change during the walk has a later
+time, so that the following walk by changes finds it. A time in the future proves nothing: no walk begins later than the
+moment at which the walk before it began.
 
-Documents are uploaded as by any caller, so that the same rules hold and known texts aren't embedded again. An error of
-one document fails that document alone; an error that would concern all documents ends the run. The next run tries
-failed documents again, and each run's end sums them up.
+Documents are uploaded as by any caller. An error of one document fails that document alone, and the next run tries it
+again; an error that would concern all documents ends the run.
 """
 
 import asyncio
