@@ -45,8 +45,7 @@ async def search_collection(
 ) -> SearchDocumentCollectionResponse:
     """Search the chunks of a collection; needs VIEWER on it and READ on each document.
 
-    Raises NotFound when it may not search the collection, BadRequest for an empty query or a filter that doesn't fit
-    the collection's schema, and what `acting_for` raises.
+    Raises NotFound without a role, BadRequest for an empty query or filters that don't fit, and as `acting_for`.
     """
     query, options, about = require_text(request.search_query), request.search_options, Batch()
     asked = ask_acting_for(about, caller, request.user_email)
@@ -97,8 +96,7 @@ async def search_collection(
 def _cut(ranking: Ranking, *, metric: str, threshold: float) -> Ranking:
     """Return the hits whose scores in the collection's metric reach a threshold, with these scores.
 
-    Vectors have unit norm, so the metrics rank alike: COSINE and DOTPRODUCT are the same number, and a EUCLIDEAN
-    distance d becomes 1 / (1 + d). Reranking, which comes later, neither adds to what reaches it nor takes away.
+    Vectors have unit norm: COSINE and DOTPRODUCT are the same number, a EUCLIDEAN distance d becomes 1 / (1 + d).
     """
     similarities = ranking.similarities
     if metric == DistanceMetric.EUCLIDEAN:

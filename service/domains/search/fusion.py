@@ -1,7 +1,6 @@
 """From two rankings to one: scores standardised within each leg, and their mean.
 
-What is ranked (documents in the catalog, chunks in a collection) is a *hit*. Both scores of every hit are exact;
-the legs only say which hits are worth scoring, and over which the scores are standardised.
+A *hit* is a document in the catalog, or a chunk in a collection. Its scores are exact; the legs choose hits and scales.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -82,10 +81,9 @@ def fuse(scores: Mapping[Hit, Scores], fusion: Fusion) -> list[Hit]:
 
 
 def smooth_scores(similarities: Sequence[float]) -> list[float]:
-    """Return scores between 0 and 1 that never rise with the rank and stay as near to the similarities as can be.
+    """Return scores between 0 and 1 that never rise with the rank, as near to the similarities as can be.
 
-    Similarities in the order of the ranking; neighbours out of order share their mean (isotonic regression by pooling
-    adjacent violators), so a ranking by similarity shows exactly that, and what else moved a hit doesn't show.
+    Neighbours out of order share their mean (isotonic regression by pooling adjacent violators).
     """
     pools: list[tuple[float, int]] = []
     for similarity in similarities:

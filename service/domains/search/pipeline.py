@@ -46,9 +46,8 @@ AskContents = Callable[[Batch, Scope, SearchQuery, Sequence[Hit], ChunkWeights],
 class Plan(Generic[Row]):
     """A search to make: the caller, the texts, and the space to search (None: nothing is indexed yet).
 
-    `texts` are the query, or the questions in its place; `limit` is the number of hits to show. The conditions that
-    `filtering` finds in the query count unless nothing fits them. `cut` leaves out hits that don't count.
-    `embeddings` are the texts as vectors, by the name of the model; several plans may share them.
+    `texts` are the query, or the questions in its place; `limit` is the number of hits to show; conditions of
+    `filtering` count unless nothing fits; `cut` leaves out hits. Plans may share `embeddings`, which are by model.
     """
 
     runtime: Runtime

@@ -1,7 +1,6 @@
-"""Reranking: the best hits of a search in an order that counts both the search's ranking and a model's scores.
+"""Reranking: the best hits in an order that counts both the search's ranking and a model's scores.
 
-The model's endpoint is asked after the snapshot of the search is closed, and is sent the texts of hits alone: what the
-searcher may read. Where it gives no scores in time, the search's order stands, and the answer says so.
+The endpoint is asked after the snapshot, with hits' texts alone; without scores in time, the search's order stands.
 """
 
 from collections.abc import Callable, Mapping
@@ -63,10 +62,9 @@ async def rerank(
 
 
 def blend(count: int, scores: Mapping[int, float]) -> list[int]:
-    """Return the places of ranked items, counted from 0, in the blended order; equal ones in their own order.
+    """Return the places of ranked items, counted from 0, in the blended order; ties keep their order.
 
-    `scores` are the model's by place. Items without one come after all others in its ranking; those of equal scores
-    share a rank there, so that a model that can't tell them apart leaves them as they are.
+    `scores` are by place. Items without a score come last in the model's ranking; equal scores share a rank.
     """
     ranks = {score: rank for rank, score in reversed(list(enumerate(sorted(scores.values(), reverse=True))))}
     by_model = [ranks[scores[place]] if place in scores else len(scores) for place in range(count)]

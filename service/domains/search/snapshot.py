@@ -42,10 +42,9 @@ class Snapshot:
         return self.source.primary.is_distributed
 
     async def keep_readable(self, caller: Caller, found: Sequence[Row]) -> dict[Hit, Row]:
-        """Return those of the found that may be shown, by their hits: all of one snapshot's.
+        """Return the found hits that may be shown; of one snapshot, that is all.
 
-        Servers of a distributed index are not read at one moment: one may show a text of after the access to it was
-        taken away elsewhere. So who may read what is asked once more, when all texts have been read.
+        Servers of a distributed index are not read at one moment: rights are asked once more after all texts.
         """
         if not self.is_distributed:
             return {row.hit: row for row in found}

@@ -1,7 +1,6 @@
 """The statements of search, each built once for its shape and run with the parameters of a search.
 
-Building one takes longer than PostgreSQL takes for a narrow reader's answer. Every table is bound to the parameter
-`organization_id`; what may be read is bound by the parameters of `service.permissions.queries.reader_parameters`.
+Tables are bound to `organization_id`, readable rows by `service.permissions.queries.reader_parameters`.
 """
 
 import operator
@@ -360,9 +359,8 @@ def _is_of(hit: FromClause, chunks: FromClause, shape: Shape) -> ColumnElement[b
 def candidates(shape: Shape, *, by_words: bool, by_meaning: bool) -> AnySelect:
     """Build the statement of the legs, and of the exact scores of what they find.
 
-    A hit has its rank in each leg (`dense_rank`, `lexical_rank`), its two scores, negative, each the best over its
-    chunks, and its nearest chunk. Of a leg, the hits of the first 100 chunks count, and more while there are fewer
-    than `at_least` of them.
+    A hit has its rank in each leg (`dense_rank`, `lexical_rank`), its two best scores, negative, and its nearest chunk.
+    Hits of a leg's first 100 chunks count, and more while there are fewer than `at_least`.
     """
     chunks = INDEX_TABLES[shape.dimensions].chunks
     legs = {"dense_rank": dense_leg(shape)} if by_meaning else {}

@@ -1,8 +1,7 @@
 """Checking conditions that a language model says a query states.
 
-The model points at words and a field. It is a condition where these words, wherever else the rules' grammar has no
-place for them, leave no doubt that it is on documents: few ways of saying so are known here, and what is said in others
-is what the documents' text may be about. What documents are compared with is read from the words themselves.
+A condition counts where its words, in none of the rules' grammar, leave no doubt that it is on documents: other words
+may be what the text is about. Its value is read from the words themselves.
 """
 
 import re

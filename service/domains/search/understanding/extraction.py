@@ -1,8 +1,7 @@
 """Extracting the questions of a long message or of a conversation by rules; what is in doubt stays one question.
 
-Greetings, signatures, thanks and quoted history are dropped; of the sentences that are left, those that ask are kept,
-each with the one before it if it can't be understood alone, and with those that tell it a number or a name. The rules
-read English; of other languages they know the question mark.
+Greetings, signatures, thanks and quotes are dropped. Questions are kept, with the sentence before if they need it, and
+with sentences that tell a number or a name. The rules read English, and the question mark of all languages.
 """
 
 import re

@@ -47,8 +47,7 @@ def ask_values(
 def _values() -> AnySelect:
     """Build the statement; a function of the database reads the index, which row-level security keeps from others.
 
-    It returns documents of the transaction's organization alone. Where it can't use the index, nothing is looked for.
-    Spelling a value as a key takes the most time: of the fields that are asked for alone, and once for equal ones.
+    It returns the organization's documents, none without its index. Only the fields asked for are spelled as keys.
     """
     usable = may_read_index("documents_with_values", of="space_documents")
     keys = case((usable, array_of("keys", Text())), else_=literal([], ARRAY(Text())))
