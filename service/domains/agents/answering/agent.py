@@ -50,10 +50,7 @@ _WITHOUT_DOCUMENTS = "You have been given no documents. When an answer would nee
 
 @dataclass(slots=True)
 class AgentDeps:
-    """The dependencies of one reply: the runtime, the sender, the collections to search, and the passages found.
-
-    `messages` are the person's, the newest last; `narrowed` and `note` say how the searches went (see `Retrieved`).
-    """
+    """The dependencies of a reply; `messages` has the newest last; `narrowed` and `note` are as in `Retrieved`."""
 
     runtime: Runtime
     sender: Sender

@@ -1,7 +1,6 @@
-"""Links that a model made up are a way out for what it read: an address can carry any words to whoever owns it.
+"""Links in replies: none that a model made up, as an address can carry any words to its owner.
 
-So a reply shows no images at all (they are fetched without a click), and of links those only whose whole address stands
-in what the model was given: the passages, the person's words, the conversation so far, the agent's instructions.
+A reply shows no images, which are fetched without a click, and only links whose whole address the model was given.
 """
 
 import re

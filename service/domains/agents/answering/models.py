@@ -25,11 +25,9 @@ Sender = Callable[[], Awaitable[Caller]]
 class Assignment:
     """A message to answer, as whom, and with what.
 
-    `sender` returns the caller with the rights that they have then, and raises Forbidden or NotFound when the message
-    may be answered no more: each search of a reply asks it, so that nobody's rights outlive them.
-    `model` is None for the service's default; `collection_ids` are the agent's, of which only those count that the
-    caller may search; `history` is the conversation so far, oldest first, without what the caller may no longer read;
-    `retrieval` are the agent's options for what it looks up.
+    `sender` returns the caller with present rights, and raises Forbidden or NotFound when no answer is due any more;
+    each search asks it. `model` None is the service's default; of the agent's `collection_ids`, the searchable count;
+    `history` is the readable conversation, oldest first; `retrieval` are the agent's options.
     """
 
     sender: Sender
@@ -67,8 +65,7 @@ class Citation:
 class Reply:
     """What the agent says, checked: every citation's quote is in its passage.
 
-    `passages` are all that the model was given to read. `quotes_only`: beside fixed phrases, every word of the text is
-    in a citation; otherwise it may rest on any of the passages, and on the history.
+    `passages` are all that the model read; `quotes_only`: beside fixed phrases, every word of the text is cited.
     """
 
     text: str

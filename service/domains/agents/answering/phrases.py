@@ -1,10 +1,7 @@
-"""The phrases of the built-in model's own, in the language of the question: what it says around quotes, and small talk.
+"""The phrases of the built-in model, in the language of the question: what it says around quotes, and small talk.
 
-`phrases.toml` has them, a section for each language.
-
-It knows a greeting ("Hello, how are you?"), thanks, and a question of what it can do when that is the whole message.
-Which language a question is in is told by its words of grammar, and where they leave it open by the letters; English is
-what is left.
+`phrases.toml` has a section for each language. Words of grammar tell the language, else the letters; English is the
+rest. A greeting, thanks and a question of its abilities count when they are the whole message.
 """
 
 import re
@@ -23,10 +20,9 @@ from service.text.languages import ENGLISH, tell_language
 class Phrases:
     """What the built-in model says in a language, and the words that it knows of it.
 
-    `source` and `section` name where quotes stand: by the document alone, and by document and heading.
-    `nothing_answers` is said whether there is nothing at all, nothing near enough, or only what one may not read;
-    `nothing_about` is said so of the new words of a message that follows an earlier one. `greetings` are greetings,
-    questions how somebody is, and a greeting followed by such a question. `grammar` are words that tell the language.
+    `source` and `section` name where quotes stand. `nothing_answers` is said whatever the reason, `nothing_about` of
+    the new words of a message that follows an earlier one. `greetings` include questions how somebody is; `grammar` are
+    words that tell the language.
     """
 
     nothing_answers: str

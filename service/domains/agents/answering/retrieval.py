@@ -61,8 +61,7 @@ class Lookup:
 class Retrieved:
     """Passages, best first, and how they were looked up, for the reader of a reply from them.
 
-    `narrowed` has the words of the message that state filters, and for each whether the collections were narrowed by
-    them: those without such fields are not, nor those in which nothing fits.
+    `narrowed` has the words of the message that state filters, and whether collections were narrowed by them.
     """
 
     passages: Sequence[Passage]

@@ -1,8 +1,7 @@
 """Which sentences answer a question, and whether any does.
 
-A sentence's score is its cosine with the question, as it stands in its document (with the document's name and the
-passage's heading), and how much of the question's words it has, itself and with that context. The weights and the bound
-were calibrated on questions with and without an answer (docs/decisions tells how, and what came out).
+A score is the sentence's cosine with the question, in its document, and its share of the question's words. The weights
+and the bound were calibrated on questions with and without an answer (docs/decisions has the results).
 """
 
 import asyncio

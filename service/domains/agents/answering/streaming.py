@@ -20,10 +20,9 @@ _TAG = re.compile(r"<(?:[^a-zA-Z/]|[^<>]*>)")
 
 
 class Draft:
-    """What a model has written so far.
+    """The text of a model so far; words before its first look-up are held back, as they may be no reply.
 
-    `passages` is the run's own list, which grows as it searches; `known` are the texts whose links may be repeated.
-    What a model says before it has looked anything up is held back: if it then searches, that was no reply.
+    `passages` is the run's own list, which grows as it searches; links in `known` texts may be repeated.
     """
 
     def __init__(

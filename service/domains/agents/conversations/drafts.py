@@ -38,10 +38,7 @@ class Draft:
         self.carried = [StoredPassage(-number, one, None, None, rests_on=True) for number, one in enumerate(carried, 1)]
 
     async def __call__(self, text: str, passages: Sequence[Passage]) -> None:
-        """Save the reply's text and passages, unless some were saved just now; raise Superseded on a void attempt.
-
-        A database that can't be reached doesn't stop the reply: the next call, or the end of the turn, saves it all.
-        """
+        """Save text and passages, if it is time and the database answers; raises Superseded on a void attempt."""
         now = time.monotonic()
         if now - self._written_at < PAUSE_SECONDS:
             return

@@ -15,9 +15,8 @@ async def give_feedback(
 ) -> ProvideMessageFeedbackResponse:
     """Keep feedback on a reply to the caller, or by an admin on anybody's, on the audit log.
 
-    The last verdict stands with the reply. Raises Forbidden for an access token for other agents, NotFound for what is
-    no reply of this agent to the author of the feedback (an admin may judge everybody's), Conflict `no_reply` while
-    there is none, or when the message failed, and what `find_author` raises.
+    The last verdict stands with the reply. Raises Forbidden for an access token for other agents, NotFound for a reply
+    that isn't this agent's to the author (an admin judges all), Conflict `no_reply`, and what `find_author` raises.
     """
     author = await find_author(connection, caller, user_email=request.user_email)
     agent_id, message_id, feedback = request.agent_id, request.message_id, request.message_feedback

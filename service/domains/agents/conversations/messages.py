@@ -38,10 +38,9 @@ async def begin_turn(
 ) -> BegunTurn:
     """Add a turn for a message of the caller's, in the request's transaction, and have a worker answer it.
 
-    `by_program`: the message came over v0, which the agent must be open to. Raises Forbidden for an access token for
-    other agents; NotFound for an agent that isn't deployed to the caller, and for a conversation that isn't the
-    caller's with this agent; Forbidden `api_access_off`; Conflict for an Idempotency-Key of another request; what
-    `fill_in` raises.
+    `by_program`: over v0, which the agent must be open to. Raises Forbidden for a token for other agents, and
+    `api_access_off`; NotFound for an agent or a conversation that isn't the caller's; Conflict for an Idempotency-Key
+    of another request; and what `fill_in` raises.
     """
     connection = request.connection
     agent = await _require_agent(connection, caller, agent_id=message.agent_id)

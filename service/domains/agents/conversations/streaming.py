@@ -1,8 +1,7 @@
 """Sending a job's progress as server-sent events, from where a client stopped reading; on v0 from the start.
 
-An event's id is `<attempt>-<characters sent>`. An attempt's text only grows, so the id says what is left to send. When
-a client has text of an attempt that is void, the first event is `restarted`. The job is read in short transactions,
-each of which authenticates the client again.
+An event's id is `<attempt>-<characters sent>`: text only grows, and a client with void text first gets `restarted`. The
+job is read in short transactions, each of which authenticates the client again.
 """
 
 import asyncio
@@ -125,10 +124,9 @@ async def read_job(runtime: Runtime, request: Request, *, job_id: UUID) -> SeenT
 async def stream_events(
     request: Request, *, turn: SeenTurn, position: Position, look: Look, tell: Tell, cut: bytes = b""
 ) -> AsyncGenerator[bytes]:
-    """Yield a job's events from a position on, beginning with the state `turn`, until the job ends.
+    """Yield a job's events from a position on, until it ends, the service stops (with `cut`), or rights end.
 
-    `look` reads the turn again, and `tell` returns the events between a position and a turn. The stream also ends when
-    the caller may no longer see the job, and when the service stops: with `cut`, and then clients reconnect.
+    `look` reads the turn again, and `tell` returns the events between a position and a turn.
     """
     quiet_since = time.monotonic()
     while True:

@@ -48,10 +48,8 @@ async def add_run(
 ) -> EvaluationRun:
     """Keep what a run measured, or has measured since; results of cases that are gone by now are left out.
 
-    What it has of a case already stays, so that results may be sent again.
-    `grounded` is how well each reply is supported, by message (`service.domains.agents.evaluation.runs.replies`).
-    Raises NotFound of the set, the agent or the run, BadRequest `unknown_case` when no case is left, and `wrong_mode`,
-    Conflict `too_many_evaluation_runs`.
+    Results that it has stay. `grounded`, by message, is from `runs.replies`. Raises NotFound of the set, the agent or
+    the run, BadRequest `unknown_case` when no case is left, and `wrong_mode`, Conflict `too_many_evaluation_runs`.
     """
     set_id = request.evaluation_set_id
     await lock_set(connection, caller, set_id)
