@@ -1,7 +1,6 @@
-"""What runs and schedules report, and alerts when a report that was to come doesn't.
+"""The reports of runs and schedules, and alerts when a due report is missing.
 
-A run that has not ended, and a served schedule, is a lease: it is renewed by each report. A process that was killed
-renews nothing, its lease expires, and that is the alert: a watch looks for such leases, once for all services.
+A run that has not ended, and a served schedule, is a lease that each report renews; a watch looks for expired leases.
 """
 
 import time

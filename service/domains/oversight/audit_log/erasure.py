@@ -45,12 +45,9 @@ async def erase_before(database: Database, *, moment: datetime) -> int:
 async def erase_person(database: Database, *, email: str) -> int:
     """Erase the texts of the person of an address, in every organization that knows it; return their number.
 
-    `python -m service texts erase --email …` calls this. A person's texts are the queries, comments and messages that
-    they sent themselves, and those that a key sent for them; conversations are erased with all replies, and saved
-    searches with their filters. Each organization's erasure is an entry of its audit log.
-
-    Raises:
-        NotFound: no organization knows the address.
+    Texts are the queries, comments and messages that they sent, or a key for them; conversations are erased with all
+    replies, saved searches with their filters. Each organization's audit log has an entry of it. Raises NotFound for an
+    unknown address.
     """
     known = erased = 0
     for organization_id in await organization_ids(database):

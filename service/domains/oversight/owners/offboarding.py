@@ -1,7 +1,6 @@
 """Offboarding: ending all access of a person who leaves, then handing over what they own; for admins.
 
-Access ends first, in one transaction: whatever becomes of the handover, nobody acts as them any more. Both parts are
-harmless to repeat, so that a request which was cut off is finished by sending it again.
+Access ends first, in a transaction of its own. Both parts can be repeated: send a request that was cut off again.
 """
 
 from dataclasses import replace

@@ -1,7 +1,6 @@
 """Giving documents, collections and syncs another owner; for admins.
 
-What somebody owns is handed over in batches, a transaction each, so that a hundred thousand documents are never locked
-together. Whoever asks again continues: a batch is what still belongs to the old owner.
+Each batch of what the old owner still has is a transaction: few locks at a time, and a repeated request continues.
 """
 
 from collections import Counter
