@@ -1,8 +1,7 @@
 """Recording in the audit log: who did what to which object, for whom, and when. Entries are only ever added.
 
-`details` hold ids and settings, never what people wrote: that goes to `text`, which lies apart and can be erased. An
-entry keeps the names of its target and of who acted as they are then: so a deletion is recorded before it is done.
-Feedback is an entry, too.
+`details` hold ids and settings; people's words go to `text`, which can be erased. An entry keeps the names of its
+moment, so a deletion is recorded before it is done. Feedback is an entry, too.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -147,9 +146,8 @@ class FeedbackAuthor:
 async def find_author(connection: AsyncConnection, caller: Caller, *, user_email: str | None) -> FeedbackAuthor:
     """Find the author of a caller's feedback, which names an end user by `user_email`, or nobody.
 
-    A user of the organization gives it as themselves, on what was their own or the caller's: a program may search by
-    its own right, and pass on what its users say (seed, "submitSearchFeedback"). Anybody else is kept as a text, and
-    the caller gives the feedback. Raises what `find_acting` raises.
+    A user of the organization gives it as themselves, on what was their own or the caller's: a program passes on what
+    its users say. Anybody else is kept as a text of the caller's. Raises what `find_acting` raises.
     """
     user = await find_acting(connection, caller, user_email)
     author = user or caller
