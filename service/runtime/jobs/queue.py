@@ -57,11 +57,10 @@ class Jobs:
         priority: int = 0,
         **ids: UUID,
     ) -> None:
-        """Have `task` run with these ids once the transaction that `connection` is in has been committed.
+        """Have `task` run with these ids once the transaction of `connection`, the organization's own, is committed.
 
-        With a `pause` it is run so much later; of what waits, the highest `priority` comes first. A job holds ids only;
-        everybody with access to the database sees them. Jobs of one `lock` run one after the other, in the order in
-        which they were enqueued. The transaction is to be the organization's own.
+        Jobs run after a `pause`, the highest `priority` first, those of one `lock` in order. Everybody with access to
+        the database sees a job's ids.
         """
         raw = (await connection.get_raw_connection()).driver_connection
         assert isinstance(raw, psycopg.AsyncConnection)  # noqa: S101 - the only driver there is

@@ -1,10 +1,8 @@
 """Standbys of the database, from which is read what they have certainly replayed.
 
-A request asks the primary for its position in the write-ahead log, together with what it asks anyway. A standby that
-has replayed the log up to there shows all that was committed before the request: also each revocation that was
-answered. It is asked how far it is before the snapshot is taken, on the same connection, so that the snapshot is never
-older than the answer. A standby that is late, away or not a standby of this primary is not read from: the primary
-answers, as it does without standbys. Nothing has to be told to them, and no process has to agree with another one.
+A request asks the primary for its position in the write-ahead log, with its other questions. A standby that has
+replayed up to there shows all that was committed before, each revocation too; it is asked on the connection of the
+snapshot, before that is taken. A standby that is late, away or not this primary's is not read from.
 """
 
 from service.runtime.standbys.service import LOOK_SECONDS, Source, Standbys
