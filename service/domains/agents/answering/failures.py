@@ -1,7 +1,4 @@
-"""Model failures: their error codes, and messages that tell people what to do.
-
-A provider's words are never repeated: they may hold what was sent to it, the key included.
-"""
+"""Model failures: codes, and messages that say what to do, without a provider's words, which may hold the key."""
 
 import math
 

@@ -1,7 +1,4 @@
-"""Links in replies: none that a model made up, as an address can carry any words to its owner.
-
-A reply shows no images, which are fetched without a click, and only links whose whole address the model was given.
-"""
+"""Links in replies: none that a model made up, as an address can carry any words to its owner; and no images."""
 
 import re
 from collections.abc import Iterable

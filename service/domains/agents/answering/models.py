@@ -63,10 +63,7 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the agent says, checked: every citation's quote is in its passage.
-
-    `passages` are all that the model read; `quotes_only`: beside fixed phrases, every word of the text is cited.
-    """
+    """The checked text and its passages; `quotes_only`: beside fixed phrases, every word of the text is cited."""
 
     text: str
     model: str

@@ -1,7 +1,4 @@
-"""Saving an unfinished reply while one worker writes it, so that others can watch.
-
-An attempt's text only grows; a worker that changes saved text begins another attempt, and the earlier text is void.
-"""
+"""Saving an unfinished reply so that others can watch; changed text is another attempt, and voids the earlier text."""
 
 import time
 from collections.abc import Sequence

@@ -1,7 +1,4 @@
-"""Sending a message: a transaction checks rights, adds the turn, and enqueues the job that answers it.
-
-A repeated Idempotency-Key returns its turn, and a failed turn is answered again.
-"""
+"""Sending a message: a transaction adds the turn and its job; a repeated Idempotency-Key returns its turn."""
 
 from dataclasses import dataclass
 from uuid import UUID
