@@ -1,7 +1,4 @@
-"""Offboarding: ending all access of a person who leaves, then handing over what they own; for admins.
-
-Access ends first, in a transaction of its own. Both parts can be repeated: send a request that was cut off again.
-"""
+"""Offboarding: ending a person's access in one transaction, then handing over; both parts can be repeated."""
 
 from dataclasses import replace
 from typing import TypeAlias

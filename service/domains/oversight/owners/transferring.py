@@ -1,7 +1,4 @@
-"""Giving documents, collections and syncs another owner; for admins.
-
-Each batch of what the old owner still has is a transaction: few locks at a time, and a repeated request continues.
-"""
+"""Giving documents, collections and syncs another owner, in batches of a transaction each; for admins."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
