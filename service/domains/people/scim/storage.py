@@ -1,7 +1,4 @@
-"""Where the SCIM library finds people and groups, and changes them: for one request, in one transaction.
-
-The library works in a thread, and asks on the event loop; a request that writes locks the organization first.
-"""
+"""Where the SCIM library, in a thread, finds and changes people and groups; a write locks the organization first."""
 
 import hashlib
 import json
