@@ -81,10 +81,7 @@ def fuse(scores: Mapping[Hit, Scores], fusion: Fusion) -> list[Hit]:
 
 
 def smooth_scores(similarities: Sequence[float]) -> list[float]:
-    """Return scores between 0 and 1 that never rise with the rank, as near to the similarities as can be.
-
-    Neighbours out of order share their mean (isotonic regression by pooling adjacent violators).
-    """
+    """Return scores from 0 to 1 that never rise with the rank, by isotonic regression (pooling adjacent violators)."""
     pools: list[tuple[float, int]] = []
     for similarity in similarities:
         mean, size = min(max(similarity, 0.0), 1.0), 1

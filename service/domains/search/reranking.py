@@ -1,7 +1,4 @@
-"""Reranking: the best hits in an order that counts both the search's ranking and a model's scores.
-
-The endpoint is asked after the snapshot, with hits' texts alone; without scores in time, the search's order stands.
-"""
+"""Reranking the best hits by a model's scores, too, if they come in time; asked after the snapshot, with texts."""
 
 from collections.abc import Callable, Mapping
 from typing import TypeVar
@@ -62,10 +59,7 @@ async def rerank(
 
 
 def blend(count: int, scores: Mapping[int, float]) -> list[int]:
-    """Return the places of ranked items, counted from 0, in the blended order; ties keep their order.
-
-    `scores` are by place. Items without a score come last in the model's ranking; equal scores share a rank.
-    """
+    """Return places from 0 in the blended order; items without a score come last, equal scores share a rank."""
     ranks = {score: rank for rank, score in reversed(list(enumerate(sorted(scores.values(), reverse=True))))}
     by_model = [ranks[scores[place]] if place in scores else len(scores) for place in range(count)]
     blended = [

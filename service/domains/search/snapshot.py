@@ -42,10 +42,7 @@ class Snapshot:
         return self.source.primary.is_distributed
 
     async def keep_readable(self, caller: Caller, found: Sequence[Row]) -> dict[Hit, Row]:
-        """Return the found hits that may be shown; of one snapshot, that is all.
-
-        Servers of a distributed index are not read at one moment: rights are asked once more after all texts.
-        """
+        """Return the hits that may be shown; on several servers, rights are asked once more after all texts."""
         if not self.is_distributed:
             return {row.hit: row for row in found}
         batch = Batch()

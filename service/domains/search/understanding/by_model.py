@@ -1,7 +1,4 @@
-"""Reading a query by a language model; its answer is checked, and becomes filters and words to search for.
-
-The model is sent the query, the fields, and such values of readable documents as the query may name.
-"""
+"""Reading a query by a language model, which gets its fields and likely values; its answer is checked."""
 
 import asyncio
 import json

@@ -1,7 +1,4 @@
-"""Drawing conditions from a question by rules, in English alone, where its words leave no doubt.
-
-A date, number or name is mostly what the text is about: it must be tied to documents, or have its field's name.
-"""
+"""Drawing conditions from a question by rules, in English, where its words leave no doubt that they are meant."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
