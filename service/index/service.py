@@ -262,10 +262,7 @@ async def delete_space(connection: AsyncConnection, organization_id: UUID, *, sp
 
 
 async def fold_statistics(connection: AsyncConnection, organization_id: UUID) -> int:
-    """Fold some deltas of an organization's term statistics; return their number, 0 when none are left.
-
-    It can run at any time: the second of two at once does nothing, and a search counts a delta exactly once.
-    """
+    """Fold some deltas of term statistics, at any time, and return their number: 0 when none are left."""
     if not await try_lock_statistics(connection, organization_id):
         return 0
     folded = await fold_deltas(connection, organization_id, limit=FOLDED_AT_ONCE)
