@@ -88,7 +88,7 @@ async def test_every_document_is_sent_once_and_no_more_than_the_limit_at_a_time(
         (_refusal(403, "external_id_taken"), "external_id_taken", False),
         (_refusal(403, "owner_required"), "owner_required", False),
         (_refusal(403, "collection_editor_required"), "collection_editor_required", False),
-        (ChangingFileError("written to"), "file_changing", False),
+        (ChangingFileError(), "file_changing", False),
         (FileNotFoundError(2, "gone"), "file_unreadable", False),
         (ValueError("a bug"), "unexpected", False),
     ],
