@@ -7,13 +7,11 @@ from pathlib import Path
 
 import docx
 import pytest
-from docx.opc.constants import RELATIONSHIP_TYPE
+import xlwt
 from docx.opc.packuri import PackURI
 from docx.opc.part import Part
 from docx.oxml import parse_xml
 from openpyxl import Workbook
-from xlwt import Workbook as OldWorkbook
-from xlwt import easyxf
 
 from carrel.wire.formats import BY_SUFFIX, UNREAD_FORMATS, NotReadKind
 from service.text.extraction.cells import show_number
@@ -22,8 +20,6 @@ from tests import made_files
 
 FOLDER = Path(__file__).parent / "data"
 DATA = json.loads((FOLDER / "cells.json").read_text("utf-8"))
-WORD = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
-R = 'xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"'
 WORDS = made_files.word(title="Tides", paragraphs=[("Heading 1", "Tides"), ("List Number", "Wherry")])
 SHEET = made_files.workbook(Stock=[["Tree", "Tons"], ["Pear", 3]])
 
@@ -75,11 +71,11 @@ def test_a_number_is_as_its_format_shows_it(value, form, shown):
 
 
 def test_cells_of_every_kind_of_workbook_are_as_they_are_shown(extract):
-    book, old = Workbook(), OldWorkbook()
+    book, old = Workbook(), xlwt.Workbook()
     sheet, before = book.active, old.add_sheet("S")
     for row, (value, form) in enumerate([(0.153, "0.0%"), (46023, "dd\\.mm\\.yyyy"), (1234567, "#,##0")], start=1):
         sheet.cell(row, 1, value).number_format = form
-        before.write(row - 1, 0, value, easyxf(num_format_str=form))
+        before.write(row - 1, 0, value, xlwt.easyxf(num_format_str=form))
     shown = ["15.3% (0.153)", "01.01.2026 (2026-01-01)", "1,234,567 (1234567)"]
     files = made_files.bytes_of(book), made_files.bytes_of(old), (FOLDER / "numbers.xlsb").read_bytes()
     for name, content in zip(("a.xlsx", "a.xls", "a.xlsb"), files, strict=True):
@@ -101,11 +97,9 @@ def test_documents_in_a_document_and_boxes_are_read_in_place(texts):
     document = docx.Document()
     for number, (kind, content) in enumerate(DATA["chunks"].items()):
         part = Part(PackURI(f"/word/chunk{number}.bin"), kind, content.encode() or WORDS, document.part.package)
-        identity = document.part.relate_to(part, RELATIONSHIP_TYPE.A_F_CHUNK)
-        document.element.body.insert(number, parse_xml(f'<w:altChunk {WORD} {R} r:id="{identity}"/>'))
-    form = "<w:fldChar><w:ffData><w:checkBox><w:checked/></w:checkBox></w:ffData></w:fldChar>"
-    runs = f'<w:r><w:sym w:font="Wingdings" w:char="F0FE"/><w:t> Yes </w:t>{form}<w:t>Paid</w:t></w:r>'
-    document.element.body.insert(5, parse_xml(f"<w:p {WORD}>{runs}</w:p>"))
+        identity = document.part.relate_to(part, DATA["relation"])
+        document.element.body.insert(number, parse_xml(DATA["chunk"].format(identity)))
+    document.element.body.insert(5, parse_xml(DATA["paragraph"]))
     assert texts("a.docx", made_files.bytes_of(document)) == DATA["inserted"]
 
 
