@@ -348,9 +348,9 @@ def _add_slide(slide: Any, number: int, repeated: set[str], archive: zipfile.Zip
             note_entry(archive, name, builder, where, page=number, is_preview=True)
         drawings.leave_out_related(_targets(slide.part), builder, where)
     with builder.refinement(f"notes of {where}"):
-        notes: Any = slide.notes_slide if slide.has_notes_slide else None
-        for shape in () if notes is None else _flow(notes.shapes.element, _SHAPES, _SLIDE_WRAPPERS):
-            _add_shape(shape, notes.part, number, repeated, builder)
+        for notes in [slide.notes_slide] if slide.has_notes_slide else []:
+            for shape in _flow(notes.shapes.element, _SHAPES, _SLIDE_WRAPPERS):
+                _add_shape(shape, notes.part, number, repeated, builder)
     with builder.refinement(f"comments of {where}"):
         for _, root in _related(slide.part, "comments"):
             for text in drawings.comment_texts(root):
