@@ -98,10 +98,9 @@ async def test_zip_bomb_in_a_word_document(refuse):
     assert await refuse("a.docx", bomb) == "file_too_complex"
 
 
-@pytest.mark.parametrize("name", ["word/document.xml", "word/styles.xml"])
-async def test_zip_bomb_that_lies_about_its_size(refuse, name):
+async def test_zip_bomb_that_lies_about_its_size(refuse):
     """A part that is larger than declared is found while it is unpacked, never unpacked whole."""
-    bomb = made_files.with_part(WORDS, name, b"<a>" + bytes(100 << 20), declared_size=2_000)
+    bomb = made_files.with_part(WORDS, "word/document.xml", b"<a>" + bytes(100 << 20), declared_size=2_000)
     assert await refuse("a.docx", bomb) in {"file_corrupt", "file_too_complex"}
 
 

@@ -21,7 +21,7 @@ from lxml import etree
 from carrel.wire.formats import NotReadKind
 from service.text.extraction.archives import DAMAGED
 from service.text.extraction.building import BlockBuilder
-from service.text.extraction.failures import damaged_file
+from service.text.extraction.failures import Unreadable, damaged_file
 from service.text.extraction.svg import read_drawing
 
 _LEFT_OUT = {"image": NotReadKind.PICTURE, "audio": NotReadKind.RECORDING, "video": NotReadKind.RECORDING}
@@ -149,7 +149,10 @@ def read_damaged(content: bytes) -> Any:
     parser = etree.XMLParser(resolve_entities=False, no_network=True, recover=True)
     try:
         return etree.fromstring(content, parser)
-    except etree.XMLSyntaxError:
+    except etree.XMLSyntaxError as error:
+        # Only exhausted memory is another refusal than damage.
+        if (refusal := damaged_file("XML", error)).code != "file_corrupt":
+            raise refusal from error
         return None
 
 
@@ -201,13 +204,13 @@ def open_document(
     if is_plain and archive.fp is not None and all(each.filename == each.orig_filename for each in archive.filelist):
         try:
             return load(archive.fp)
-        except MemoryError:
+        except (MemoryError, Unreadable):
             raise
         except Exception:  # noqa: BLE001 - what a library raises on a missing part is no promise
             builder.leave_out(NotReadKind.DETAIL, "missing or damaged parts of the file")
     try:
         return load(_copy(archive, types))
-    except MemoryError:
+    except (MemoryError, Unreadable):
         raise
     except Exception as error:
         raise damaged_file(kind, error) from error
