@@ -35,7 +35,7 @@ FIELDS = {"body": "text", "source_name": "title", "source_system_updated": "at",
 def target(**members: Any) -> Target:
     """A sync's documents in common."""
     config = {"sync_name": "s", "collection_name": "c", "source_fields": FIELDS, **members}
-    return Target("sync", UUID_VALUE, DocstoreConfig.model_validate(config))
+    return Target("sync", UUID_VALUE, DocstoreConfig(**config))
 
 
 def mapped(_id: Any = "a", _target: Target | None = None, **fields: Any) -> MappedDocument:
