@@ -145,4 +145,4 @@ def test_the_readme_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     """The README's ten lines find, in the project's folder, what they have just uploaded."""
     monkeypatch.chdir(ROOT)
     assert run_code_of(ROOT / "README.md") == 1
-    assert "lost-property.md" in capsys.readouterr().out
+    assert "Lost property" in capsys.readouterr().out
