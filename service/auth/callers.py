@@ -390,6 +390,8 @@ def _replace_principal(caller: Caller, principal: ActingPrincipal) -> Caller:
     )
 
 
+# Of the Authorization header. Another first word may be a part of a secret, which no answer repeats.
+_OTHER_SCHEMES = frozenset({"basic", "digest", "token", "apikey", "api-key", "oauth", "negotiate", "key"})
 _CREDENTIALS: dict[Version, tuple[str, str]] = {
     "v0": ("API key or token", ""),
     "v1": ("access token", " An OAuth client gets one when a person allows it: docs/oauth.md."),
@@ -413,7 +415,7 @@ def _no_credential(authorization: str | None, version: Version) -> Unauthenticat
         how = " Nothing stands behind Bearer: the variable with the credential may be empty."
     elif scheme.startswith(secrets.PREFIXES):
         how = " Write Bearer and a space before this credential."
-    elif scheme.isalpha():
+    elif scheme.lower() in _OTHER_SCHEMES:
         how = f" {scheme} isn't taken here.{how}"
     return _unauthenticated("malformed_authorization", f"The Authorization header is `Bearer <{credential}>`.{how}")
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
+from mimetypes import types_map
 from typing import Any, get_args
 
 from fastapi import FastAPI
@@ -24,6 +25,18 @@ _OTHERS = (
     *((path, f"POST /api/{path}") for path in ("oauth/token", "oauth/revoke")),
     ("oauth/authorize", "GET /api/oauth/authorize"),
     ("mcp", "POST /mcp"),
+)
+_MEDIA_TYPES = frozenset(
+    [
+        *types_map.values(),
+        "application/x-www-form-urlencoded",
+        "multipart/form-data",
+        "application/x-ndjson",
+        "text/json",
+    ]
+)
+_CHARSETS = frozenset(
+    f"charset={each}" for each in ("utf-8", "utf8", "utf-16", "iso-8859-1", "latin-1", "windows-1252")
 )
 _PAGES: Mapping[str, str] = dict.fromkeys(
     ("swagger", "swagger-ui", "redoc", "documentation", "reference", "openapi"), "docs"
@@ -46,11 +59,13 @@ def find_nearest(word: str, known: Iterable[str]) -> str | None:
 
 
 def sent_as(request: Request) -> str:
-    """Return words for the Content-Type that a request has, if that can be shown."""
-    sent = request.headers.get("content-type", "")[:LONGEST_SHOWN]
+    """Return words for the Content-Type of a request, if it is a known type: another may be a misplaced secret."""
+    sent = request.headers.get("content-type", "")
+    media_type, _, charset = sent.lower().partition(";")
     if not sent:
         return "; it came without a Content-Type"
-    return f"; it came as {sent}" if re.fullmatch(r"[\w.+-]+/[\w.+-]+(; *charset=[\w-]+)?", sent, re.ASCII) else ""
+    known = media_type.strip() in _MEDIA_TYPES and (not charset or charset.strip() in _CHARSETS)
+    return f"; it came as {sent}" if known else ""
 
 
 def _plain(word: str) -> str:
@@ -129,8 +144,12 @@ def _refuse(request: Request, error: HTTPException) -> ServiceError:
     sent = str(request.scope["path"])[:LONGEST_SHOWN]
     if error.status_code == 404:
         nearest = _nearest_endpoint(sent, _endpoints())
+        # Unless it resembles an endpoint, an address may be a secret in the wrong place, which no answer repeats.
+        place, known = _plain(_place_of(sent)), _plain(_place_of(nearest or ""))
+        is_near = place in known or get_close_matches(place, [known], 1, 0.75)
+        named = f"endpoint {request.method} {sent}" if nearest and is_near else "such endpoint"
         hint = f"The nearest is {nearest}." if nearest else "Operations are POST /api/v0/… and /api/v1/…."
-        return NotFound(f"There is no endpoint {request.method} {sent}. {hint} /docs has all.")
+        return NotFound(f"There is no {named}. {hint} /docs has all.")
     if error.status_code == 405:
         allowed = (error.headers or {}).get("Allow", "")
         how = " with a JSON body" if allowed == "POST" and sent.startswith("/api/v") else ""
@@ -149,8 +168,13 @@ def _endpoints() -> Mapping[str, tuple[str, ...]]:
     return found
 
 
+def _place_of(path: str) -> str:
+    """Return an address without its method, `/api` and version."""
+    return _PREFIXES.sub("", path.lower().rpartition(" ")[2]).strip("/")
+
+
 def _nearest_endpoint(sent: str, endpoints: Mapping[str, tuple[str, ...]]) -> str | None:
-    place = _PREFIXES.sub("", sent.lower()).strip("/")
+    place = _place_of(sent)
     place = _PAGES.get(place.rpartition("/")[2].partition(".")[0], place) if place not in endpoints else place
     found = endpoints.get(place) or endpoints.get((find_nearest(place, OPERATIONS) or "").lower())
     versions = [each for each in found or () if "/api/v1" in sent.lower() and "/api/v1" in each]
