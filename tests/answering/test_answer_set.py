@@ -109,7 +109,6 @@ def test_questions_about_the_sample_are_answered(
 def test_questions_about_the_handbook_are_answered(
     service_harness: ServiceHarness, record_testsuite_property: Callable[[str, object], None]
 ) -> None:
-    """Over the pages that answer and every fourth of its 250."""
     answering = [row["document"] for row in QUESTIONS if row["corpus"] == "handbook" and row["document"]]
     pages = handbook_pages(4, answering)
     with service_harness.running() as service:

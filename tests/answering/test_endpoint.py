@@ -157,7 +157,6 @@ def test_attempts_are_bounded(leave: Library, model: ModelServer) -> None:
 
 
 def test_a_long_retry_after_is_told_and_not_waited_for(leave: Library, model: ModelServer) -> None:
-    """The caller's Retry-After is the endpoint's."""
     model.in_turn(refuses(429, message="upstream", Retry_After="90"))
     with failing("model_rate_limited") as failures:
         leave.ask("Hello")

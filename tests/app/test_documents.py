@@ -140,7 +140,6 @@ def test_the_text_is_shown_as_a_place_has_it(house: House) -> None:
 
 
 def test_an_admin_who_may_not_read_a_document_sees_that_it_is_there_and_no_word_of_it(house: House) -> None:
-    """The facts are an admin's to see; the text is not."""
     document = house.load("Diary", "HERON is the word.", upload_as_user_email=MEMBER)
     assert "Diary</h2>" in open_document(house, document).shown
     page = open_document(house, document, "text")

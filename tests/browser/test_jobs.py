@@ -244,7 +244,6 @@ def _prepared(stack: Stack, visitors: BrowserContext) -> None:
 
 @pytest.fixture(scope="module")
 def hands(stack: Stack, browser: Browser, admins: BrowserContext) -> Iterator[Callable[[str], Jobs]]:
-    """The hands of an admin who signed in, on a screen and on a phone."""
     state = admins.storage_state()
     with ExitStack() as windows:
 
@@ -257,7 +256,6 @@ def hands(stack: Stack, browser: Browser, admins: BrowserContext) -> Iterator[Ca
 
 @pytest.mark.parametrize(("size", "job"), CASES)
 def test_a_job_takes_five_clicks_at_most(hands: Callable[[str], Jobs], size: str, job: str) -> None:
-    """It is done as it says, and not with more."""
     hand = hands(size)
     hand.clicks = 0
     getattr(hand, job)()

@@ -77,8 +77,6 @@ def raw(content: bytes, *, status: int = 200, headers: dict[str, str] | None = N
 
 
 def cut_short(content: bytes, *, promised: int, headers: dict[str, str] | None = None) -> Answer:
-    """Answer with fewer bytes than promised, and close the connection."""
-
     async def body() -> Any:
         yield content
         await asyncio.sleep(0.01)

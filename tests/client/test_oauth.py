@@ -39,7 +39,6 @@ def oauth(make_oauth: MakeCaller) -> Caller:
 
 
 def answer(request: AuthorizationRequest, server: Server, **changes: str | None) -> str:
-    """The callback of a request; a change to None leaves a parameter out."""
     values = {"code": "code-1", "state": request.state, "iss": server.base_url, **changes}
     return f"{CALLBACK}?{urlencode({name: value for name, value in values.items() if value is not None})}"
 

@@ -179,7 +179,6 @@ def test_a_token_is_renewed_a_minute_before_it_ends(store: TokenStore) -> None:
 
 
 def test_a_refused_token_is_renewed_unless_somebody_has(store: TokenStore) -> None:
-    """What the store holds by then comes first."""
     store.put("ada", tokens(1))
     server = Server(tokens(2))
     source = StoredTokens(store, "ada", refresh=server)
@@ -343,7 +342,6 @@ def test_a_cancelled_caller_leaves_a_refresh_that_ends_well(expired: TokenStore)
 
 
 def test_a_caller_cancelled_before_the_work_began_leaves_it_to_another(expired: TokenStore) -> None:
-    """Nobody waits for what nobody does."""
     source = StoredTokens(expired, "ada", refresh=Server(tokens(2)))
 
     async def main() -> None:

@@ -58,7 +58,6 @@ def stored(process: ServiceProcess) -> tuple[list[Any], int]:
 
 
 def signed_in(desk: Desk) -> Visitor:
-    """A person who has signed in to an application with a password."""
     app, person = an_app(desk.service), a_person(desk.service)
     with person.http:
         return Visitor(desk, person.tokens(app, scope=MESSAGES)["access_token"], app)

@@ -65,7 +65,6 @@ def holds(process: ServiceProcess, then: dict[str, str]) -> None:
 
 @contextmanager
 def restored(address: str, *arguments: str, killed: bool = False) -> Generator[ServiceProcess]:
-    """Restore a moment, after a restore that was killed, and start its service."""
     with closing(ServiceProcess()) as process:
         if killed:
             process.command("restore", address, *arguments, killed_at=BRING)

@@ -324,7 +324,6 @@ def test_no_task_of_the_service_is_made_without_a_supervisor() -> None:
 
 
 def calls(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield each method that is called, with the module it is called in."""
     for path in folder.rglob("*.py"):
         for node in ast.walk(parse_python(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):

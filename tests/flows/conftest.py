@@ -70,7 +70,6 @@ def withdrawn(prefect_api: str) -> Iterator[None]:
 
 @pytest.fixture
 def schedules(prefect_api: str) -> Iterator[Runs]:
-    """The runs on that server, on which every schedule is deleted afterwards."""
     with Runs(prefect_api) as runs:
         yield runs
         for one in list_schedules(runs):

@@ -21,7 +21,6 @@ def _open(source: Source) -> list[tuple[str, str, str]]:
 
 @pytest.fixture
 def service(own_service: RunningService) -> RunningService:
-    """A service with a database of its own, whose rows are looked at."""
     return own_service
 
 

@@ -39,7 +39,6 @@ def _fire(runs: Runs, schedule: Schedule) -> None:
 
 
 def _created(runs: Runs, schedule: Schedule) -> int:
-    """Return how many documents the runs of a schedule have created."""
     made = runs.rows("/flow_runs/filter", {"flow_runs": {"created_by": {"id_": [schedule.key]}}})
     return sum(one.counts.created for one in runs.statuses(made) if one.state == "COMPLETED")
 

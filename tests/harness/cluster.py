@@ -73,7 +73,6 @@ class ClusterDatabases(TestDatabases):
         shutil.rmtree(self.folder)
 
     def worker_connections(self, database: str) -> list[psycopg.Connection]:
-        """Connect to a database on each worker as its owner, in autocommit mode."""
         return [connect(server.set(database=database)) for server in self._servers[1:]]
 
     def _name(self, database: str) -> str:

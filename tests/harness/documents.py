@@ -30,7 +30,6 @@ def upload(
     as_user: str | None = None,
     **parts: str,
 ) -> httpx.Response:
-    """Upload a file under an external id; further parts by their wire names."""
     data = {"documentExternalId": external_id, **parts}
     if as_user is not None:
         data["uploadAsUserEmail"] = as_user
@@ -89,7 +88,6 @@ def search(service: RunningService, query: str, *, as_user: str | None = None) -
 
 
 def create_collection(service: RunningService, name: str, *, as_user: str | None = None, **fields: str) -> str:
-    """Create a collection with fields (name=TYPE) and return its id."""
     schema = {"fields": [{"name": field, "type": kind} for field, kind in fields.items()]}
     body = _acting({"collectionName": name, "customMetadataSchema": schema}, as_user)
     return ok(service.call("documentCollections/createDocumentCollection", body))["documentCollectionId"]

@@ -154,5 +154,4 @@ def table_row(figures: Figures | None) -> str:
 
 
 def write_json(path: Path, samples: Sequence[Figures], **members: object) -> None:
-    """Write samples, and what else is to be known of a run, as JSON."""
     path.write_text(json.dumps({**members, "samples": [asdict(each) for each in samples]}, indent=1))

@@ -40,7 +40,6 @@ def begin_run(place: Path) -> None:
 
 
 def processes_of(folder: Path) -> list[psutil.Process]:
-    """Return the processes that the run of this folder has started."""
     found = list[psutil.Process]()
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):

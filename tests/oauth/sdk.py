@@ -48,7 +48,6 @@ class Application:
         return await result if inspect.isawaitable(result) else result
 
     async def signed_in(self, person: Person, **options: Any) -> tuple[Any, Tokens]:
-        """A client, and the tokens of a person who allows what it asks."""
         client = self.client(**options)
         request = client.authorization_request()
         return client, await self(client.exchange(callback(person, request.url), request))

@@ -124,7 +124,6 @@ def test_a_code_is_of_no_use_with_another_verifier(standing: Standing, pkce: Pkc
 
 
 def exchange_form(app: App, pkce: Pkce, code: str = "svc_ac_x") -> dict[str, str]:
-    """The form that exchanges a code, without what proves the client."""
     grant = {"grant_type": "authorization_code", "code": code}
     return grant | {"redirect_uri": app.redirect_uri, "code_verifier": pkce.verifier}
 

@@ -415,7 +415,6 @@ class Model:
         del self.agents[name]
 
     def message(self, by: str, agent: str, conversation: tuple[str, str] | None = None) -> None:
-        """Say something to an agent; a conversation is of somebody with an agent."""
         actor = self.enter(by, MESSAGING)
         if agent not in self.usable(actor):
             raise RefusedError(404, "agent_not_found")

@@ -95,7 +95,6 @@ class World:
     # Names.
 
     def document_id(self, name: str) -> str:
-        """The id of the document of this external id, whether or not it is there."""
         return str(document_id_for(self._organization_id, name))
 
     def resource(self, name: str) -> dict[str, str]:

@@ -141,7 +141,6 @@ def passage(document_id: str, text: str = FERRY) -> Passage:
 
 
 def a_reply(text: str, *passages: Passage, cited: Sequence[int] = (), quotes_only: bool = False, **more: Any) -> Reply:
-    """A reply that quotes the whole of the passages with these numbers."""
     citations = [Citation(number, passages[number].text) for number in cited]
     return Reply(text, "a model", passages, citations, quotes_only=quotes_only, **more)
 

@@ -222,7 +222,6 @@ class Things:
 
 
 def maker(operation: str, member: str, body: Callable[[Things], Body]) -> Callable[[Things], str]:
-    """Make things by an operation, whose answer names them by this member."""
     return lambda things: things.owner.make(operation, member, **body(things))
 
 
@@ -455,7 +454,6 @@ def members_of(operation: ApiOperation[Any, Any]) -> dict[str, bool]:
 
 
 def values_of(operation: ApiOperation[Any, Any]) -> dict[str, Any]:
-    """The members that an example has, with their values or what makes them."""
     own, used_up, values = OWN.get(operation.path, {}), USED_UP.get(operation.path), dict[str, Any]()
     for member, is_needed in members_of(operation).items():
         if member in own or not (is_needed or member == "pageSize"):

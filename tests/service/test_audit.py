@@ -18,7 +18,6 @@ from tests.service.service_accounts import an_account, delete_account, enable_se
 
 
 def test_every_change_is_one_entry_by_its_actor_with_the_requests_id(service: RunningService) -> None:
-    """What changed nothing and what was refused leave none."""
     before = len(entries(service))
     ada = a_user(service, "ada@example.test")
     key = a_key(service, ownerEmail="ada@example.test")

@@ -36,7 +36,6 @@ def plan(service: RunningService, *planned: tuple[str, str], **members: str) -> 
 
 
 def test_a_plan_tells_what_uploads_would_do(service: RunningService) -> None:
-    """Of a thousand documents, and no more."""
     add_users(service, ANN)
     uploaded(service, "mine", fingerprint="1")
     uploaded(service, "hers", fingerprint="1", as_user=ANN)

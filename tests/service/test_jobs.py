@@ -345,7 +345,6 @@ def test_a_job_whose_worker_dies_each_time_is_ended(service: RunningService) -> 
 def test_a_worker_can_be_stopped_while_the_database_is_away(
     service: RunningService, databases: TestDatabases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It can tell nobody that it ends, and ends."""
     monkeypatch.setattr(worker, "PATIENCE_SECONDS", 0.5)
     workshop = Workshop()
     working = work(service, workshop)

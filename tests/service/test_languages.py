@@ -23,7 +23,6 @@ SHOWN = 3
 
 
 def read_lines(name: str) -> list[dict[str, str]]:
-    """The documents, or the questions with the document that each asks for."""
     return [json.loads(line) for line in (FOLDER / f"{name}.jsonl").read_text().splitlines()]
 
 

@@ -440,7 +440,6 @@ def test_an_address_that_is_not_postgresql_is_refused(address: str) -> None:
     ],
 )
 def test_an_address_may_name_several_servers(given: str, expected: dict[str, str | int | None]) -> None:
-    """Then the server that takes writes is connected to."""
     usual = {"host": "a,b", "port": ",", "dbname": "n", "password": None, "sslmode": None}
     expected = {**usual, "target_session_attrs": "read-write", **expected}
     read = Database(driver_url(f"postgresql://{given}")).driver_parameters()

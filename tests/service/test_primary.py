@@ -26,7 +26,6 @@ async def timeline_of(database: Database) -> int:
 
 
 def opened(known: NewestPrimary, *servers: Server) -> Database:
-    """A pool of connections to whichever of the servers is the primary."""
     first, *others = servers
     address = first.address(*others, user=SERVICE_ROLE).get_secret_value()
     return Database(driver_url(address), pool_size=1, primary=known)

@@ -169,7 +169,6 @@ def test_deprecated_operations_say_so_in_every_answer(module_service: RunningSer
     ("offered", "taken"), [("abc-1.2:3_x", True), ("a" * 129, False), ("a b", False), (API_KEY, False)]
 )
 def test_a_sane_request_id_is_taken_over(module_service: RunningService, offered: str, taken: bool) -> None:
-    """A credential is not repeated as one."""
     headers = {"X-Request-Id": offered.encode()}
     given = [module_service.http.get("/healthz", headers=headers).headers["X-Request-Id"] for _ in range(2)]
     if taken:

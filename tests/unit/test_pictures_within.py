@@ -157,7 +157,6 @@ def test_pictures_are_found_once_at_their_places_and_read_back(extract, tmp_path
 
 @pytest.mark.parametrize(("name", "content"), [("a.eml", mail()), ("a.msg", made_files.outlook(mail()))])
 def test_a_message_is_parsed_once_for_all_of_its_pictures(extract, tmp_path, monkeypatch, name, content):
-    """Another file at its path is parsed anew."""
     parsed: list[object] = []
     for function in ("read_mail", "read_with_pictures"):
         read = getattr(within, function)

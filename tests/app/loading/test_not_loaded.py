@@ -30,7 +30,6 @@ def report(reporter: Reporter, *names: str, **members: Any) -> str:
 
 
 def show(house: House, reporter: Reporter, **address: str) -> Page:
-    """Draw the part of the page, with the source of this reporter."""
     return house.open("ingestion", part="quarantine", source=reporter.ledger, **address)
 
 
