@@ -13,6 +13,7 @@ from app.audit import ACTION_TEXTS, sentence
 from carrel.wire.oversight import AuditEntry, AuditTarget
 from tests.app.conftest import House
 from tests.app.pages import HOSTILE_CASES, Page, reference
+from tests.harness.cases import cases
 from tests.harness.jobs import until
 from tests.made_files import archive
 from tests.oauth.flow import a_person, an_app
@@ -136,21 +137,7 @@ def test_a_wrong_code_is_no_wrong_password(details: dict[str, Any], said: str) -
     assert told("session.fail", "user", "Ada", **details) == f"Somebody {said}"
 
 
-@pytest.mark.parametrize(
-    ("details", "said"),
-    [
-        ({"secondFactor": "ADMINS"}, "settings: second factor for admins"),
-        (
-            {"enableReranking": True, "enableQueryModel": False, "clientDocumentHosts": ["a.example", "b.example"]},
-            "hosts that describe clients: a.example, b.example, reranking on, queries read by the language model off",
-        ),
-        (
-            {"serviceAccountsEnabled": False, "domain": "a.test", "nameSet": True},
-            "settings: service accounts off, domain a.test, another name",
-        ),
-        ({}, "changed the organization's settings"),
-    ],
-)
+@pytest.mark.parametrize(("details", "said"), cases("a_setting_is_named_with_its_new_value"))
 def test_a_setting_is_named_with_its_new_value(details: dict[str, Any], said: str) -> None:
     assert said in told("organization.update", "organization", **details)
 

@@ -26,6 +26,7 @@ from flows.schedules import (
     run_schedule,
 )
 from tests.flows.serving import deploy, schedule_named, waiting_runs
+from tests.harness.cases import cases
 
 EVERY_MINUTE = Times("* * * * *")
 ADA, BEN = "ada@example.com", "ben@example.com"
@@ -111,18 +112,7 @@ def test_nothing_is_kept_or_started_where_nobody_serves(prefect_api: str) -> Non
             runs.start("no-such-flow", {})
 
 
-@pytest.mark.parametrize(
-    ("cron", "timezone", "words"),
-    [
-        ("99 * * * *", "UTC", "no cron expression"),
-        ("", "UTC", "five parts"),
-        ("* * * * * *", "UTC", "five parts"),
-        ("R * * * *", "UTC", "no cron expression"),
-        ("0 0 30 2 *", "UTC", "never comes"),
-        ("0 2 * * *", "Mars/Base", "no time zone"),
-        ("0 2 * * *", "../../etc/passwd", "no time zone"),
-    ],
-)
+@pytest.mark.parametrize(("cron", "timezone", "words"), cases("times_that_are_none_are_said"))
 def test_times_that_are_none_are_said(cron: str, timezone: str, words: str) -> None:
     with pytest.raises(InvalidTimesError, match=words):
         check_times(Times(cron, timezone))

@@ -24,7 +24,6 @@ pytestmark = pytest.mark.timeout(600)
 
 @pytest.mark.slow
 async def test_a_deployment_with_a_schedule_has_runs_ahead(prefect_api: str) -> None:
-    """Each at its time, waiting for who serves the deployment."""
     with closing(PrefectServer(prefect_api)) as server:
         schedule = {"active": True, "schedule": {"cron": "0 2 * * *", "timezone": "UTC"}}
         nightly = server.deploy("nightly", schedules=[schedule])

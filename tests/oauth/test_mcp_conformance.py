@@ -71,7 +71,6 @@ def run(suite: list[str], address: str) -> dict[str, tuple[int, int]]:
 
 @pytest.mark.long
 def test_the_service_conforms(suite: list[str], address: str) -> None:
-    """Every scenario passes that the service has what it is about."""
     found = run(suite, address)
     assert PRODUCT.keys() | UNUSED <= found.keys()
     assert {name: found[name] for name in PRODUCT} == {name: (count, 0) for name, count in PRODUCT.items()}

@@ -215,7 +215,6 @@ def test_a_body_that_nothing_reads_is_not_waited_for(standing: Standing) -> None
 
 
 def test_a_token_for_one_agent_opens_the_door_to_messages_alone(standing: Standing) -> None:
-    """It is no scope of the catalog, and none of administration."""
     one = "api:agent:message:0197a000-0000-7000-8000-000000000001"
     token = standing.person().tokens(standing.app, scope=one)["access_token"]
     assert done(v1(standing.service, "me", token))["scopes"] == [one]

@@ -29,6 +29,7 @@ from service.platform.database import SERVICE_ROLE, Database, driver_url
 from service.platform.deployment_errors import MigrationError
 from service.platform.postgres.server import DATABASE
 from service.platform.version import VERSION
+from tests.harness.cases import cases
 from tests.harness.databases import TestDatabases
 from tests.harness.services import RunningService, settings_for_test
 
@@ -404,18 +405,7 @@ def test_an_outside_database_is_served_as_the_restricted_role(module_service: Ru
     assert module_service.run(who()) == ("postgres", SERVICE_ROLE)
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        "mysql://user:secret@host/name",
-        "postgresql://user:secret",
-        "postgresql://user:1@host:secret/name",
-        "postgresql://[::secret/name",
-        "postgresql://u:secret@::1:5432,[::2]:5433/name",
-        "postgresql://u:secret@a:secret,b/name",
-        "postgresql://u:secret@/name?host=[::1],[::2]",
-    ],
-)
+@pytest.mark.parametrize("address", cases("an_address_that_is_not_postgresql_is_refused"))
 def test_an_address_that_is_not_postgresql_is_refused(address: str) -> None:
     """The message names the setting and doesn't repeat the address, which may hold a password."""
     with pytest.raises(ValueError, match="CARREL_DATABASE_URL") as caught:
@@ -424,21 +414,7 @@ def test_an_address_that_is_not_postgresql_is_refused(address: str) -> None:
     assert driver_url("postgres://u@h/n").drivername == "postgresql+psycopg"
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ("u:p%2C@a:1,b:2/n?sslmode=require", {"password": "p,", "port": "1,2", "sslmode": "require"}),
-        ("u@a,b/n", {}),
-        ("a,b/n?target_session_attrs=any", {"target_session_attrs": "any"}),
-        ("u:p/w@a:1,b:2/n", {"password": "p/w", "port": "1,2"}),
-        ("u:p/w,@a:1/n", {"password": "p/w,", "host": "a", "port": 1, "target_session_attrs": None}),
-        ("u@[::1]:1,[::2],b:3/n", {"host": "::1,::2,b", "port": "1,,3"}),
-        ("u@/n?host=/a,/b", {"host": "/a,/b"}),
-        ("u:p@a:1/n", {"password": "p", "host": "a", "port": 1, "target_session_attrs": None}),
-        ("u@a,b?sslmode=require", {"dbname": None, "sslmode": "require"}),
-        ("u@a,b/?sslmode=require", {"dbname": None, "sslmode": "require"}),
-    ],
-)
+@pytest.mark.parametrize(("given", "expected"), cases("an_address_may_name_several_servers"))
 def test_an_address_may_name_several_servers(given: str, expected: dict[str, str | int | None]) -> None:
     usual = {"host": "a,b", "port": ",", "dbname": "n", "password": None, "sslmode": None}
     expected = {**usual, "target_session_attrs": "read-write", **expected}

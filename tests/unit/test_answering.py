@@ -15,6 +15,7 @@ from service.domains.search.understanding.following import complete_question, fi
 from service.platform.settings import Settings
 from service.text.embedding import WordPieces
 from service.text.embedding.weights import locate
+from tests.harness.cases import cases
 from tests.harness.lazy import lazily
 
 exceptions = lazily("pydantic_ai.exceptions")
@@ -112,50 +113,14 @@ def test_what_can_be_quoted_is_whole() -> None:
     assert segments[-1].headings == "Leave > Annual leave\nCarrying over"
 
 
-@pytest.mark.parametrize(
-    ("passage", "quotable"),
-    [
-        # Titles: the document's name, a path with a number, a long first line above prose, a line of capitals.
-        ("Pay 2026\nWages rise in April by 2 %.", {"Pay 2026": ["Wages rise in April by 2 %."]}),
-        ("title: Pay 2026\nband: A | from: 27,400", {"Pay 2026.json": ["band: A | from: 27,400"]}),
-        ("Steps > Step 3 of 4 > What is needed?\nA badge and a coat", {"": ["A badge and a coat"]}),
-        ("How to use your own telephone for the second factor\nIt is simple to do.", {"": ["It is simple to do."]}),
-        (
-            "FERRIES - BOARD - MINUTES (CONFIDENTIAL), A SUMMARY IN SHORT\n- one more came late",
-            {"": ["- one more came late"]},
-        ),
-        ("Step 3\nSign them all today.", {"": ["Sign them all today."]}),
-        # Statements without a full stop: a list's items, an amount, what is a document's only line.
-        ("Fares 33.4 million\nFreight 6.2 million", {"Budget": ["Fares 33.4 million", "Freight 6.2 million"]}),
-        ("27 days of leave", {"Leave": ["27 days of leave"]}),
-        # What can't be understood alone comes with its neighbour, and a row of a table is whole.
-        ("Six months. The decision is made in person.", {"": ["Six months. The decision is made in person."]}),
-        (
-            "Found items are logged. They are kept for a month.",
-            {"": ["Found items are logged.", "Found items are logged. They are kept for a month."]},
-        ),
-        ("Vessel: Merlin | Master: Lind | Mate: Ames", {"": ["Vessel: Merlin | Master: Lind | Mate: Ames"]}),
-    ],
-)
+@pytest.mark.parametrize(("passage", "quotable"), cases("titles_are_no_quotes_and_quotes_are_understood_alone"))
 def test_titles_are_no_quotes_and_quotes_are_understood_alone(passage: str, quotable: dict[str, list[str]]) -> None:
     """A title is what the quotes stand under; `quotable` are the quotes by the document's name."""
     [(document, texts)] = quotable.items()
     assert [segment.text for segment in segments_of(passage, document=document)] == texts
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "is_same"),
-    [
-        ("Adult: 7", "Adult: 72", False),
-        ("- Berth 1", "- Berth 12", False),
-        ("Limit: 95", "Limit: 950 a night", False),
-        ("Limit: 95", "Limit: 95.50 a night", False),
-        ("It is kept for 3 days.", "It is kept for 4 days.", False),
-        ("Limit: 95", "Limit: 95 a night, for 2 nights.", True),
-        ("Found items are logged.", "Found items are logged. They are kept for a month.", True),
-        ("Items that are found are kept.", "Found items are kept.", True),
-    ],
-)
+@pytest.mark.parametrize(("one", "other", "is_same"), cases("other_numbers_are_never_the_same"))
 def test_other_numbers_are_never_the_same(one: str, other: str, is_same: bool) -> None:
     quotable = [Quotable(1, "", "", text) for text in (one, other)]
     assert is_alike(*quotable) == is_alike(*reversed(quotable)) == is_same

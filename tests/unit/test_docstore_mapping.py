@@ -21,6 +21,7 @@ from service.domains.documents.docstore.values import (
     value_at,
 )
 from service.platform.errors import BadRequest
+from tests.harness.cases import cases
 
 OID = ObjectId("65a0c0ffee65a0c0ffee65a0")
 UUID_VALUE = UUID("0190c1c0-0000-7000-8000-000000000001")
@@ -104,18 +105,7 @@ def test_an_odd_id_is_known_by_its_digest(odd: str) -> None:
     assert external_id != target().external_id(SourceId(odd + "x"))
 
 
-@pytest.mark.parametrize(
-    ("path", "found"),
-    [
-        ("a.b", "x"),
-        ("a.list.t", [1, 2, 3, 4]),
-        ("a.list.1.t", 2),
-        ("a.list.9.t", None),
-        ("flat.0", "p"),
-        ("a.b.c", None),
-        ("nothing", None),
-    ],
-)
+@pytest.mark.parametrize(("path", "found"), cases("dotted_paths"))
 def test_dotted_paths(path: str, found: Any) -> None:
     assert value_at(DOCUMENT, path) == found
 

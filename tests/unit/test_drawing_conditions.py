@@ -132,39 +132,14 @@ def test_what_documents_are_about_is_no_condition(question: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "fields", "drawn"),
-    [
-        ("reports from 2024", {"expires": "DATETIME"}, []),
-        ("reports dated 2024", {"birth_date": "DATETIME"}, []),
-        ("reports dated in 2024", {"publishedAt": "DATETIME"}, ["publishedAt", "publishedAt"]),
-        ("reports since 2024", {"date": "DATETIME"}, ["date"]),
-        ("contracts expired before 2024", {"expired": "DATETIME"}, ["expired"]),
-        ("Which reports describe a crew size over 10?", {"size": "INT"}, []),
-        ("reports of a size over 10", {"size": "INT"}, ["size"]),
-        ("team documents: draft", {"team": "BOOLEAN", "teams": "BOOLEAN"}, ["team"]),
-        ("documents with a budget over 5", {"budget": "INT", "budgets": "INT"}, []),
-    ],
+    ("question", "fields", "drawn"), cases("a_field_is_meant_only_by_its_name_or_as_the_documents_own_time")
 )
 def test_a_field_is_meant_only_by_its_name_or_as_the_documents_own_time(question, fields, drawn):
     asked = read_query(question, fields)
     assert [each.field for each in draw_conditions(asked, today=TODAY, values={})] == drawn
 
 
-@pytest.mark.parametrize(
-    ("question", "drawn", "unused"),
-    [
-        ("finance reports since March 2025", ["finance"], ["since March 2025"]),
-        ("pdf documents about leave since November 2026", [], ["since November 2026"]),
-        ("reports that were issued last year", [], ["last year"]),
-        ("reports issued in 2024 with more than 20 pages", ["issued in 2024"], ["more than 20 pages"]),
-        ("files under 5 MB or over €20", [], ["under 5 MB", "over €20"]),
-        ("Which documents set the budget for 2026?", [], []),
-        ("annual report 2024", [], []),
-        ("How many ships had more than 20 passengers since 2024?", [], []),
-        ("documents that need more than 3 signatures", [], []),
-        ("documentos desde March 2025 que documents since 2024", [], []),
-    ],
-)
+@pytest.mark.parametrize(("question", "drawn", "unused"), cases("times_and_amounts_that_no_condition_takes_are_told"))
 def test_times_and_amounts_that_no_condition_takes_are_told(question: str, drawn: list[str], unused: list[str]) -> None:
     conditions = [DrawnCondition("field", FilterOperator.EQUAL, "value", words) for words in drawn]
     assert find_unused(question, conditions) == unused

@@ -9,6 +9,7 @@ from cli.exit_codes import MEANINGS, ExitCode
 from scripts import errors_reference
 from scripts.refusals import FORWARDED, Module, Source, Unseen
 from service.text.extraction.failures import FailureCode
+from tests.harness.cases import cases
 
 HEAD = "from service.platform import errors\nfrom service.platform.errors import BadRequest, Conflict, NotFound\n"
 
@@ -93,18 +94,7 @@ def named():
     ]
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "def f(row):\n    raise BadRequest('No.', code=row.code)",
-        "def f(name):\n    raise BadRequest('No.', code=f'no_{name}')",
-        "def f(code):\n    raise BadRequest('No.', code=code)",
-        "def f(name):\n    code = name.lower()\n    raise BadRequest('No.', code=code)",
-        "def f(away):\n    kind = NotFound if away else Conflict\n    raise kind('No.')",
-        "KINDS = {1: NotFound}\n",
-        "def f():\n    return fail(Conflict, 'No.')",
-    ],
-)
+@pytest.mark.parametrize("source", cases("what_can_not_be_told_is_said"))
 def test_what_can_not_be_told_is_said(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Unseen, match=r"made_up\.py:\d+"):
         read(source, tmp_path, monkeypatch)

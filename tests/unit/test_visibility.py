@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import service
+from tests.harness.cases import cases
 from tests.harness.parsing import parse_python
 
 FOLDER = Path(service.__file__).parent
@@ -55,50 +56,7 @@ WITHOUT_CALLERS = {
 }
 
 # Functions that select what is protected without the condition, by why they may: the modules and their functions.
-EXCUSES = {
-    "only admins call it": {
-        "domains.access.resources": ["find_name", "read_totals"],
-        "domains.agents.definitions": ["get_agent", "lock_collections", "is_name_taken", "list_agents"],
-        "domains.agents.conversations.question_log": ["list_questions", "rank_agents"],
-        "domains.documents.docstore": ["read_sync"],
-        "domains.oversight.owners": ["count_owned"],
-        "domains.agents.evaluation": ["collection_exists", "find_set", "list_sets", "read_agent_settings", "list_runs"],
-    },
-    "its callers have checked the caller's rights to the object": {
-        "domains.documents.stored": ["count_contained", "files_inside", "read_file", "ask_version"],
-        "domains.documents.catalog": ["save_document", "save_version", "set_source_identity", "list_versions"],
-        "domains.documents.collections": ["delete_collection", "delete_waiting_chunks", "read_membership"],
-    },
-    "it returns the readers or the caller's role too, and its callers judge by them": {
-        "domains.documents.collections": ["ask_collection", "read_collection"],
-        "domains.documents.stored": ["ask_document", "read_document"],
-    },
-    "it selects by the caller's own id, by what the caller was just shown, or grants to the caller's own groups": {
-        "domains.agents.conversations.reading": ["find_conversation", "list_conversations"],
-        "domains.agents.conversations": ["replace_passages"],
-        "domains.people.service_accounts": ["list_granted_groups"],
-    },
-    "it scores or shows what the legs have found, in the same transaction": {
-        "domains.search": ["ask_found_chunks", "ask_found_documents", "score_near"]
-    },
-    "it is a part of statements that add the condition": {
-        "domains.agents.definitions": ["select_collection_ids"],
-        "domains.documents.docstore": ["document_exists"],
-        "domains.documents.stored": ["existing_documents"],
-    },
-    "it looks for, or counts, the documents that one sync keeps": {
-        "domains.documents.docstore": ["count_held", "count_listed", "in_collection"]
-    },
-    "a job that brings files into containers calls it, and answers nobody": {
-        "domains.documents.stored": ["list_containers", "lock_gone", "save_files_done", "sum_up_contained"]
-    },
-    "it chooses a spelling of external ids, by which its callers then judge": {
-        "domains.documents.catalog": ["find_external_ids"]
-    },
-    "it selects from the access classes that it is given": {"domains.access.lookups": ["resources_in"]},
-    "it returns ids that a later reply is withheld by": {"domains.agents.conversations": ["list_documents_under"]},
-    "the person whose consents they are calls it, or an admin": {"identity_server.oauth.consented": ["list_consents"]},
-}
+EXCUSES: dict[str, dict[str, list[str]]] = cases("excused_queries")
 EXCUSED = {
     *(f"{module}.queries.{name}" for by in EXCUSES.values() for module, names in by.items() for name in names),
     # They score or show what the legs have found, in the same transaction.
