@@ -109,6 +109,7 @@ _ELSEWHERE: dict[secrets.Prefix, str] = {
     secrets.SESSION: "a session, which only a browser has, as a cookie",
     secrets.INVITATION: "an invitation, whose address a person opens in a browser",
 }
+_LONGEST_SHOWN = 200
 _SLIPS = {
     r".*(\$\{?\w+\}?|%\w+%|\{\{.*\}\}).*": "The name of a variable stands in place of its value: a shell puts "
     "values in double quotes, not in single ones.",
@@ -435,6 +436,7 @@ def _kind(value: str, *, version: Version) -> _Kind:
 
 
 def _slip(value: str) -> str:
+    value = value[:_LONGEST_SHOWN]
     return next((f" {words}" for pattern, words in _SLIPS.items() if re.fullmatch(pattern, value, re.IGNORECASE)), "")
 
 

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.admin import NamedGroup, NamedPrincipal, NamedServiceAccount, NamedUser
 from carrel.wire.common import GroupReference, PrincipalReference, UserReference
-from carrel.wire.fields import normal_email
+from carrel.wire.fields import guest_address, normal_email
 from service.identity import queries
 from service.platform.errors import BadRequest, FieldError
 
@@ -51,7 +51,7 @@ async def resolve(
     connection: AsyncConnection, organization_id: UUID, *, references: Sequence[tuple[str, PrincipalReference]]
 ) -> list[Named]:
     """Resolve references (each with its field) to principals, in order. BadRequest names the unknown ones."""
-    emails = {normal_email(one.email) for _, one in references if isinstance(one, UserReference)}
+    emails = {form for _, one in references if isinstance(one, UserReference) for form in _forms(one.email)}
     ids = {one.id for _, one in references if not isinstance(one, UserReference)}
     rows = await queries.find_principals(connection, organization_id, emails=emails, ids=ids)
     people = {row.email: row.principal_id for row in rows if row.email is not None}
@@ -60,7 +60,7 @@ async def resolve(
     unknown: list[FieldError] = []
     for field, one in references:
         if isinstance(one, UserReference):
-            found = people.get(normal_email(one.email))
+            found = next((people[form] for form in _forms(one.email) if form in people), None)
         else:
             kind = "group" if isinstance(one, GroupReference) else "serviceAccount"
             found = one.id if (kind, one.id) in others else None
@@ -76,11 +76,21 @@ async def find_people(
     connection: AsyncConnection, organization_id: UUID, *, emails: Iterable[str], field: str
 ) -> frozenset[UUID]:
     """Find the users and service accounts of these addresses. BadRequest names the unknown ones."""
-    wanted = {normal_email(email) for email in emails}
-    rows = await queries.find_principals(connection, organization_id, emails=wanted)
-    found = {row.email: row.principal_id for row in rows}
-    _refuse([FieldError(field, f"{email} is unknown in this organization") for email in sorted(wanted - found.keys())])
-    return frozenset(found.values())
+    wanted = {normal_email(email): _forms(email) for email in emails}
+    forms = {form for each in wanted.values() for form in each}
+    people = {
+        row.email: row.principal_id for row in await queries.find_principals(connection, organization_id, emails=forms)
+    }
+    found = {email: next((people[form] for form in each if form in people), None) for email, each in wanted.items()}
+    unknown = sorted(email for email, person in found.items() if person is None)
+    _refuse([FieldError(field, f"{email} is unknown in this organization") for email in unknown])
+    return frozenset(person for person in found.values() if person is not None)
+
+
+def _forms(email: str) -> tuple[str, ...]:
+    """Return an address as it is kept, and the own address of a guest whom Microsoft Entra ID calls by another."""
+    own = guest_address(email)
+    return (normal_email(email),) if own is None else (normal_email(email), own)
 
 
 async def find_group_ids(

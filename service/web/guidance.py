@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
+from itertools import zip_longest
 from mimetypes import types_map
 from typing import Any, get_args
 
@@ -19,6 +20,7 @@ from service.platform.errors import BadRequest, NotFound, ServiceError, error_re
 
 LONGEST_SHOWN = 100
 SHORTEST_WITHIN = 4
+MOST_HINTS = 20
 _PREFIXES = re.compile(r"^(/*(api|v\d+)(?=/|$))*/*")
 _OTHERS = (
     *((path, f"GET /{path}") for path in ("docs", "openapi.json", "healthz", "readyz", "metrics", "scim/v2/Users")),
@@ -83,7 +85,8 @@ async def _on_invalid_request(request: Request, error: Exception) -> JSONRespons
 
 def refuse_members(errors: Sequence[Mapping[str, Any]], model: type[BaseModel] | None) -> BadRequest:
     """Convert pydantic's errors about a model to a 400 that names the nearest members and values."""
-    return from_validation([{**error, "hint": _hint(error, model)} for error in errors])
+    hints = [_hint(error, model) for error in errors[:MOST_HINTS]]
+    return from_validation([{**error, "hint": hint} for error, hint in zip_longest(errors, hints, fillvalue="")])
 
 
 def _hint(error: Mapping[str, Any], model: type[BaseModel] | None) -> str:

@@ -146,6 +146,8 @@ def test_a_guest_of_entra_is_one_person(work: Work, monkeypatch: pytest.MonkeyPa
         assert (found["id"], found["userName"]) == (person["id"], email)
     listed = done(work.service.call("admin/users/list", {"pageSize": 1000}))["users"]
     assert [one["email"] for one in listed if local in one["email"]] == [email]
+    elsewhere = made_up.replace("tenant.onmicrosoft.com", "evil.example")
+    assert "no account here" in work.arrive(sub="other", email=elsewhere, email_verified=True)
 
 
 def test_accounts_and_groups_come_with_the_token(work: Work) -> None:
@@ -469,6 +471,9 @@ def test_an_organization_can_switch_passwords_off(work: Work) -> None:
         assert httpx.get(invitation).status_code == 404
         assert code(service.call("admin/users/invite", {"email": "pat@example.test"})) == (409, "passwords_off")
         assert "Pat" in work.arrive(sub="pat", email="pat@example.test", email_verified=True)
+        for call, more in (("update", {"domains": []}), ("delete", {})):
+            last = service.call(f"admin/signInProviders/{call}", {"providerId": work.provider_id, **more})
+            assert code(last) == (409, "no_sign_in_provider")
     finally:
         done(service.call(change, {"passwordsEnabled": True}))
 

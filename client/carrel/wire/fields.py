@@ -7,8 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, PlainSerializer, SecretStr
 
-# What Microsoft Entra ID calls a guest: `gus_corp.example#EXT#@tenant.onmicrosoft.com` is gus@corp.example.
-_GUEST = re.compile(r"([^@]+)_([^_@]+)#ext#@[^@]+")
+_LONGEST_ADDRESS = 1024
 _RFC_3339 = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:\d{2})", re.ASCII)
 
 
@@ -32,11 +31,19 @@ def _refuse_odd_address(text: str) -> str:
 
 
 def normal_email(email: str) -> str:
-    """Return the form in which an address is kept and compared: lower case, composed (RFC 6532, section 3.1).
+    """Return the form in which an address is kept and compared: lower case, composed (RFC 6532, section 3.1)."""
+    return unicodedata.normalize("NFC", email.strip().lower())
 
-    What Microsoft Entra ID calls a guest becomes the guest's own address.
+
+def guest_address(email: str) -> str | None:
+    """Return a guest's own address from the name that Microsoft Entra ID gives to a guest; None for other addresses.
+
+    `gus_corp.example#EXT#@tenant.onmicrosoft.com` is gus@corp.example. A token never vouches for it by `email`.
     """
-    return _GUEST.sub(r"\1@\2", unicodedata.normalize("NFC", email.strip().lower()))
+    name, _, tenant = normal_email(email[:_LONGEST_ADDRESS]).partition("#ext#@")
+    local, _, domain = name.rpartition("_")
+    is_guest = tenant.endswith(".onmicrosoft.com") and local and "." in domain and "@" not in name
+    return f"{local}@{domain}" if is_guest else None
 
 
 def _refuse_odd_url(text: str) -> str:

@@ -113,6 +113,7 @@ async def update_provider(
         await _claim(runtime.clock, connection, caller, provider_id=provider_id, domains=request.domains)
     if values:
         await queries.update_provider(connection, organization_id, provider_id=provider_id, values=values)
+    await _keep_a_way_in(runtime, connection, organization_id)
     provider = await require_provider(connection, organization_id, provider_id=provider_id)
     await _record(connection, caller, "update", provider, secret=request.client_secret is not None)
     return wire.AdminSignInProvidersUpdateResponse(**dict(_describe(provider, runtime.settings)))
@@ -134,7 +135,16 @@ async def delete_provider(
     if provider.issuer != runtime.settings.oidc_issuer:
         await delete_identities_of(connection, organization_id, issuer=provider.issuer)
     await queries.delete_provider(connection, organization_id, provider_id=provider_id)
+    await _keep_a_way_in(runtime, connection, organization_id)
     return wire.AdminSignInProvidersDeleteResponse(provider_id=request.provider_id)
+
+
+async def _keep_a_way_in(runtime: Runtime, connection: AsyncConnection, organization_id: UUID) -> None:
+    """Raise Conflict when passwords are off and no provider of the organization or of the settings is left."""
+    await lock_organization(connection, organization_id)
+    if runtime.settings.oidc_issuer is None and await queries.has_no_way_in(connection, organization_id):
+        message = "Nobody could sign in: passwords are switched off. Switch them on, or add another provider first."
+        raise Conflict(message, code="no_sign_in_provider")
 
 
 async def find_problems(

@@ -69,7 +69,7 @@ async def rename(runtime: Runtime, caller: Caller, *, request: RenameDocumentReq
             whose: dict[str, Any] = {"document_id": document_id, "version": version}
             save_version(batch, organization_id, **whose, fields=renamed, file=file, created_by=by, text=None)
             spaces = ask_indexing(batch, organization_id, **whose, collections_too=True, is_begun=False)
-            details = {"version": version, "from": before.name, "to": name}
+            details = {"version": version}
             change = Change("document.rename", target_type="document", target_id=document_id, details=details)
             record_in(batch, caller, change=change)
             await batch.run(connection)

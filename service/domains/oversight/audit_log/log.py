@@ -58,7 +58,9 @@ def _entry(row: queries.StoredEntry) -> wire.AuditEntry:
     named = {
         "actor": _person(row.actor_id, name=row.actor_name, email=row.actor_email),
         "acting_for": _person(row.acting_for_id, name=row.acting_for_name, email=row.acting_for_email),
-        "target": row.target_id and wire.AuditTarget(type=row.target_type, id=row.target_id, name=row.target_name),
+        "target": None
+        if row.target_id is None
+        else wire.AuditTarget(type=row.target_type, id=row.target_id, name=row.target_name),
     }
     return wire.AuditEntry.model_validate(asdict(row) | named)
 

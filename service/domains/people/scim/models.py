@@ -48,7 +48,7 @@ from scim2_models.path import (
 )
 from sqlalchemy import Boolean, ColumnElement, DateTime, Text, Uuid, and_, cast, false, func, not_, or_
 
-from carrel.wire.fields import normal_email
+from carrel.wire.fields import guest_address, normal_email
 
 MOST_RESULTS = 1000
 # So many members all groups of a page have together, unless one alone has more.
@@ -267,5 +267,5 @@ def _value_for(column: ColumnElement[Any], value: Any, *, exact: bool) -> Any:
             raise InvalidFilterException(detail="This attribute is a time, such as 2026-01-31T09:30:00Z.") from None
         return moment if moment.tzinfo else moment.astimezone()
     if column.key == "email":
-        return normal_email(value)
+        return guest_address(value) or normal_email(value)
     return value if exact else value.lower()

@@ -111,7 +111,7 @@ async def record_refusal(
     connection: AsyncConnection, caller: ScimCaller, *, error: ServiceError, method: str, path: str
 ) -> None:
     """Add an audit entry for a change that an identity provider asked for and that a rule refused."""
-    target = path.rpartition("/")[2]
+    target = path.rstrip("/").rpartition("/")[2]
     details: dict[str, Any] = {"code": error.code, "method": method, "path": path[:200]}
     if error.details:
         details["unknown"] = [one.message for one in error.details]

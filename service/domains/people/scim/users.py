@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from scim2_models import InvalidValueException, UniquenessException
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.fields import EmailAddress, normal_email
+from carrel.wire.fields import EmailAddress, guest_address, normal_email
 from service.audit.service import Change
 from service.domains.people.directory.users import require_active_admin
 from service.domains.people.scim import queries
@@ -38,7 +38,9 @@ async def create_user(connection: AsyncConnection, caller: ScimCaller, given: Us
     found = await identity.find_principals(connection, organization_id, emails=[email], deleted=True)
     seen = await queries.find_user_by(connection, organization_id, email=email, external_id=given.external_id)
     bound = await queries.find_user_bound_to(connection, organization_id, subject=given.external_id or "")
-    if bound is not None and {one.principal_id for one in seen} <= {bound.principal_id}:
+    # Another provider may give another person the same subject: the address, or Entra's name for a guest, decides.
+    is_same = bound is not None and (bound.email == email or GUEST_MARK in bound.email)
+    if bound is not None and is_same and {one.principal_id for one in seen} <= {bound.principal_id}:
         await change_user(connection, caller, bound, given)
         return bound.principal_id
     before = next(iter(found), None)
@@ -115,7 +117,7 @@ def _address_of(given: User, *, before: StoredUser | None = None) -> str:
     name = given.user_name or ""
     is_guest = GUEST_MARK in name.lower()
     if is_guest or "@" not in name:
-        name = _work_address_of(given) or (before.email if before is not None and is_guest else name)
+        name = _work_address_of(given) or guest_address(name) or (before.email if before and is_guest else name)
     try:
         return normal_email(_ADDRESS.validate_python(name))
     except ValidationError:

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.fields import normal_email
+from carrel.wire.fields import guest_address, normal_email
 from carrel.wire.sign_in_providers import GroupsClaim
 from service.audit.service import Change, record_for
 from service.identity import queries as memberships
@@ -166,7 +166,9 @@ def vouched_address(provider: StoredProvider | None, subject: Subject) -> str:
     if not subject.is_verified:
         if provider is None or not provider.trust_addresses:
             raise NotVouched("unverified")
-        given = given or text_of(subject.claims, "preferred_username")
+        if given is None and (named := text_of(subject.claims, "preferred_username")):
+            is_of_entra = urlsplit(subject.issuer).hostname in ENTRA_HOSTS
+            given = (guest_address(named) if is_of_entra else None) or named
     email = normal_email(given or "")
     local, _, domain = email.rpartition("@")
     # Beyond ASCII there are letters that become others in lower case: such an address is somebody else's.
@@ -180,6 +182,9 @@ async def _move(connection: AsyncConnection, organization_id: UUID, *, person: P
     await lock_organization(connection, organization_id)
     if await find_account(connection, organization_id, email=email):
         return await signin.find_person(connection, organization_id, email=email)
+    now = await signin.get_person(connection, organization_id, principal_id=person.principal_id)
+    if now is None or now.is_admin or now.email != person.email:
+        return None
     await signin.change_person(connection, organization_id, principal_id=person.principal_id, email=email)
     change = Change("user.update", "user", person.principal_id, {"email": email, "emailBefore": person.email})
     await record_for(connection, organization_id, actor_id=person.principal_id, change=change)

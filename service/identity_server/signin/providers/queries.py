@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.sign_in_providers import GroupsClaim
 from service.platform.sql import as_member, columns_of, find_row, find_rows, in_array, owned, param, set_organization
 from service.schema.audit import audit_entries
-from service.schema.identity import principals
+from service.schema.identity import organizations, principals
 from service.schema.signin import browser_sessions, provider_memberships, sign_in_domains, sign_in_providers
 
 MOST_LOOKED_AT = 1000
@@ -284,3 +284,11 @@ async def note_brought(
     rows = [{**same, "group_id": one} for one in group_ids]
     if rows:
         await connection.execute(insert(provider_memberships).values(rows).on_conflict_do_nothing())
+
+
+async def has_no_way_in(connection: AsyncConnection, organization_id: UUID) -> bool:
+    """Return whether passwords are switched off and no provider decides about a confirmed domain."""
+    confirmed = owned(sign_in_domains, organization_id), sign_in_domains.c.confirmed_at.is_not(None)
+    off = owned(organizations, organization_id), organizations.c.passwords_enabled.is_(False)
+    statement = select(exists().where(*off, ~exists().where(*confirmed)))
+    return (await connection.execute(statement)).scalar_one()

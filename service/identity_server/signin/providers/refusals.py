@@ -63,7 +63,7 @@ async def record_refusal(runtime: Runtime, provider: StoredProvider | None, erro
         return
     details = {"reason": error.reason, **({} if provider is None else {"providerId": str(provider.provider_id)})}
     if error.audience:
-        details["audience"] = error.audience[:LONGEST_AUDIENCE]
+        details["audience"] = "".join(filter(str.isprintable, error.audience))[:LONGEST_AUDIENCE]
     counted = f"refused\n{target}\n{error.reason}\n{network_of(address)}"
     async with runtime.database.transaction(organization_id) as connection:
         now, subject = await runtime.clock.now(connection), hashlib.sha256(counted.encode()).digest()
