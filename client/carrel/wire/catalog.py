@@ -4,7 +4,7 @@ from enum import StrEnum
 from typing import Annotated, Any
 from uuid import UUID
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from carrel.wire.common import (
     ActingRequest,
@@ -30,11 +30,15 @@ class IndexingStatus(StrEnum):
     FAILED = "FAILED"
 
 
+def _known_kind(value: object) -> object:
+    return value if value in frozenset(NotReadKind) else NotReadKind.DETAIL
+
+
 class NotRead(ResponseModel):
     """Parts of one kind that a file holds and that were not read, so that no search finds them."""
 
-    kind: NotReadKind
-    """What the parts are."""
+    kind: Annotated[NotReadKind, BeforeValidator(_known_kind)]
+    """What the parts are; a kind of a newer service reads as `detail`."""
     count: int
     """How many there are."""
     where: list[str] = Field(default_factory=list[str])
