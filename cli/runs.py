@@ -9,9 +9,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-import httpx
-
-from carrel.environment import http_options
 from carrel.errors import ConflictError
 from carrel.wire.docstore import DocstoreSync, DocstoreSyncStatus
 from carrel.wire.formats import count_reasons
@@ -37,7 +34,7 @@ from flows.operations.reindexing import Rebuilt, Reindexed, index_id, rebuild_in
 from flows.operations.scan import Scanned
 from flows.operations.summary import Summary, summarize
 from flows.operations.syncing import SyncOutcome, is_running, sync
-from flows.settings import FlowSettings, prefect_environment
+from flows.settings import FlowSettings, prefect_environment, prepare_http
 
 T = TypeVar("T")
 _SHOWN = 20
@@ -140,21 +137,6 @@ def run_retry(source: str, names: Sequence[str], *, screen: Screen) -> ExitCode:
 async def _collection_id(name: str, *, settings: FlowSettings) -> str:
     async with open_client(settings) as client:
         return await names_of(client, outages=outage_policy_of(client, settings)).id_of("collection", name)
-
-
-def prepare_http(base_url: str) -> None:
-    """Drop the proxies and certificates that httpx, which Prefect uses, can't read, and keep the service's own."""
-    proxy = http_options(base_url)["proxy"]
-    try:
-        httpx.Client().close()
-    except (ImportError, OSError, ValueError, httpx.InvalidURL):
-        for name in list(os.environ):
-            if name.lower() in {"http_proxy", "https_proxy", "all_proxy", "no_proxy", "ssl_cert_file", "ssl_cert_dir"}:
-                del os.environ[name]
-        if proxy is not None:
-            user, password = proxy.auth or (None, None)
-            address = proxy.url.copy_with(username=user, password=password)
-            os.environ |= {"ALL_PROXY": str(address), "NO_PROXY": "127.0.0.1,localhost,::1"}
 
 
 def _prepare_prefect(settings: FlowSettings) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pydantic import ValidationError
 
 from flows.errors import FlowError
-from flows.settings import FlowSettings, prefect_environment
+from flows.settings import FlowSettings, prefect_environment, prepare_http
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -23,6 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = parser.parse_args(arguments)
     try:
         settings = FlowSettings()
+        prepare_http(settings.base_url)
         for name, value in prefect_environment(settings).items():
             os.environ.setdefault(name, value)
         from flows.serving import serve_flows  # noqa: PLC0415 - Prefect reads its settings when imported

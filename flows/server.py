@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from flows.settings import FlowSettings, prefect_environment
+from flows.settings import FlowSettings, prefect_environment, prepare_http
 
 USAGE = (
     "usage: python -m flows.server\n\n"
@@ -22,7 +22,9 @@ def main() -> None:
         asked = sys.argv[1:] in (["--help"], ["-h"])
         (sys.stdout if asked else sys.stderr).write(USAGE)
         sys.exit(0 if asked else 2)
-    for name, value in prefect_environment(FlowSettings()).items():
+    settings = FlowSettings()
+    prepare_http(settings.base_url)
+    for name, value in prefect_environment(settings).items():
         os.environ.setdefault(name, value)
     Path(os.environ["PREFECT_HOME"]).mkdir(parents=True, exist_ok=True)
     address = urlsplit(os.environ.get("PREFECT_API_URL", "http://127.0.0.1:4200/api"))

@@ -2,11 +2,14 @@
 
 import os
 from pathlib import Path
+from urllib.request import getproxies
 
+import httpx
 import platformdirs
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from carrel.environment import http_options
 from flows.errors import FlowError
 from flows.operations.ledger.addresses import Address
 
@@ -90,3 +93,23 @@ def prefect_environment(settings: FlowSettings) -> dict[str, str]:
         # Without PREFECT_API_URL a run starts a server of its own, which a busy machine needs more than 20 s for.
         "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
     }
+
+
+def prepare_http(base_url: str) -> None:
+    """Drop the proxies and certificates that httpx, which Prefect uses, can't read, and keep the service's own.
+
+    This machine is reached without a proxy: Prefect's server is usually on it.
+    """
+    proxy = http_options(base_url)["proxy"]
+    try:
+        httpx.Client().close()
+    except (ImportError, OSError, ValueError, httpx.InvalidURL):
+        for name in list(os.environ):
+            if name.lower() in {"http_proxy", "https_proxy", "all_proxy", "no_proxy", "ssl_cert_file", "ssl_cert_dir"}:
+                del os.environ[name]
+        if proxy is not None:
+            user, password = proxy.auth or (None, None)
+            address = proxy.url.copy_with(username=user, password=password)
+            os.environ["ALL_PROXY"] = str(address)
+    direct = ",".join(filter(None, [getproxies().get("no"), "127.0.0.1,localhost,::1"]))
+    os.environ |= {"NO_PROXY": direct, "no_proxy": direct}

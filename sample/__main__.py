@@ -17,6 +17,7 @@ from uuid import UUID
 import httpx
 
 import carrel
+from carrel.environment import http_options
 from flows.operations.options import UploadOptions
 from flows.runs import Runs, RunsError, RunStatus
 from sample.organization import MANIFEST, NAME, STEPS, collection_name, is_loaded, set_up_by_steps
@@ -52,7 +53,8 @@ def carry_out(what: str | None, *, sure: bool) -> None:
     base_url = os.environ["CARREL_BASE_URL"]
     patience = PATIENCE_SECONDS if what else ENDLESS
     ready = f"{base_url}/readyz"
-    wait_until(lambda: httpx.get(ready, timeout=10).is_success, failing_with=httpx.TransportError, patience=patience)
+    with httpx.Client(timeout=10, **http_options(base_url)) as http:
+        wait_until(lambda: http.get(ready).is_success, failing_with=httpx.TransportError, patience=patience)
     with carrel.Carrel(base_url=base_url) as client:
         if what == "remove":
             remove(client, sure=sure)

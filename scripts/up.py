@@ -233,7 +233,7 @@ class Keeper:
         if lasts > (HUNG_UP_SECONDS if self._has_hung_up else STOPPING_SECONDS):
             self._signal(signal.SIGKILL)
         if now - self._output.said_at >= SILENCE_SECONDS:
-            left = ", ".join(part.name for part in self._parts if part.status is None)
+            left = ", ".join(part.name for part in self._parts if part.status is None) or "what the parts left"
             self._output.say(SYSTEM, f"Stopping, {lasts:.0f} s. Still running: {left}.")
 
     def _signal(self, number: signal.Signals) -> None:

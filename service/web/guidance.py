@@ -155,7 +155,7 @@ def _refuse(request: Request, error: HTTPException) -> ServiceError:
         return NotFound(f"There is no {named}. {hint} /docs has all.")
     if error.status_code == 405:
         allowed = (error.headers or {}).get("Allow", "")
-        how = " with a JSON body" if allowed == "POST" and sent.startswith("/api/v") else ""
+        how = " with a JSON body" if allowed == "POST" and sent.startswith("/api/v") and "upload" not in sent else ""
         message = f"{sent} takes {allowed}{how}, not {request.method}."
         return ServiceError(message, code="method_not_allowed", status=405)
     return BadRequest("The request can't be taken as it is.")

@@ -8,9 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from cli.runs import prepare_http
 from flows.errors import FlowError
-from flows.settings import FlowSettings
+from flows.settings import FlowSettings, prepare_http
 from tests.cli.conftest import Run
 
 CASES: dict[str, dict[str, Any]] = tomllib.loads(Path("tests/data/environments.toml").read_text())

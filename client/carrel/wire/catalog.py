@@ -365,7 +365,7 @@ class ReindexDocumentResponse(ResponseModel):
 class RenameDocumentRequest(GetDocumentRequest):
     """Give a document another name, which later uploads keep; for its editors, its owner and admins."""
 
-    document_name: DocumentName
+    document_name: Annotated[DocumentName, Field(pattern=r"\S")]
     """The new name."""
 
 

@@ -57,7 +57,7 @@ async def reindex(runtime: Runtime, caller: Caller, *, request: ReindexDocumentR
 
 async def rename(runtime: Runtime, caller: Caller, *, request: RenameDocumentRequest) -> RenameDocumentResponse:
     """Rename a document, whose text is indexed by the name; 404 if hidden, 403 below EDITOR, 503 `indexing_backlog`."""
-    document_id, name, organization_id = request.document_id, request.document_name, caller.organization_id
+    document_id, name, organization_id = request.document_id, request.document_name.strip(), caller.organization_id
     async with runtime.database.transaction(organization_id) as connection:
         caller = await acting_for(connection, caller, request.user_email)
         document = await _lock_editable(runtime, connection, caller, document_id)
