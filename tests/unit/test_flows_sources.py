@@ -54,8 +54,7 @@ def test_folder_and_glob_give_relative_posix_ids_in_a_stable_order(folder: Path)
 
 def test_hidden_files_are_left_out_and_said(folder: Path) -> None:
     skipped = [item for item in _read(folder) if isinstance(item, Skipped)]
-    assert {item.place for item in skipped} == {".git", "a/.hidden"}
-    assert {item.reason for item in skipped} == {"hidden"}
+    assert {(item.place, item.reason) for item in skipped} == {(".git", "hidden"), ("a/.hidden", "hidden")}
     assert ".git/config" in [item.external_id for item in _documents(_read(folder, Defaults(hidden=True)))]
 
 
@@ -150,6 +149,7 @@ def test_every_bad_row_is_named_by_its_line_and_the_good_ones_stay(folder: Path)
         b"b.md,too,many,cells\n"
         b'b.md,"multi\nline id",{not json\n'
         b",no-path,\n"
+        b"b.md,bad-\xff-utf8,\n"
         b"b.md,nul-\x00,\n"
         b"\n"
         b"a/one.txt,ok-2,\n",
@@ -158,10 +158,9 @@ def test_every_bad_row_is_named_by_its_line_and_the_good_ones_stay(folder: Path)
     assert [(item.place, item.code) for item in _problems(items)] == [
         ("line 3", "file_missing"),
         ("line 4", "path_escapes"),
-        *((f"line {line}", "row_invalid") for line in (5, 6, 8, 9)),
+        *((f"line {line}", "row_invalid") for line in (5, 6, 8, 9, 10)),
     ]
-    (problem,) = _problems(_manifest(folder, "path,metadata\nb.md,{\n"))
-    assert problem.message == "metadata: is not valid JSON"
+    assert _problems(_manifest(folder, "path,metadata\nb.md,{\n"))[0].message == "metadata: is not valid JSON"
 
 
 def test_unbalanced_quote_is_a_problem_of_its_line(folder: Path) -> None:
@@ -203,9 +202,10 @@ def test_a_manifest_from_a_spreadsheet_is_read_whole(folder: Path, start: str, e
 
 
 @pytest.mark.parametrize("name", ["m.csv", "m.jsonl"])
-def test_a_manifest_in_another_encoding_is_refused_whole_with_how_to_save_it(folder: Path, name: str) -> None:
+def test_a_manifest_in_another_encoding_says_how_to_save_it(folder: Path, name: str) -> None:
     with pytest.raises(SourceError, match="CSV UTF-8"):
-        _manifest(folder, 'path\nb.md\n{"path": "b.md"}\nÜbersicht.md'.encode("cp1252"), name)
+        _manifest(folder, 'path\n{"path": "Größe.md"}\nÜbersicht.md'.encode("cp1252"), name)
+    assert "CSV UTF-8" in _problems(_manifest(folder, b"path\nb.md\n" * 9 + b"\xdc.md", name))[-1].message
 
 
 @pytest.mark.parametrize(("yes", "no"), [("vrai", "FAUX"), ("VERO", "falso"), ("DOĞRU", "YANLIŞ"), ("ИСТИНА", "ЛОЖЬ")])
@@ -224,21 +224,21 @@ def test_names_in_either_form_of_unicode_are_one_document(folder: Path) -> None:
     assert [item.external_id for item in _documents(_read(f"{folder}/{composed[:-5]}*.md"))] == ["Ärger.md"]
 
 
-async def test_a_file_that_is_written_to_is_left_for_the_next_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It changes while it is young, and while it is read."""
+def test_a_file_that_is_written_to_is_left_for_the_next_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It changes while it is young, and while it is read. All young files cost one wait."""
     monkeypatch.setattr(contents, "QUIET_SECONDS", 60.0)
-    for name in ("young.md", "long.md"):
+    names = ["long.md", "young.md", "younger.md"]
+    append = lambda name: (tmp_path / name).write_text("Half, and half")  # noqa: E731
+    for name in names:
         (tmp_path / name).write_text("Half")
     os.utime(tmp_path / "long.md", (1, 1))
-    append = lambda name: (tmp_path / name).write_text("Half, and half")  # noqa: E731
-    monkeypatch.setattr("time.sleep", lambda _: append("young.md"))
+    slept = list[float]()
+    monkeypatch.setattr("time.sleep", lambda seconds: (slept.append(seconds), *map(append, names[1:])))
     digest = hashlib.file_digest
     monkeypatch.setattr("hashlib.file_digest", lambda *given: (append("long.md"), digest(*given))[1])
     with Ledger.at(tmp_path / "ledgers", target="t", source="s") as ledger:
-        found = contents.hash_files(ledger, [str(tmp_path / name) for name in ("young.md", "long.md")])
-    assert [type(one) for one in found.values()] == [contents.ChangingFileError] * 2
+        found = contents.hash_files(ledger, [str(tmp_path / name) for name in names])
+    assert ([type(one) for one in found.values()], len(slept)) == ([contents.ChangingFileError] * 3, 1)
 
 
 def test_manifest_links_out_of_the_folder_are_refused(folder: Path) -> None:

@@ -12,6 +12,7 @@ import json
 import os
 import posixpath
 import re
+from collections import Counter
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -31,6 +32,8 @@ _METADATA_PREFIX = "metadata."
 _READERS = frozenset({"allowed_users", "allowed_groups", "internal_public"})
 NOBODY = "-"
 _CELL_CHARACTERS = 1_000_000
+_SAVE = 'In Excel save it as "CSV UTF-8", elsewhere choose the encoding UTF-8.'
+_NOT_UTF8 = f"The row is not valid UTF-8. {_SAVE}"
 
 
 def _parse_list(value: object) -> object:
@@ -45,7 +48,6 @@ def _parse_list(value: object) -> object:
 
 
 def _parse_flag(value: object) -> object:
-    """Read a CSV cell's flag; other values stay as they are."""
     if not isinstance(value, str):
         return value
     flag = False if value.strip() == NOBODY else flag_of(value)
@@ -60,8 +62,7 @@ def _json(text: str) -> object:
     try:
         return cast("object", json.loads(text))
     except (ValueError, RecursionError) as exc:
-        msg = "is not valid JSON"
-        raise ValueError(msg) from exc
+        raise ValueError("is not valid JSON") from exc
 
 
 def _text(value: object) -> object:
@@ -162,7 +163,8 @@ def _path_problem(path: Path, *, root: str) -> tuple[str, str] | None:
 
 @contextmanager
 def _open_text(path: Path) -> Generator[IO[str]]:
-    """Open a manifest in UTF-8 or UTF-16; reading raises SourceError, with what to do, for another encoding."""
+    """Open a manifest in UTF-8 or UTF-16; other bytes become lone surrogates, which spoil only their row. Raises
+    SourceError, with what to do, where most rows are in another encoding or reading raises UnicodeError."""
     with path.open("rb") as file:
         start = file.read(200)
     # Without a mark, nearly every other byte of UTF-16 is 0.
@@ -170,11 +172,13 @@ def _open_text(path: Path) -> Generator[IO[str]]:
     wide = "utf-16" if start[:2] in {b"\xff\xfe", b"\xfe\xff"} else wide
     encoding = wide if wide == "utf-16" or start.count(0) > len(start) // 4 else "utf-8-sig"
     try:
-        with path.open(encoding=encoding, newline="") as file:
+        with path.open(encoding=encoding, errors="surrogateescape", newline="") as file:
+            lines = Counter(undecodable(line) for line in file if line.strip())
+        is_other = lines[True] > lines[False] - (path.suffix.lower() == ".csv")  # whose header is no row
+        with path.open(encoding=encoding, errors="strict" if is_other else "surrogateescape", newline="") as file:
             yield file
     except UnicodeError as exc:
-        msg = f'{path} is not in UTF-8. In Excel save it as "CSV UTF-8", elsewhere choose the encoding UTF-8.'
-        raise SourceError(msg) from exc
+        raise SourceError(f"{path} is not in UTF-8. {_SAVE}") from exc
 
 
 def _csv_rows(path: Path) -> Iterator[_Row]:
@@ -205,8 +209,9 @@ def _header(path: Path, reader: Iterator[list[str]]) -> list[str]:
     try:
         header = [name.strip() for name in next(reader, list[str]())]
     except csv.Error as exc:
-        msg = f"{path} has no readable header: {exc}"
-        raise SourceError(msg) from exc
+        raise SourceError(f"{path} has no readable header: {exc}") from exc
+    if undecodable("".join(header)):
+        raise UnicodeError
     known = {field.alias or name for name, field in ManifestRow.model_fields.items()}
     unknown = [name for name in header if name not in known and not name.startswith(_METADATA_PREFIX)]
     if "path" not in header or unknown or len(set(header)) < len(header):
@@ -221,6 +226,8 @@ def _header(path: Path, reader: Iterator[list[str]]) -> list[str]:
 def _row(cells: list[str], header: list[str]) -> Mapping[str, object] | str:
     if len(cells) != len(header):
         return f"The row has {len(cells)} cells and the header {len(header)}."
+    if undecodable("".join(cells)):
+        return _NOT_UTF8
     members: dict[str, object] = {to_camel(name): None for name in _READERS if to_camel(name) in header}
     metadata: dict[str, str] = {}
     for name, cell in zip(header, cells, strict=True):
@@ -241,6 +248,8 @@ def _json_rows(path: Path) -> Iterator[_Row]:
 
 
 def _json_row(raw: str) -> Mapping[str, object] | str:
+    if undecodable(raw):
+        return _NOT_UTF8
     try:
         value: object = json.loads(raw, object_pairs_hook=_unique)
     except (ValueError, RecursionError) as exc:
@@ -251,8 +260,7 @@ def _json_row(raw: str) -> Mapping[str, object] | str:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
-        msg = "a member stands there twice"
-        raise ValueError(msg)
+        raise ValueError("a member stands there twice")
     return members
 
 
