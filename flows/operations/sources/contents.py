@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from io import FileIO
+from itertools import chain
 from typing import IO
 
 from flows.operations.ledger.ledger import Ledger
@@ -101,11 +102,15 @@ def hash_open_file(file: FileIO) -> Digest:
 def _wait_until_left_alone(file: IO[bytes]) -> os.stat_result:
     """Wait until a file has been left alone for a moment; return its status. Raises ChangingFileError."""
     status = os.fstat(file.fileno())
-    seconds = status.st_mtime + QUIET_SECONDS - time.time()
-    if 0 < seconds <= QUIET_SECONDS:
+    if seconds := _seconds_until_quiet(status):
         time.sleep(seconds)
         _check_unchanged(file, status)
     return status
+
+
+def _seconds_until_quiet(status: os.stat_result) -> float:
+    seconds = status.st_mtime + QUIET_SECONDS - time.time()
+    return seconds if 0 < seconds <= QUIET_SECONDS else 0.0
 
 
 def _check_unchanged(file: IO[bytes], status: os.stat_result) -> None:
@@ -119,22 +124,27 @@ def _marker_of(status: os.stat_result) -> str:
 
 
 def _holds_for(digest: Digest, status: os.stat_result) -> bool:
-    """Return whether a file with this status still has this digest."""
     same = (digest.size, digest.marker) == (status.st_size, _marker_of(status))
     return same and max(status.st_mtime_ns, status.st_ctime_ns) < digest.taken_at_ns - _RACY_NS
 
 
 def hash_files(ledger: Ledger, paths: Iterable[str]) -> dict[str, Digest | OSError | ChangingFileError]:
     """Return each file's digest by its path, or why it can't be read. Only files that have changed are read."""
-    wanted = list(paths)
+    wanted = list(dict.fromkeys(paths))
     known = ledger.digests(wanted)
     hashes: dict[str, Digest | OSError | ChangingFileError] = {}
     fresh: dict[str, Digest] = {}
-    for path in wanted:
+    young: dict[str, os.stat_result] = {}  # looked at once more at the end, so that all together cost one wait
+    for path in chain(wanted, young):
         try:
             digest = known.get(path)
             if digest is None or not _holds_for(digest, os.stat(path)):  # noqa: PTH116 - a Path costs as much again
                 with FileIO(path) as file:
+                    if path in young:
+                        _check_unchanged(file, young[path])
+                    elif _seconds_until_quiet(status := os.fstat(file.fileno())):
+                        young[path] = status
+                        continue
                     digest = fresh[path] = hash_open_file(file)
             hashes[path] = digest
         except (OSError, ChangingFileError) as exc:
