@@ -92,14 +92,12 @@ _REMOVED = {
 
 def _load_flow(entrypoint: object) -> object:
     if (instead := _REMOVED.get(str(entrypoint))) is not None:
-        msg = f"{entrypoint} is no more: {instead}. Remove this entry"
-        raise ValueError(msg)
+        raise ValueError(f"{entrypoint} is no more: {instead}. Remove this entry")
     module, _, name = str(entrypoint).rpartition(".")
     try:
         found = getattr(import_module(module), name, None)
     except Exception as exc:
-        msg = f"{entrypoint} can't be imported ({exc})"
-        raise ValueError(msg) from exc
+        raise ValueError(f"{entrypoint} can't be imported ({exc})") from exc
     if not isinstance(found, Flow):
         msg = f"{entrypoint} is no flow; a flow is named as flows.bulk_upload.bulk_upload is"
         raise ValueError(msg)  # noqa: TRY004 - what a validator may raise
@@ -178,8 +176,7 @@ class Entry(BaseModel):
     @classmethod
     def _are_told_apart(cls, schedules: list[Times]) -> list[Times]:
         if len({one.slug for one in schedules}) < len(schedules):
-            msg = "of several, each needs a `slug` of its own"
-            raise ValueError(msg)
+            raise ValueError("of several, each needs a `slug` of its own")
         return schedules
 
     @model_validator(mode="after")
@@ -200,8 +197,7 @@ def read_deployments(path: Path) -> Sequence[Entry]:
     try:
         marked = _load(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as exc:
-        msg = f"{path} can't be read: {exc}"
-        raise DeploymentsError(msg) from exc
+        raise DeploymentsError(f"{path} can't be read: {exc}") from exc
     except yaml.YAMLError as exc:
         mark, problem = getattr(exc, "problem_mark", None), str(getattr(exc, "problem", None) or exc)
         line = "" if mark is None else f":{mark.line + 1}"
@@ -241,7 +237,6 @@ def read_served(path: Path) -> Sequence[Entry]:
 
 
 def _wrong_parameters(entry: Entry, place: Place) -> Iterator[Mistake]:
-    """Yield what the flow can't be called with."""
     hints = get_type_hints(entry.flow.fn)
     fields: dict[str, Any] = {
         name: (hints[name], ... if parameter.default is parameter.empty else parameter.default)

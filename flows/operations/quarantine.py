@@ -45,8 +45,7 @@ def choose_sources(every: list[Source], source: str | None, *, settings: FlowSet
         names = [ledger_name(identity, target=target, collection=collection) for collection in collections]
         found = [one for one, name in zip(every, names, strict=True) if one.ledger == name]
     if not found:
-        msg = f"No run has reported {source}. `carrel quarantine list` names the sources."
-        raise SourceError(msg)
+        raise SourceError(f"No run has reported {source}. `carrel quarantine list` names the sources.")
     return found
 
 
@@ -57,8 +56,7 @@ async def ignore_items(
     found = await find_sources(client, source, settings=settings)
     if len(found) > 1:
         means = ", ".join(f"{one.source_id} ({purpose_of(one)}, reported by {reporter_of(one)})" for one in found)
-        msg = f"{source} means more than one source. Give the id of one: {means}."
-        raise SourceError(msg)
+        raise SourceError(f"{source} means more than one source. Give the id of one: {means}.")
     change = client.sources.restore_source_items if undo else client.sources.ignore_source_items
     wanted, unknown = list(dict.fromkeys(names)), list[str]()
     for start in range(0, len(wanted), _PAGE):
@@ -85,12 +83,10 @@ async def retry(source: str, *, names: Sequence[str] = (), settings: FlowSetting
     quarantine."""
     known = await asyncio.to_thread(_one, source, settings=settings)
     if known.target not in {"", settings.base_url}:
-        msg = f"{source} was loaded into another service. Run again with CARREL_BASE_URL={known.target}"
-        raise SourceError(msg)
+        raise SourceError(f"{source} was loaded into another service. Run again with CARREL_BASE_URL={known.target}")
     kept = json.loads(known.options)
     if "source" not in kept:
-        msg = f"Nothing is known of how {source} was loaded. Run `carrel upload` on it once more."
-        raise SourceError(msg)
+        raise SourceError(f"Nothing is known of how {source} was loaded. Run `carrel upload` on it once more.")
     chosen = Retry(frozenset(names))
     await asyncio.to_thread(_check_names, known, chosen, settings=settings)
     options = kept["options"] | {"wait_for_index": True}
@@ -120,12 +116,10 @@ def _one(source: str, *, settings: FlowSettings) -> KnownSource:
         known for known in every if known.identity == source_identity(source) and known.target == settings.base_url
     ]
     if not found:
-        msg = f"No run has loaded {source} from here. `carrel quarantine list` names the sources."
-        raise SourceError(msg)
+        raise SourceError(f"No run has loaded {source} from here. `carrel quarantine list` names the sources.")
     if len(found) > 1:
         names = ", ".join(f"{known.ledger} ({known.purpose})" for known in found)
-        msg = f"{source} was loaded in more than one way. Name the one that is meant: {names}."
-        raise SourceError(msg)
+        raise SourceError(f"{source} was loaded in more than one way. Name the one that is meant: {names}.")
     return found[0]
 
 

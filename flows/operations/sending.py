@@ -147,8 +147,7 @@ def uploader(client: AsyncCarrel, *, upload_as: str | None = None) -> Send:
         finally:
             contents.close()
         if response.indexing is IndexingStatus.FAILED:
-            msg = "The document was stored, but its index could not be made."
-            raise IndexingFailedError(msg)
+            raise IndexingFailedError("The document was stored, but its index could not be made.")
         contained = contained_files(response.file_count, response.files_done)
         is_done = response.indexing is IndexingStatus.DONE and contained is None
         state = State.INDEXED if is_done else State.UPLOADED

@@ -58,8 +58,7 @@ def object_identity(url: str) -> str:
         msg = f"{url.partition('?')[0]}: give a bucket and a prefix, without pattern or query: s3://reports/published"
         raise SourceError(msg)
     if not parts.netloc:
-        msg = f"{url} names no bucket; give one, such as s3://reports/published"
-        raise SourceError(msg)
+        raise SourceError(f"{url} names no bucket; give one, such as s3://reports/published")
     prefix = "/".join(part for part in parts.path.split("/") if part)
     return f"{parts.scheme.lower()}://{parts.netloc}/{prefix}".rstrip("/")
 

@@ -63,8 +63,7 @@ def _read(source: str, defaults: Defaults) -> Iterator[SourceItem]:
         raise SourceError(msg)
     if _WILDCARDS & set(source):
         return _glob(path, defaults)
-    msg = f"{source} does not exist; give a folder, a glob pattern, or a manifest ending in .csv or .jsonl"
-    raise SourceError(msg)
+    raise SourceError(f"{source} does not exist; give a folder, a glob pattern, or a manifest ending in .csv or .jsonl")
 
 
 def _select(items: Iterator[SourceItem], files: FileSelection) -> Iterator[SourceItem]:
@@ -109,8 +108,7 @@ def local_path(source: str) -> Path:
     parts = urlsplit(source)
     if scheme.lower() != "file" or parts.netloc not in {"", "localhost"} or not parts.path:
         kinds = ", ".join(sorted(f"{scheme}://" for scheme in SCHEMES))
-        msg = f"{scheme}:// is no source; give a path, a file:///path, or an object store's {kinds}"
-        raise SourceError(msg)
+        raise SourceError(f"{scheme}:// is no source; give a path, a file:///path, or an object store's {kinds}")
     return Path(unquote(parts.path))
 
 
@@ -180,14 +178,12 @@ def _glob(pattern: Path, defaults: Defaults) -> Iterator[SourceItem]:
     base, rest = _split_pattern(pattern)
     base = _existing(base)
     if not base.is_dir():
-        msg = f"{base} is not a folder, so the pattern {pattern} can't match anything"
-        raise SourceError(msg)
+        raise SourceError(f"{base} is not a folder, so the pattern {pattern} can't match anything")
     root = base.resolve()
     try:
         found = sorted({path for form in forms_of(rest) for path in root.glob(form)})
     except (ValueError, NotImplementedError) as exc:
-        msg = f"{pattern} is no pattern that can be searched for: {exc}"
-        raise SourceError(msg) from exc
+        raise SourceError(f"{pattern} is no pattern that can be searched for: {exc}") from exc
     return chain(_matches(root, found, defaults), _find_unreadable_folders(root, rest, defaults))
 
 
