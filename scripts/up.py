@@ -248,11 +248,16 @@ class Keeper:
         """End the processes that the parts left running; in front of nobody they would run for good."""
         import psutil  # noqa: PLC0415 - a start needs none of it
 
+        def is_left(process: psutil.Process) -> bool:
+            with suppress(psutil.Error):  # it has vanished
+                return process.status() != "zombie"
+            return False
+
         asked: set[int] = set()
         deadline = time.monotonic() + LEFTOVER_SECONDS
         while True:
             self._reap()
-            left = [each for each in psutil.Process().children(recursive=True) if each.status() != "zombie"]
+            left = list(filter(is_left, psutil.Process().children(recursive=True)))
             if not left:
                 return
             is_late = time.monotonic() > deadline
