@@ -79,9 +79,11 @@ def start(client: carrel.Carrel, runs: Runs) -> None:
                 client.admin.organization.update(name=NAME)
         except carrel.AuthenticationError:
             sys.exit(STRANGE_KEY)
-        except carrel.InsufficientStorageError as error:  # no reason to end what reads and searches beside this
-            say(f"The sample was not loaded: {error.message} `make up` tries again.")
         except (carrel.APIConnectionError, carrel.ServerError, carrel.RateLimitError) as error:
+            if isinstance(error, carrel.ServerError) and error.status != 503:
+                # That is no reason to end the parts that read and search beside this.
+                say(f"The sample was not loaded ({error}). `make up` tries again.")
+                return
             say(f"The service is busy, so loading the sample goes on in a moment ({error}).")
             time.sleep(BUSY_SECONDS)
             continue
