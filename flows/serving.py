@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import httpx
+from prefect.client.orchestration import get_client
 from prefect.runner import Runner
 from prefect.settings import PREFECT_API_URL
 
@@ -30,10 +31,9 @@ _FIRST_WAIT, _SAYING = 10.0, 30.0
 async def serve_flows(settings: FlowSettings, *, say: Say, limit: int = 4) -> None:
     """Offer the file's deployments until stopped.
 
-    What is started or due runs here, at most `limit` at a time. Runs on different sources go side by side; a second one
-    on the same source stops at once and says why. It waits for Prefect. Raises DeploymentsError when the file is wrong;
-    one that becomes wrong later is said, and what was registered stays. `say` takes what is for people.
-    """
+    At most `limit` runs go on at a time. A second run on the same source stops at once and says why. It waits for
+    Prefect. Raises DeploymentsError when the file is wrong or Prefect refuses it; one that becomes wrong later is said,
+    and what was registered stays. `say` takes the lines for people."""
     # Prefect's runner has one folder for all users under the system's, which only the first of them can write to.
     folder = settings.data_dir / "flows" / "tmp"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -45,20 +45,13 @@ async def serve_flows(settings: FlowSettings, *, say: Say, limit: int = 4) -> No
     entries = read_served(settings.deployments)
     # Pausing them at the end would wait for a server that may be stopping too; what is started meanwhile is run later.
     runner = Runner(pause_on_shutdown=False, limit=limit)
-    said_at = time.monotonic() - _SAYING + _FIRST_WAIT
-    while True:
-        try:
-            await watch_for_lost_runs()
-            await set_limits(settings)
-            await _register(entries, path=settings.deployments, runner=runner, say=say)
-            break
-        except (httpx.HTTPError, RuntimeError) as exc:  # Prefect raises RuntimeError where nothing listens
-            # Prefect may be starting beside this process, which takes minutes on a slow machine.
-            if time.monotonic() - said_at > _SAYING:
-                said_at = time.monotonic()
-                address = PREFECT_API_URL.value()
-                say(f"Waiting for Prefect at {address} ({exc!r}). Unless it is starting, run: python -m flows.server")
-            await asyncio.sleep(0.5)
+    await _wait_for_prefect(say=say)
+    try:
+        await watch_for_lost_runs()
+        await set_limits(settings)
+        await _register(entries, path=settings.deployments, runner=runner, say=say)
+    except (httpx.HTTPError, RuntimeError) as exc:
+        raise DeploymentsError(f"Prefect did not take the deployments: {str(exc) or repr(exc)}") from exc
     say("Serving the flows; stop with Ctrl-C.")
     beside = [
         asyncio.create_task(work)
@@ -74,6 +67,20 @@ async def serve_flows(settings: FlowSettings, *, say: Say, limit: int = 4) -> No
     finally:
         for task in beside:
             task.cancel()
+
+
+async def _wait_for_prefect(*, say: Say) -> None:
+    """Wait until Prefect answers: it may be starting beside this process, which takes minutes on a slow machine."""
+    said_at = time.monotonic() - _SAYING + _FIRST_WAIT
+    async with get_client() as client:
+        while error := await client.api_healthcheck():
+            if isinstance(error, httpx.HTTPStatusError) and not error.response.is_server_error:
+                return  # Prefect refuses: registering says why
+            if time.monotonic() - said_at > _SAYING:
+                said_at = time.monotonic()
+                address = PREFECT_API_URL.value()
+                say(f"Waiting for Prefect at {address} ({error!r}). Unless it is starting, run: python -m flows.server")
+            await asyncio.sleep(0.5)
 
 
 def _refuse_former_file() -> None:
