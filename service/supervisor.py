@@ -55,6 +55,8 @@ from service.web.pages import confidential
 LOOK_SECONDS = 1.0
 # What a worker may take until it serves; the database is migrated before it starts.
 STARTING_SECONDS = 120.0
+# The same for the first workers: a first start on a slow machine takes longer.
+FIRST_STARTING_SECONDS = 600.0
 # What workers may take to end beyond what they give to their requests and jobs.
 ENDING_SECONDS = GRACE_SECONDS + CANCELLED_SECONDS + 15
 # Workers look for garbage whenever there are so many objects more, instead of 700: a request makes thousands.
@@ -120,13 +122,13 @@ class Supervisor:
         is_told = False
         while not self.signals.stops and not self._status:
             self._wait(LOOK_SECONDS)
-            if not is_told and all(child.is_ready for child in self._children):
+            waits = any(each.due is not None for each in self._restarts.values())
+            if not (is_told or waits) and all(child.is_ready for child in self._children):
                 host, port = self._listener.getsockname()[:2]
                 logger.info("listening", url=f"http://{host}:{port}", workers=self.settings.workers)
                 is_told = True
-            if is_told:  # a first start on a slow machine takes as long as it takes
-                self._kill_unready()
-            self._take_ended(may_restart=is_told)
+            has_killed = self._kill_unready(STARTING_SECONDS if is_told else FIRST_STARTING_SECONDS)
+            self._take_ended(may_restart=is_told or has_killed)
             self._start_again()
             self._replace_workers()
             self._look_after_database()
@@ -228,13 +230,15 @@ class Supervisor:
             if child.leaving_since is not None and time.monotonic() > child.leaving_since + ENDING_SECONDS:
                 child.process.kill()
 
-    def _kill_unready(self) -> None:
-        """Kill workers that don't come to serve, so that they are started again."""
-        for child in self._children:
-            if child.row is not None and not child.is_ready and time.monotonic() > child.began + STARTING_SECONDS:
-                logger.error("worker_does_not_start", process=child.name, pid=child.process.pid)
-                child.process.kill()
-                child.process.join()
+    def _kill_unready(self, limit: float) -> bool:
+        """Kill workers that don't come to serve, so that they are started again; tell whether there were any."""
+        due = time.monotonic() - limit
+        late = [each for each in self._children if each.row is not None and not each.is_ready and each.began < due]
+        for child in late:
+            logger.error("worker_does_not_start", process=child.name, pid=child.process.pid)
+            child.process.kill()
+            child.process.join()
+        return bool(late)
 
     def _look_after_database(self) -> None:
         """Have an embedded server started again that has died; requests get a 503 meanwhile."""
@@ -260,7 +264,6 @@ class Supervisor:
         return True
 
     def _fork(self, name: str) -> None:
-        """Start a process."""
         row = None
         if name in self._workers:
             used = {child.row for child in self._children}
