@@ -162,7 +162,7 @@ class Panic(BaseException):
     """What the libraries in Rust raise where they give up: no Exception."""
 
 
-@pytest.mark.parametrize("error", [Panic(), ValueError("odd"), MemoryError(), corrupt_file("a picture")])
+@pytest.mark.parametrize("error", [Panic(), ValueError("odd"), RecursionError(), corrupt_file("a picture")])
 def test_a_detail_that_fails_is_told_and_costs_no_text(error):
     builder = BlockBuilder(Limits())
     with builder.refinement("tables of page 3"):
@@ -171,7 +171,7 @@ def test_a_detail_that_fails_is_told_and_costs_no_text(error):
     assert "test_extraction_refusals" in builder.causes[0]
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(), too_complex("Too much.")])
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(), MemoryError(), too_complex("Too much.")])
 def test_limits_and_the_end_of_the_process_are_no_details(error):
     with pytest.raises(type(error)), BlockBuilder(Limits()).refinement("links of page 3"):
         raise error

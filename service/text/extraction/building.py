@@ -134,8 +134,8 @@ class BlockBuilder:
             self.skip(what, error)
 
     def skip(self, what: str, error: BaseException) -> None:
-        """Note what an error keeps from being read; raise the error if it is a limit or ends the process."""
-        is_end = isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit)
+        """Note the part that an error makes unreadable; raise errors of limits, of memory and of exits."""
+        is_end = isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit | MemoryError)
         if is_end or (isinstance(error, Unreadable) and error.code == "file_too_complex"):
             raise error
         self.leave_out(NotReadKind.DETAIL, what)

@@ -55,7 +55,7 @@ def parse_file(path: Path, file_name: str, limits: Limits) -> Extraction:
             raise
         file_format, named = TEXT, READERS[TEXT.name](path, builder)
     except BaseException as error:
-        if not builder.has_contents:
+        if not builder.has_contents or isinstance(error, RecursionError):
             raise
         builder.skip("rest of the file", error)
         named = None
