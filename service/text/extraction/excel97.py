@@ -29,7 +29,13 @@ def parse_xls(path: Path, builder: BlockBuilder) -> None:
     """Add the sheets of a workbook of before 2007, each under its name; it has no title."""
     try:
         book = xlrd.open_workbook(
-            str(path), logfile=io.StringIO(), formatting_info=True, on_demand=True, ignore_workbook_corruption=True
+            str(path),
+            logfile=io.StringIO(),
+            formatting_info=True,
+            on_demand=True,
+            # Without empty cells up to the last column that has a format.
+            ragged_rows=True,
+            ignore_workbook_corruption=True,
         )
     except Exception as error:
         is_encrypted = "encrypted" in str(error).lower()
