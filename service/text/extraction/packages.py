@@ -218,9 +218,10 @@ def open_document(
 
 def _copy(archive: zipfile.ZipFile, types: bytes) -> IO[bytes]:
     """Return a package that the libraries take, with each part of XML as far as it can be read."""
-    parts = {name: _as_plain(archive, name) for name in archive.namelist() if name != _TYPES}
-    parts = {name: content for name, content in parts.items() if content is not None}
     main = find_main_part(archive)
+    parts = {name: _as_plain(archive, name) for name in archive.namelist() if name != _TYPES}
+    parts |= {name: read_undamaged(archive, name) for _, kind, name in related(archive, main) if kind == "aFChunk"}
+    parts = {name: content for name, content in parts.items() if content is not None}
     for name in [name for name in parts if name.endswith(".rels")]:
         part = f"{name.removesuffix('.rels').replace('_rels/', '')}"
         root = read_damaged(parts[name] or b"<Relationships/>")
