@@ -42,7 +42,7 @@ def is_archive(path: Path) -> bool:
         return file.read(2) == b"PK"
 
 
-def check_archive(path: Path, limits: Limits, *, whole: bool, for_library: bool = False) -> None:
+def check_archive(path: Path | IO[bytes], limits: Limits, *, whole: bool, for_library: bool = False) -> None:
     """Raise Unreadable unless the archive is whole, unencrypted, free of XML tricks and within the limits.
 
     Declared sizes are checked first. Every entry that a parser may read is then unpacked once, counting what really

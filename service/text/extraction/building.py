@@ -1,6 +1,7 @@
 """Collecting blocks: cleaning texts, cutting long ones, and counting against the limits of a file."""
 
 import hashlib
+import itertools
 import re
 import traceback
 from collections.abc import Generator
@@ -48,7 +49,8 @@ class BlockBuilder:
     `page` and `sheet` are where the next blocks stand: the number of the page, slide or message, the name of the sheet.
     `file_count` counts the files in it that are to be documents of their own. `tells_rest` is whether the reader
     tells what it leaves out. `forms_chosen` and `entries_read` are of the pictures in an archive, so that one that is
-    shown again is not read again. `causes` are the traces of the first refinements that failed, for the log.
+    shown again is not read again. `causes` are the traces of the first refinements that failed, for the log. `inserted`
+    counts the documents that a Word document shows within its text, and those within them.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -63,6 +65,7 @@ class BlockBuilder:
         self.forms_chosen: dict[tuple[str, ...], str] = {}
         self.entries_read: set[str] = set()
         self.causes: list[str] = []
+        self.inserted = itertools.count()
         self._known_pictures: set[bytes] = set()
         self._not_read: dict[NotReadKind, NotRead] = {}
         self._characters = 0

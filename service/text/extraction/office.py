@@ -16,8 +16,9 @@ import docx
 from docx.document import Document
 from pptx import Presentation
 
+from carrel.wire.formats import NotReadKind
 from service.text.extraction import drawings, symbols
-from service.text.extraction.archives import open_archive
+from service.text.extraction.archives import check_archive, open_archive
 from service.text.extraction.building import BlockBuilder, one_line
 from service.text.extraction.decoding import decode
 from service.text.extraction.drawings import FALLBACK, A
@@ -84,7 +85,7 @@ _WRAPPERS = frozenset(
     [_WORD + name for name in ("sdt", "sdtContent", "customXml", "ins", "smartTag", "moveTo")]
     + [_COMPATIBILITY + name for name in ("AlternateContent", "Choice")]
 )
-_CHUNK, _DEEPEST_CHUNK = _WORD + "altChunk", 3
+_CHUNK, _DEEPEST_CHUNK, _MOST_CHUNKS = _WORD + "altChunk", 3, 500
 _SHAPES = frozenset({_SLIDE + "sp", _SLIDE + "graphicFrame", _SLIDE + "cxnSp"})
 _SLIDE_WRAPPERS = frozenset({_SLIDE + "grpSp", _COMPATIBILITY + "AlternateContent", _COMPATIBILITY + "Choice"})
 # The same on many slides: read once, and page numbers never.
@@ -152,7 +153,11 @@ def _add_chunk(part: Any, builder: BlockBuilder, depth: int) -> None:
     elif any(word in kind for word in ("rfc822", "mime", "multipart")):
         body = message_from_bytes(data, policy=policy.default).get_body(("html", "plain"))
         add_html("" if body is None else body.get_content(), inner)
-    elif "word" in kind and depth < _DEEPEST_CHUNK:
+    elif "word" in kind and (depth == _DEEPEST_CHUNK or next(builder.inserted) >= _MOST_CHUNKS):
+        inner.leave_out(NotReadKind.EMBEDDED)
+    elif "word" in kind:
+        check_archive(io.BytesIO(data), inner.limits, whole=False)
+        inner.inserted = builder.inserted
         parse_docx(io.BytesIO(data), inner, depth=depth + 1)
     elif "rtf" in kind:
         parse_rtf(data, inner)
