@@ -49,9 +49,11 @@ _PAGE_SIZED = 0.5
 # The part of a picture of a page that is its edge: what is printed there, such as a stamp, isn't the page's text.
 _EDGE = 0.1
 # A page is judged by so many characters, whose font may not say what they are, and by the words in so many. Of the
-# letters of Latin words, more than a third are vowels in every language.
+# letters of Latin words, more than a third are vowels in every language. Codes and abbreviations have few, too, and
+# are short; DNA and proteins have a quarter.
 _SAMPLED, _READ_FOR_WORDS, _ENOUGH = 200, 5_000, 150
-_UNKNOWN, _FEWEST_VOWELS, _VOWELS = 0.3, 0.25, frozenset("aeiouyAEIOUY")
+_UNKNOWN, _FEWEST_VOWELS, _VOWELS = 0.3, 0.23, frozenset("aeiouyAEIOUY")
+_LONG, _FEWEST_LONG = 9, 0.15
 _WORD, _REPEATED = re.compile(r"[^\W\d_]{4,}"), re.compile(r"(.)\1+")
 _PICTURE = re.compile(rb"/Image(?![A-Za-z])")
 _LEFT_OUT = {
@@ -158,7 +160,7 @@ def _pages(document: Any, builder: BlockBuilder, *, with_pictures: bool) -> list
         ):
             is_garbled = False
             with builder.refinement(f"fonts of page {number + 1}"):
-                is_garbled = _is_garbled(text_page)
+                is_garbled = _is_garbled(text_page, is_recognized=builder.limits.reads_scans)
             if is_garbled:
                 builder.scan(number + 1)
             else:
@@ -173,19 +175,23 @@ def _pages(document: Any, builder: BlockBuilder, *, with_pictures: bool) -> list
     return pages
 
 
-def _is_garbled(text_page: Any) -> bool:
-    """Return whether the text of a page is no words, as where its fonts don't say which letters their glyphs are."""
+def _is_garbled(text_page: Any, *, is_recognized: bool) -> bool:
+    """Return whether a page has no words, as where its fonts don't say which letters their glyphs are.
+
+    Unless the fonts have errors, the text of a page that is not recognized later is kept.
+    """
     count: int = text_page.count_chars()
     places = range(0, count, count // _SAMPLED + 1)
     if sum(raw.FPDFText_HasUnicodeMapError(text_page, place) == 1 for place in places) > _UNKNOWN * len(places):
         return True
-    text = text_page.get_text_range(0, min(count, _READ_FOR_WORDS)) if count else ""
-    words = "".join(_WORD.findall(unicodedata.normalize("NFD", text)))
+    text = text_page.get_text_range(0, min(count, _READ_FOR_WORDS)) if count and is_recognized else ""
+    found = _WORD.findall(unicodedata.normalize("NFD", text))
+    words, long = "".join(found), sum(len(word) for word in found if len(word) >= _LONG)
     latin = sum(letter.isascii() for letter in words)
     vowels = sum(letter in _VOWELS for letter in words)
     signs = _REPEATED.sub(r"\1", "".join(text.split()))
     known = sum(map(str.isalnum, signs))
-    return (latin > _ENOUGH and vowels < _FEWEST_VOWELS * latin) or (
+    return (latin > _ENOUGH and vowels < _FEWEST_VOWELS * latin and long > _FEWEST_LONG * latin) or (
         len(signs) > _ENOUGH and known < _UNKNOWN * len(signs)
     )
 
