@@ -85,6 +85,14 @@ def test_cells_of_every_kind_of_workbook_are_as_they_are_shown(extract):
     assert [(each.kind, each.where) for each in found.not_read] == [(NotReadKind.FORMULA, ("sheet 1",))]
 
 
+def test_a_damaged_sheet_is_read_before_the_damage_and_told(extract):
+    content = bytearray(made_files.workbook(A=[[number, number] for number in range(9_000)]))
+    content[60_000:60_009] = bytes(9)
+    found = extract("a.xlsx", bytes(content))
+    assert found.blocks[-1].text == f"{len(found.blocks) - 2} | {len(found.blocks) - 2}"
+    assert [(each.kind, each.where) for each in found.not_read] == [(NotReadKind.DETAIL, ("rest of sheet 1",))]
+
+
 def test_formulas_that_nobody_calculated_are_shown_and_told(extract):
     book = Workbook()
     book.active.append(["Total", "=SUM(2,3)", "Northlight_x000D_\n Ferries", True, "#DIV/0!"])

@@ -49,8 +49,7 @@ class BlockBuilder:
     `page` and `sheet` are where the next blocks stand: the number of the page, slide or message, the name of the sheet.
     `file_count` counts the files in it that are to be documents of their own. `tells_rest` is whether the reader
     tells what it leaves out. `forms_chosen` and `entries_read` are of the pictures in an archive, so that one that is
-    shown again is not read again. `causes` are the traces of the first refinements that failed, for the log. `inserted`
-    counts the documents that a Word document shows within its text, and those within them.
+    shown again is not read again. `causes` tell the log of failed refinements; `inserted` counts inner documents.
     """
 
     def __init__(self, limits: Limits) -> None:

@@ -27,6 +27,7 @@ from service.text.extraction.packages import (
     leave_out_entries,
     note_entry,
     read_damaged,
+    read_main,
     read_undamaged,
 )
 from service.text.extraction.sheets import MOST_COLUMNS, add_sheet
@@ -67,7 +68,7 @@ _BULLETS = frozenset({_TEXT + "list-level-style-bullet", _TEXT + "list-level-sty
 def parse_odt(path: Path, builder: BlockBuilder) -> str | None:
     """Add an OpenDocument text; of tracked changes, what was deleted is left out."""
     with open_archive(path) as archive:
-        root = _read_content(archive, "an OpenDocument text")
+        root = _read_content(archive, builder, "an OpenDocument text")
         copies = _drop_copies(archive, root, builder)
         markers: Mapping[Any, str] = {}
         with builder.refinement("numbers of lists"):
@@ -91,7 +92,7 @@ def parse_odt(path: Path, builder: BlockBuilder) -> str | None:
 def parse_odp(path: Path, builder: BlockBuilder) -> str | None:
     """Add an OpenDocument presentation's slides; pages are slide numbers, footers stand once, after all."""
     with open_archive(path) as archive:
-        root = _read_content(archive, "an OpenDocument presentation")
+        root = _read_content(archive, builder, "an OpenDocument presentation")
         copies = _drop_copies(archive, root, builder)
         slides = list(root.iter(_DRAW + "page"))
         if len(slides) > builder.limits.pages:
@@ -107,7 +108,7 @@ def parse_odp(path: Path, builder: BlockBuilder) -> str | None:
 def parse_ods(path: Path, builder: BlockBuilder) -> str | None:
     """Add the sheets of an OpenDocument spreadsheet, each under its name with the texts beside its cells."""
     with open_archive(path) as archive:
-        root = _read_content(archive, "an OpenDocument spreadsheet")
+        root = _read_content(archive, builder, "an OpenDocument spreadsheet")
         copies = _drop_copies(archive, root, builder)
         tables = [each for sheet in root.iter(_OFFICE + "spreadsheet") for each in sheet.iterchildren(_TABLE + "table")]
         for number, table in enumerate(tables, start=1):
@@ -164,8 +165,8 @@ def _show(cell: Any, builder: BlockBuilder, where: str) -> str:
     return with_stored(shown, stored.removesuffix("T00:00:00").replace("T", " "))
 
 
-def _read_content(archive: zipfile.ZipFile, kind: str) -> Any:
-    root = read_damaged(read_undamaged(archive, _CONTENT))
+def _read_content(archive: zipfile.ZipFile, builder: BlockBuilder, kind: str) -> Any:
+    root = read_damaged(read_main(archive, _CONTENT, builder, "rest of the file", b"[ph]|table-row"))
     if root is None or local_name(root) != "document-content":
         raise corrupt_file(kind)
     return root

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from typing import IO, Any, TypeVar
 from urllib.parse import unquote
+from xml.parsers import expat
 
 from lxml import etree
 
@@ -27,7 +28,8 @@ from service.text.extraction.svg import read_drawing
 _LEFT_OUT = {"image": NotReadKind.PICTURE, "audio": NotReadKind.RECORDING, "video": NotReadKind.RECORDING}
 _DRAWINGS = (".emf", ".wmf", ".emz", ".wmz", ".svg")
 _OBJECT = re.compile(rb"<draw:object-ole[\s/>]")
-_PICTURE_BYTES = 64 << 20
+# As much of an entry as a picture has.
+_LARGEST = 64 << 20
 _TYPES = "[Content_Types].xml"
 # What the libraries refuse, and what they take; macros are in a part of their own, which nobody reads.
 _VARIANT = re.compile(
@@ -67,7 +69,7 @@ def leave_out_entries(archive: zipfile.ZipFile, builder: BlockBuilder, *, copies
     """
     names = archive.namelist()
     if "content.xml" in names:
-        builder.leave_out(NotReadKind.EMBEDDED, count=len(_OBJECT.findall(archive.read("content.xml"))))
+        builder.leave_out(NotReadKind.EMBEDDED, count=len(_OBJECT.findall(read_undamaged(archive, "content.xml"))))
     for name in names:
         # Pictures of objects and of the first page stand for what is there otherwise, others for a program's buttons.
         if name not in copies and not name.startswith(("Thumbnails/", "ObjectReplacements/", "Configurations2/")):
@@ -93,7 +95,11 @@ def choose_form(archive: zipfile.ZipFile, forms: Sequence[str], builder: BlockBu
 
 def _choose(archive: zipfile.ZipFile, forms: Sequence[str]) -> str:
     for name in forms if len(forms) > 1 else ():
-        if is_drawing(name) and (drawing := read_drawing(_read_picture(archive, name))) and drawing.lines:
+        if (
+            is_drawing(name)
+            and (drawing := read_drawing(read_undamaged(archive, name, most=_LARGEST)))
+            and drawing.lines
+        ):
             return name
     return next((name for name in forms if not is_drawing(name)), forms[0])
 
@@ -118,27 +124,40 @@ def note_entry(
     if name in builder.entries_read:
         return
     builder.entries_read.add(name)
-    content = _read_picture(archive, name)
+    content = read_undamaged(archive, name, most=_LARGEST)
     if is_preview:
         builder.preview(content, page=page)
     else:
         builder.picture(name, content, where, page=page)
 
 
-def _read_picture(archive: zipfile.ZipFile, name: str) -> bytes:
-    """Return the first bytes of an entry, as many as a picture has."""
-    return read_undamaged(archive, name, most=_PICTURE_BYTES)
+def read_main(archive: zipfile.ZipFile, name: str, builder: BlockBuilder, what: str, piece: bytes) -> bytes:
+    """Return a part with the text of a file, of a damaged part the whole pieces that have a name; note the damage."""
+    damage: list[Exception] = []
+    content = read_undamaged(archive, name, tell=damage.append)
+    for error in damage:
+        builder.skip(what, error)
+        # Unpacking notices damage late: nonsense begins before the first error of XML, maybe in the piece before it.
+        parser = expat.ParserCreate()
+        with suppress(expat.ExpatError):
+            parser.Parse(content)
+        content = content[: parser.ErrorByteIndex]
+        ends = [0, 0, *(found.end() for found in re.finditer(rb"/(?:\w+:)?(?:%b)\s*>" % piece, content))]
+        content = content[: ends[-2]]
+    return content
 
 
-def read_undamaged(archive: zipfile.ZipFile, name: str, *, most: int | None = None) -> bytes:
-    """Return the bytes of an entry before any damage, in the usual names; none when the archive has no such entry."""
+def read_undamaged(archive: zipfile.ZipFile, name: str, *, most: int | None = None, tell: Any = id) -> bytes:
+    """Return the bytes of an entry, none of an absent one, in the usual names; `tell` gets the error of any damage."""
     content = bytearray()
     try:
         with archive.open(name) as entry:
             while (most is None or len(content) < most) and (data := entry.read(_CHUNK)):
                 content += data
-    except (*DAMAGED, LookupError):
+    except LookupError:
         pass
+    except DAMAGED as error:
+        tell(error)
     if _STRICT in content[:_CHUNK] and name.endswith((".xml", ".rels")):
         return _STRICT_NAME.sub(_PLAIN_NAME, content)
     return bytes(content)

@@ -176,10 +176,7 @@ def _pages(document: Any, builder: BlockBuilder, *, with_pictures: bool) -> list
 
 
 def _is_garbled(text_page: Any, *, is_recognized: bool) -> bool:
-    """Return whether a page has no words, as where its fonts don't say which letters their glyphs are.
-
-    Unless the fonts have errors, the text of a page that is not recognized later is kept.
-    """
+    """Return whether fonts don't say which letters a page has; without recognition, only their errors count."""
     count: int = text_page.count_chars()
     places = range(0, count, count // _SAMPLED + 1)
     if sum(raw.FPDFText_HasUnicodeMapError(text_page, place) == 1 for place in places) > _UNKNOWN * len(places):

@@ -27,11 +27,12 @@ from service.text.extraction import drawings
 from service.text.extraction.archives import DAMAGED, open_archive
 from service.text.extraction.building import BlockBuilder, one_line
 from service.text.extraction.cells import GENERAL, show_number, show_text
-from service.text.extraction.failures import Unreadable, corrupt_file
+from service.text.extraction.failures import corrupt_file
 from service.text.extraction.packages import (
     find_main_part,
     note_entry,
     read_damaged,
+    read_main,
     read_title,
     read_undamaged,
     related,
@@ -76,9 +77,11 @@ def parse_xlsx(path: Path, builder: BlockBuilder) -> str | None:
         root = read_damaged(read_undamaged(archive, main))
         relations = {identity: (kind, name) for identity, kind, name in related(archive, main)}
         named = dict(relations.values())
-        book = _Book([], [], is_1904=root is not None and any(map(_is_1904, root.iter("{*}workbookPr"))))
+        dates = [] if root is None else [each.get("date1904") for each in root.iter("{*}workbookPr")]
+        book = _Book([], [], is_1904=not {"1", "true"}.isdisjoint(dates))
         with builder.refinement("shared texts of the workbook"):
-            book.texts.extend(_read_texts(archive, named.get("sharedStrings", "xl/sharedStrings.xml")))
+            part = named.get("sharedStrings", "xl/sharedStrings.xml")
+            book.texts.extend(map(_joined, _iterate(archive, part, "si", builder, "rest of the shared texts")))
         with builder.refinement("styles of the workbook"):
             book.forms.extend(_read_forms(archive, named.get("styles", "xl/styles.xml")))
         sheets = [
@@ -94,8 +97,11 @@ def parse_xlsx(path: Path, builder: BlockBuilder) -> str | None:
             with builder.refinement(where):
                 add_sheet(name, _read_rows(archive, part, book, builder, where), builder)
             _add_beside(archive, part, builder, where)
-        if not sheets or (not builder.has_contents and _is_damaged(archive, [part for _, _, part in sheets])):
+        if not sheets:
             raise corrupt_file("an Excel workbook")
+        for _, _, part in () if builder.has_contents else sheets:
+            with builder.refinement("sheets of the workbook"):
+                drawings.read_part(read_undamaged(archive, part))
         builder.leave_out(NotReadKind.SHEET, count=sum(map(bool, map(_UNREAD_SHEET.fullmatch, archive.namelist()))))
         return read_title(archive)
 
@@ -114,27 +120,9 @@ def add_sheet(name: str, rows: Iterable[tuple[int, Mapping[int, str]]], builder:
     table.close()
 
 
-def _is_damaged(archive: zipfile.ZipFile, parts: Iterable[str]) -> bool:
-    try:
-        for part in parts:
-            drawings.read_part(read_undamaged(archive, part))
-    except Unreadable:
-        return True
-    return False
-
-
 def _identity(sheet: Any) -> str:
     """Return the relationship of a sheet; the strict form of the standard has another name for it."""
     return next((value for key, value in sheet.items() if key.endswith("}id")), "")
-
-
-def _is_1904(properties: Any) -> bool:
-    return properties.get("date1904") in {"1", "true"}
-
-
-def _read_texts(archive: zipfile.ZipFile, part: str) -> Iterator[str]:
-    for item in _iterate(archive, part, "{*}si"):
-        yield _joined(item)
 
 
 def _read_forms(archive: zipfile.ZipFile, part: str) -> Iterator[str]:
@@ -155,11 +143,11 @@ def _joined(item: Any) -> str:
     return unescape("".join(part.text or "" for part in parts if not part.getparent().tag.endswith("}rPh")))
 
 
-def _iterate(archive: zipfile.ZipFile, part: str, tag: str) -> Iterator[Any]:
+def _iterate(archive: zipfile.ZipFile, part: str, name: str, builder: BlockBuilder, what: str) -> Iterator[Any]:
     """Yield elements of a part, one after the other, before any damage; each is gone when the next comes."""
-    content = read_undamaged(archive, part)
-    source = io.BytesIO(content or b"<nothing/>")
-    for _, element in etree.iterparse(source, tag=tag, resolve_entities=False, no_network=True, recover=True):
+    source = io.BytesIO(read_main(archive, part, builder, what, name.encode()) or b"<nothing/>")
+    options: Any = {"resolve_entities": False, "no_network": True, "recover": True}
+    for _, element in etree.iterparse(source, tag=f"{{*}}{name}", **options):
         yield element
         element.clear()
         while element.getprevious() is not None:
@@ -172,7 +160,7 @@ def _read_rows(
     """Yield the number of each row and its cells by their columns."""
     shared: dict[str | None, tuple[str, str]] = {}
     number = 0
-    for row in _iterate(archive, part, "{*}row"):
+    for row in _iterate(archive, part, "row", builder, f"rest of {where}"):
         said = row.get("r") or ""
         number = int(said) if said.isdecimal() and len(said) < 8 else number + 1
         cells: dict[int, str] = {}
