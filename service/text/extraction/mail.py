@@ -11,11 +11,10 @@ from functools import partial
 
 from carrel.wire.formats import NotReadKind
 from service.text.extraction.building import BlockBuilder, one_line
-from service.text.extraction.decoding import decode
 from service.text.extraction.failures import Unreadable, corrupt_file, without_text
 from service.text.extraction.html_pages import add_html, find_data_uris, parse_html
 from service.text.extraction.mime import ENVELOPES, TNEF_MARK, to_message, to_narrow
-from service.text.extraction.names import decode_as
+from service.text.extraction.names import decode_body
 from service.text.extraction.plain import add_paragraphs
 from service.text.extraction.svg import find_drawings, is_svg
 
@@ -204,13 +203,7 @@ def _leaves(part: EmailMessage) -> Iterator[EmailMessage]:
 def _content(part: EmailMessage) -> str:
     """Return a part's text; if its declared encoding is unknown or wrong, decoded like any text file."""
     payload = part.get_payload(decode=True)
-    if not isinstance(payload, bytes):
-        return ""
-    try:
-        charset = part.get_content_charset()
-        return decode(payload) if charset is None or b"\0" in payload else decode_as(payload, charset)
-    except Unreadable:
-        return payload.decode(errors="replace")
+    return decode_body(payload, part.get_content_charset() or "") if isinstance(payload, bytes) else ""
 
 
 def _header(message: EmailMessage, name: str) -> str:

@@ -4,10 +4,15 @@ import re
 from base64 import b64decode
 from binascii import Error
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 from quopri import decodestring
 from unicodedata import category, name
+
+from service.text.extraction.decoding import decode
+from service.text.extraction.failures import Unreadable
 
 # Frequent characters: a wrong encoding of East Asia gives rare ones.
 _COMMON = frozenset(Path(__file__).with_name("frequent_characters.txt").read_text(encoding="utf-8"))
@@ -23,8 +28,18 @@ _WIDE = {
     "cp949": ("euc-kr", "ks_c_5601-1987"),
 }
 _OTHERS = {"big5": "cp950", "iso-8859-1": "cp1252", "iso-8859-9": "cp1254", "tis-620": "cp874"}
+_WESTERN = frozenset({"us-ascii", "ascii", "utf-8", "utf8", "iso-8859-1"})
 _WIDER = _OTHERS | {name: wide for wide, names in _WIDE.items() for name in names}
 _LEAST = 0.3
+_SAMPLE = 16_384
+# Code page 437 is the usual one: letters of one case as Western words have them, and signs beside words, not in them.
+_LOWER, _UPPER, _LETTER, _OTHER = "a-zçüéâäàåêëèïîìæôöòûùáíóúñß", "A-ZÇÄÅÉÆÖÜÑ", r"[^\W\d_]", r"[^\0-\x7f]"
+_PLAIN = re.compile(
+    rf"(?!.*{_OTHER}[@[\\\]^`{{|}}~])(?:[\0-\x7f]|(?!{_LETTER}[{_UPPER}])[{_LOWER}]|(?<![{_LOWER}])[{_UPPER}]|(?<=[\dm])²(?!{_LETTER})"
+    rf"|(?<!{_LETTER}|{_OTHER})(?:[½¼](?!{_OTHER})|[«¿¡](?={_LETTER})|[£¥°±÷µ](?!{_LETTER}{{2}}|{_OTHER}))|»(?!{_LETTER}|{_OTHER}))*",
+    re.DOTALL,
+)
+_SIGNS = re.compile("[½¼«»¿¡£¥°±÷²]|µ")
 # With the marks of vowels that some scripts have.
 _LETTERS = re.compile(r"(?:[^\W\d_]|[\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0e31-\u0e4e])+")
 _USUAL = {"GREEK": 0.9, "ARABIC": 0.9, "HEBREW": 0.85, "THAI": 0.7}
@@ -34,15 +49,31 @@ _WORDS = re.compile(rf"{_WORD.pattern}(?:\s*{_WORD.pattern})*")
 
 def decode_names(names: Sequence[bytes]) -> list[str]:
     """Return names that one program wrote as text: UTF-8, or the older encoding that makes the best words of them."""
-    whole = b"/".join(names)
+    older = b"/".join(dict.fromkeys(each for each in names if not _is_utf_8(each)))
+    cut = older.rfind(b"/", 0, _SAMPLE) if len(older) > _SAMPLE else -1
+    best = _choose_encoding(older if cut < 0 else older[:cut]) if older else "utf-8"
+    return [each.decode("utf-8" if _is_utf_8(each) else best, "replace") for each in names]
+
+
+def _is_utf_8(data: bytes) -> bool:
     try:
-        return [each.decode() for each in names]
+        data.decode()
     except UnicodeDecodeError:
-        pass
-    scores = {encoding: _score(whole, encoding) for encoding in _CANDIDATES}
+        return False
+    return True
+
+
+@lru_cache(maxsize=16)
+def _choose_encoding(data: bytes) -> str:
+    data = data[:_SAMPLE]
+    scores = {encoding: _score(data, encoding) for encoding in _CANDIDATES}
     best = max(_CANDIDATES, key=scores.__getitem__)
-    best = best if scores[best] >= _LEAST else "cp437"
-    return [each.decode(best, "replace") for each in names]
+    text = data.decode("cp437")
+    if _PLAIN.fullmatch(text):
+        count = sum(character > "\x7f" for character in text)
+        if count < 4 or scores[best] < scores["cp437"] + len(_SIGNS.findall(text)) / count + 0.3:
+            return "cp437"
+    return best if scores[best] >= _LEAST else "cp437"
 
 
 def _score(data: bytes, encoding: str) -> float:
@@ -52,10 +83,12 @@ def _score(data: bytes, encoding: str) -> float:
     except UnicodeDecodeError:
         return 0
     others = [character for character in text if character > "\x7f"]
-    signs = 0.5 * sum(character in "№€°・、。" or category(character) in _MARKS for character in others)
+    marks = {character for character in set(others) if character in "№€°・、。" or category(character) in _MARKS}
+    signs = 0.5 * sum(character in marks for character in others)
     return (signs + sum(map(_score_word, _LETTERS.findall(text)))) / max(len(others), 1)
 
 
+@lru_cache(maxsize=4096)
 def _score_word(word: str) -> float:
     """Return the sum over a word's characters beyond ASCII, each from 0 to 1."""
     scripts = {name(character, "?").split()[0] for character in word}
@@ -84,6 +117,22 @@ def decode_as(data: bytes, charset: str) -> str:
         return data.decode(_WIDER.get(charset.lower(), charset))
     except (LookupError, ValueError):
         return decode_names([data])[0]
+
+
+def decode_body(data: bytes, charset: str) -> str:
+    """Return text in its declared encoding, or in UTF-8 with a sign for each damaged character, or as a text file."""
+    text = data.decode(errors="replace")
+    if b"\0" not in data:
+        with suppress(LookupError, ValueError):
+            return data.decode(_WIDER.get(charset.lower(), charset))
+        others = sum(character > "\x7f" for character in text)
+        if text.count("\ufffd") * 2 <= others:
+            return text
+        if charset.lower() in _WESTERN and others * 4 < len(text):
+            return data.decode("cp1252", "replace")
+    with suppress(Unreadable):
+        return decode(data)
+    return text
 
 
 def decode_header(text: str) -> str:

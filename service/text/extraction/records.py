@@ -13,7 +13,7 @@ from typing import NamedTuple
 from service.text.extraction.building import BlockBuilder, clean
 from service.text.extraction.decoding import decode
 from service.text.extraction.failures import Unreadable
-from service.text.extraction.names import decode_as
+from service.text.extraction.names import decode_body
 from service.text.extraction.plain import add_paragraphs, read_text
 
 _FOLD = re.compile(r"\n[ \t]")
@@ -113,7 +113,7 @@ def _properties(text: str) -> Iterator[_Property]:
             parameters[key] = ",".join(filter(None, (parameters.get(key), value or name)))
         encoding, value = parameters.get("ENCODING", "").upper(), found[3]
         if encoding == "QUOTED-PRINTABLE":
-            value = clean(decode_as(decodestring(value.encode()), parameters.get("CHARSET", "utf-8")))
+            value = clean(decode_body(decodestring(value.encode()), parameters.get("CHARSET", "utf-8")))
         if encoding not in {"B", "BASE64"}:
             yield _Property(found[1].upper(), parameters, value)
 
