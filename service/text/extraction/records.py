@@ -25,10 +25,12 @@ _MOMENT = re.compile(r"(\d{4})-?(\d\d)-?(\d\d)(?:T(\d\d):?(\d\d)(?::?\d\d)?(Z?))
 _ENTRIES = frozenset({"VEVENT", "VTODO", "VJOURNAL"})
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 _IN_CALENDARS, _IN_CONTACTS, _UNSAID = _TABLES["calendar"], _TABLES["contacts"], frozenset(_TABLES["unsaid"])
-_CUE_MARKS = re.compile(r"</?(?!v[ .])[^<>]*>|\{\\[^{}]*\}|</v>")
+_CUE_MARKS = re.compile(r"</?[a-zA-Z][^<>]*>|<\d+:[\d:.]+>|\{\\[^{}]*\}")
 _SPEAKER = re.compile(r"<v[^ <>]* ([^<>]*)>")
 _ENDS_SENTENCE = re.compile(r"[.!?…。！？][\"'”»)]*$")  # noqa: RUF001 - full stops of East Asia
 _CUES_CHARACTERS = 600
+_NOT_SAID = re.compile(r"(?:NOTE|STYLE|REGION|WEBVTT)\b")
+_IN_PARTS = frozenset({"N", "ADR", "ORG", "CATEGORIES"})
 
 
 class _Property(NamedTuple):
@@ -39,8 +41,8 @@ class _Property(NamedTuple):
     @property
     def text(self) -> str:
         """The value without its parts' separators and escapes."""
-        parts = [part for part in re.split(r"(?<!\\);", self.value) if part]
-        return _ESCAPED.sub(lambda found: "\n" if found[1] in "nN" else found[1], ", ".join(parts))
+        parts = re.split(r"(?<!\\);", self.value) if self.name in _IN_PARTS else [self.value]
+        return _ESCAPED.sub(lambda found: "\n" if found[1] in "nN" else found[1], ", ".join(filter(None, parts)))
 
     @property
     def shown(self) -> str:
@@ -101,7 +103,8 @@ def parse_contacts(data: bytes, builder: BlockBuilder) -> str | None:
 
 
 def _properties(text: str) -> Iterator[_Property]:
-    """Yield the properties of a calendar or contact, without those of binary data."""
+    """Yield the properties of a calendar or contact without binary data, and the ends that the file lacks."""
+    opened: list[str] = []
     text = _SOFT_BREAK.sub(lambda found: found[1].replace("=\n", ""), clean(text))
     for line in _FOLD.sub("", text).split("\n"):
         if (found := _PROPERTY.fullmatch(line)) is None:
@@ -115,7 +118,14 @@ def _properties(text: str) -> Iterator[_Property]:
         if encoding == "QUOTED-PRINTABLE":
             value = clean(decode_body(decodestring(value.encode()), parameters.get("CHARSET", "utf-8")))
         if encoding not in {"B", "BASE64"}:
-            yield _Property(found[1].upper(), parameters, value)
+            each = _Property(found[1].upper(), parameters, value)
+            begins = each.name == "BEGIN"
+            if opened and (each.name == "END" or (begins and opened[-1] == value.upper())):
+                name = opened.pop()
+                yield from [_Property("END", {}, name)] if begins else []
+            opened += [value.upper()] if begins else []
+            yield each
+    yield from (_Property("END", {}, name) for name in reversed(opened))
 
 
 def parse_ldif(data: bytes, builder: BlockBuilder) -> str | None:
@@ -140,11 +150,13 @@ def _ldif_line(line: str) -> tuple[str, str]:
 
 def parse_subtitles(data: bytes, builder: BlockBuilder) -> str | None:
     """Add the text of subtitles, without numbers and times; cues are joined to sentences; there is no title."""
-    said, speaker = "", ""
+    said, speaker, is_begun = "", "", False
     for cue in re.split(r"\n[ \t]*\n+", clean(read_text(data, builder))):
         lines = cue.strip().split("\n")
         timed = next((number for number, line in enumerate(lines) if "-->" in line), None)
-        text = "" if timed is None else " ".join(lines[timed + 1 :])
+        is_begun |= timed is not None
+        is_said = timed is not None or (is_begun and not _NOT_SAID.match(lines[0]))
+        text = " ".join(lines[0 if timed is None else timed + 1 :]) if is_said else ""
         spoken = _SPEAKER.search(text)
         text = unescape(_CUE_MARKS.sub("", _SPEAKER.sub("", text))).strip()
         if spoken and spoken[1] != speaker:
