@@ -27,6 +27,8 @@ def _find_reader(named: str) -> Callable[[Path, BlockBuilder], str | None]:
 _HEADED_BY_PARTS = frozenset(
     [*("Excel", "Excel 97", "binary Excel", "OpenDocument sheets"), *("mailbox", "calendar", "contacts", "LDIF")]
 )
+# Their titles are text of the page.
+_PAGES = frozenset({"HTML", "web archive"})
 # Their headings are chapters where they name a title.
 _BOOKS = frozenset({"EPUB", "Org"})
 # Each adds a file's blocks to the builder, and returns the title that the file names.
@@ -69,7 +71,8 @@ def parse_file(path: Path, file_name: str, limits: Limits) -> Extraction:
         raise without_text("The file has no text in it. Check that it is the file you meant to send.")
     is_headed = file_format.name not in _HEADED_BY_PARTS and not (named and file_format.name in _BOOKS)
     title = choose_title(named, builder.blocks if is_headed else ())
-    if named and title and not is_placeholder(named) and one_line(named).casefold() not in title.casefold():
+    is_text = named and (not is_placeholder(named) or (file_format.name in _PAGES and any(map(str.isalpha, named))))
+    if named and is_text and one_line(named).casefold() not in (title or "").casefold():
         builder.page = builder.sheet = None
         builder.paragraph(named)
     is_silent = file_format.name in _SILENT or not builder.tells_rest

@@ -14,12 +14,16 @@ from service.text.extraction.building import one_line
 
 _CHARACTERS = 300
 _WORDS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-_NOTHING, _THING, _SUFFIX, _NAMED, _NUMBERED = ("|".join(words) for words in _WORDS.values())
-# Titles that programs write by themselves, numbers, and names of files.
-_PLACEHOLDER = re.compile(
-    rf"microsoft (?:office )?(?:word|excel|powerpoint|publisher|visio|outlook)\b.*|\(?(?:{_NOTHING})\)?[ \d-]*"
+_NOTHING, _THING, _BOOK, _UNKNOWN, _SUFFIX, _NAMED, _NUMBERED = ("|".join(words) for words in _WORDS.values())
+_DEFAULT = (
+    rf"\(?(?:{_NOTHING})\)?[ \d-]*|\((?:{_UNKNOWN})\)|(?:{_BOOK})\d+"
     rf"|(?:(?:{_NOTHING}|new|neue[sr]?|scanned|blank|word|excel|powerpoint)[ -])?(?:{_THING})[ \d()_-]*"
-    rf"|[\W\d_]*|\S*[^\s.]\.(?:{_SUFFIX})|[a-z]:\\.*",
+)
+# Titles that programs write by themselves, short numbers, and names of files.
+_PLACEHOLDER = re.compile(
+    r"microsoft (?:office )?(?:word|excel|powerpoint|publisher|visio|outlook)"
+    rf"(?:[ \d-]*(?:worksheet|{_DEFAULT})?| - .*\.(?:{_SUFFIX}))"
+    rf"|{_DEFAULT}|[^\w%]*(?:\d{{1,2}}(?!\d)[^\w%]*)*|_*|\S*[^\s.]\.(?:{_SUFFIX})|[a-z]:\\.*",
     re.IGNORECASE | re.DOTALL,
 )
 _PART = re.compile(rf"{_NAMED}|(?:{_NUMBERED})\s*[\divx]+\b.*|[\divx]+[.)]?[\d.]*\s.*", re.IGNORECASE)
@@ -36,5 +40,5 @@ def choose_title(named: str | None, blocks: Sequence[Block]) -> str | None:
 
 
 def is_placeholder(title: str) -> bool:
-    """Return whether a title says nothing of what it names: a program's default, a number, or the name of a file."""
+    """Return whether a title says nothing of what it names: a default, a short number, or a file's name."""
     return _PLACEHOLDER.fullmatch(title.strip()) is not None
