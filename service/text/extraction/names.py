@@ -28,18 +28,19 @@ _WIDE = {
     "cp949": ("euc-kr", "ks_c_5601-1987"),
 }
 _OTHERS = {"big5": "cp950", "iso-8859-1": "cp1252", "iso-8859-9": "cp1254", "tis-620": "cp874"}
-_WESTERN = frozenset({"us-ascii", "ascii", "utf-8", "utf8", "iso-8859-1"})
+_OF_WEST = frozenset({"us-ascii", "ascii", "utf-8", "utf8"})
 _WIDER = _OTHERS | {name: wide for wide, names in _WIDE.items() for name in names}
 _LEAST = 0.3
 _SAMPLE = 16_384
 # Code page 437 is the usual one: letters of one case as Western words have them, and signs beside words, not in them.
 _LOWER, _UPPER, _LETTER, _OTHER = "a-zçüéâäàåêëèïîìæôöòûùáíóúñß", "A-ZÇÄÅÉÆÖÜÑ", r"[^\W\d_]", r"[^\0-\x7f]"
 _PLAIN = re.compile(
-    rf"(?!.*{_OTHER}[@[\\\]^`{{|}}~])(?:[\0-\x7f]|(?!{_LETTER}[{_UPPER}])[{_LOWER}]|(?<![{_LOWER}])[{_UPPER}]|(?<=[\dm])²(?!{_LETTER})"
-    rf"|(?<!{_LETTER}|{_OTHER})(?:[½¼](?!{_OTHER})|[«¿¡](?={_LETTER})|[£¥°±÷µ](?!{_LETTER}{{2}}|{_OTHER}))|»(?!{_LETTER}|{_OTHER}))*",
+    rf"(?!.*{_OTHER}[@[\\\]^`{{|}}~])(?:[\0-\x7f]|(?!{_LETTER}[{_UPPER}])[{_LOWER}]|(?<![{_LOWER}])[{_UPPER}]"
+    rf"|(?<!{_LETTER}|{_OTHER})(?:[½¼](?!{_OTHER})|[«¿¡](?={_LETTER})|[£¥°±÷µ](?!{_LETTER}{{2}}|{_OTHER}))"
+    rf"|(?<=[\dm])²(?!{_LETTER})|»(?!{_LETTER}|{_OTHER}))*",
     re.DOTALL,
 )
-_SIGNS = re.compile("[½¼«»¿¡£¥°±÷²]|µ")
+_SIGNS = re.compile("[½¼«»¿¡£¥°±÷²µ]")
 # With the marks of vowels that some scripts have.
 _LETTERS = re.compile(r"(?:[^\W\d_]|[\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0e31-\u0e4e])+")
 _USUAL = {"GREEK": 0.9, "ARABIC": 0.9, "HEBREW": 0.85, "THAI": 0.7}
@@ -50,8 +51,8 @@ _WORDS = re.compile(rf"{_WORD.pattern}(?:\s*{_WORD.pattern})*")
 def decode_names(names: Sequence[bytes]) -> list[str]:
     """Return names that one program wrote as text: UTF-8, or the older encoding that makes the best words of them."""
     older = b"/".join(dict.fromkeys(each for each in names if not _is_utf_8(each)))
-    cut = older.rfind(b"/", 0, _SAMPLE) if len(older) > _SAMPLE else -1
-    best = _choose_encoding(older if cut < 0 else older[:cut]) if older else "utf-8"
+    sample = older if len(older) <= _SAMPLE else older[:_SAMPLE].rpartition(b"/")[0] or older[:_SAMPLE]
+    best = _choose_encoding(sample) if older else "utf-8"
     return [each.decode("utf-8" if _is_utf_8(each) else best, "replace") for each in names]
 
 
@@ -65,7 +66,6 @@ def _is_utf_8(data: bytes) -> bool:
 
 @lru_cache(maxsize=16)
 def _choose_encoding(data: bytes) -> str:
-    data = data[:_SAMPLE]
     scores = {encoding: _score(data, encoding) for encoding in _CANDIDATES}
     best = max(_CANDIDATES, key=scores.__getitem__)
     text = data.decode("cp437")
@@ -88,7 +88,7 @@ def _score(data: bytes, encoding: str) -> float:
     return (signs + sum(map(_score_word, _LETTERS.findall(text)))) / max(len(others), 1)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _score_word(word: str) -> float:
     """Return the sum over a word's characters beyond ASCII, each from 0 to 1."""
     scripts = {name(character, "?").split()[0] for character in word}
@@ -120,19 +120,19 @@ def decode_as(data: bytes, charset: str) -> str:
 
 
 def decode_body(data: bytes, charset: str) -> str:
-    """Return text in its declared encoding, or in UTF-8 with a sign for each damaged character, or as a text file."""
-    text = data.decode(errors="replace")
-    if b"\0" not in data:
-        with suppress(LookupError, ValueError):
-            return data.decode(_WIDER.get(charset.lower(), charset))
-        others = sum(character > "\x7f" for character in text)
-        if text.count("\ufffd") * 2 <= others:
-            return text
-        if charset.lower() in _WESTERN and others * 4 < len(text):
+    """Return text in its declared encoding or UTF-8, with a sign for a damaged character, or decode it like a file."""
+    declared = _WIDER.get(charset.lower(), charset)
+    if charset and b"\0" not in data:
+        for encoding, errors, most in ((declared, "strict", 1), ("utf-8", "replace", 0.5), (declared, "replace", 0.05)):
+            with suppress(LookupError, ValueError):
+                text = data.decode(encoding, errors)
+                if text.count("\ufffd") <= most * sum(character > "\x7f" for character in text):
+                    return text
+        if charset.lower() in _OF_WEST and sum(byte > 127 for byte in data) * 4 < len(data):
             return data.decode("cp1252", "replace")
     with suppress(Unreadable):
         return decode(data)
-    return text
+    return data.decode(errors="replace")
 
 
 def decode_header(text: str) -> str:

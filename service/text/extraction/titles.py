@@ -23,7 +23,7 @@ _DEFAULT = (
 _PLACEHOLDER = re.compile(
     r"microsoft (?:office )?(?:word|excel|powerpoint|publisher|visio|outlook)"
     rf"(?:[ \d-]*(?:worksheet|{_DEFAULT})?| - .*\.(?:{_SUFFIX}))"
-    rf"|{_DEFAULT}|[^\w%]*(?:\d{{1,2}}(?!\d)[^\w%]*)*|_*|\S*[^\s.]\.(?:{_SUFFIX})|[a-z]:\\.*",
+    rf"|{_DEFAULT}|(?!.*%)(?:[\W_]|(?<!\d)\d{{1,2}}(?!\d))*|\S*[^\s.]\.(?:{_SUFFIX})|[a-z]:\\.*",
     re.IGNORECASE | re.DOTALL,
 )
 _PART = re.compile(rf"{_NAMED}|(?:{_NUMBERED})\s*[\divx]+\b.*|[\divx]+[.)]?[\d.]*\s.*", re.IGNORECASE)
