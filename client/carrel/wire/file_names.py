@@ -18,17 +18,15 @@ LEFTOVERS = (
 """Patterns of names, in lower case; a pattern with a slash is of a folder."""
 
 _AT_ROOT = "recycler/*"  # on a volume of old Windows; elsewhere, people may call a folder so
-_NAMES = re.compile("|".join(translate(one) for one in LEFTOVERS if "/" not in one))
-_FOLDERS = re.compile(
-    "|".join(f"(?:{'(?:[a-z]:)?' if one == _AT_ROOT else '.*'}/)?{translate(one)}" for one in LEFTOVERS if "/" in one),
-    re.DOTALL,
+_FOLDERS = {one: "(?:[a-z]:)?" if one == _AT_ROOT else ".*" for one in LEFTOVERS}
+_ANY = re.compile(
+    "|".join(f"(?:{_FOLDERS[one]}/)?{'' if '/' in one else '(?!.*/)'}{translate(one)}" for one in LEFTOVERS), re.DOTALL
 )
 
 
 def is_leftover(place: str) -> bool:
     """Return whether a file's path or name says that a program or a system left it behind."""
-    whole = place.replace("\\", "/").lower()
-    return any((_NAMES.match(whole.rpartition("/")[2]), _FOLDERS.match(whole)))
+    return _ANY.match(place.replace("\\", "/").lower()) is not None
 
 
 def forms_of(name: str) -> list[str]:

@@ -1,7 +1,9 @@
 """Decoding bytes to text: byte order marks, UTF-8, and detection of older encodings."""
 
 import codecs
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 
 import charset_normalizer
 
@@ -17,22 +19,8 @@ _MARKS = (
 # Detection reads a sample: it costs milliseconds a kilobyte.
 _SAMPLE = 32_768
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\x08\x1b"))
-FONT_CODE_PAGES: Mapping[int, str] = {
-    77: "mac_roman",
-    222: "cp874",
-    128: "cp932",
-    129: "cp949",
-    134: "cp936",
-    136: "cp950",
-    161: "cp1253",
-    162: "cp1254",
-    163: "cp1258",
-    177: "cp1255",
-    178: "cp1256",
-    186: "cp1257",
-    204: "cp1251",
-    238: "cp1250",
-}
+_PAGES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+FONT_CODE_PAGES: Mapping[int, str] = {int(number): page for number, page in _PAGES.items()}
 """The code page of a text in a font, by the number of the set of characters that Windows gives the font."""
 
 

@@ -6,8 +6,10 @@
 import base64
 import binascii
 import re
+import tomllib
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from lxml import etree
@@ -20,22 +22,9 @@ from service.text.extraction.tabular import MOST_SPANNED, Spans, TableWriter
 
 _DATA = re.compile(rb"data:image/[a-z0-9.+-]{1,40};base64,([A-Za-z0-9+/=%\s]+)", re.IGNORECASE)
 _SPACE = re.compile(rb"%0[ad]|\s", re.IGNORECASE)
-_NEVER = frozenset(
-    [
-        *("script", "style", "noscript", "template", "iframe", "object", "embed", "math", "canvas", "audio", "video"),
-        *("map", "head", "button", "select", "textarea", "input", "datalist", "dialog"),
-    ]
-)
+_NEVER, _BREAKS = map(frozenset, tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")).values())
 _BOILERPLATE = frozenset({"nav", "aside", "footer", "header", "menu"})
 _BOILERPLATE_ROLES = frozenset({"navigation", "banner", "contentinfo", "search", "complementary", "menu", "menubar"})
-_BREAKS = frozenset(
-    [
-        *("address", "article", "aside", "blockquote", "body", "caption", "center", "dd", "details", "div", "dl"),
-        *("dt", "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header"),
-        *("hgroup", "hr", "html", "legend", "li", "main", "menu", "nav", "ol", "p", "pre", "section", "summary"),
-        *("table", "tbody", "td", "tfoot", "th", "thead", "tr", "ul"),
-    ]
-)
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 # A page that keeps less than this without its navigation keeps its navigation.
 _LEAST = 40

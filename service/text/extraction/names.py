@@ -1,6 +1,7 @@
 """Names and headers as bytes in an encoding that nothing declares, and encoded words of mails (RFC 2047)."""
 
 import re
+import tomllib
 from base64 import b64decode
 from binascii import Error
 from collections.abc import Sequence
@@ -18,18 +19,8 @@ from service.text.extraction.failures import Unreadable
 _COMMON = frozenset(Path(__file__).with_name("frequent_characters.txt").read_text(encoding="utf-8"))
 _MARKS = frozenset({"Pd", "Ps", "Pe", "Pi", "Pf"})
 _FREQUENT = frozenset("оеаинтсрвлкмдпуяыьгзбчйхжшюіäöüßéèàçñáíóúåæøêâîôëïűőğşıćčďěłńňřśšťůýžźżąęășțâãõ")
-_CANDIDATES = (
-    *("cp932", "gb18030", "cp950", "cp949", "euc_jp", "cp437", "cp850", "cp866", "cp1251", "cp1252", "cp852", "cp1250"),
-    *("koi8_r", "cp737", "cp1253", "cp862", "cp1255", "cp1256", "cp857", "cp1254", "cp775", "cp1257", "cp874"),
-)
-_WIDE = {
-    "cp932": ("shift_jis", "shift-jis", "sjis", "x-sjis", "windows-31j"),
-    "gb18030": ("gb2312", "gbk", "x-gbk"),
-    "cp949": ("euc-kr", "ks_c_5601-1987"),
-}
-_OTHERS = {"big5": "cp950", "iso-8859-1": "cp1252", "iso-8859-9": "cp1254", "tis-620": "cp874"}
+_CANDIDATES, _WIDER = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")).values()
 _OF_WEST = frozenset({"us-ascii", "ascii", "utf-8", "utf8"})
-_WIDER = _OTHERS | {name: wide for wide, names in _WIDE.items() for name in names}
 _LEAST = 0.3
 _SAMPLE = 16_384
 # Code page 437 is the usual one: letters of one case as Western words have them, and signs beside words, not in them.
