@@ -21,8 +21,7 @@ _MARKS = frozenset({"Pd", "Ps", "Pe", "Pi", "Pf"})
 _FREQUENT = frozenset("оеаинтсрвлкмдпуяыьгзбчйхжшюіäöüßéèàçñáíóúåæøêâîôëïűőğşıćčďěłńňřśšťůýžźżąęășțâãõ")
 _CANDIDATES, _WIDER = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")).values()
 _OF_WEST = frozenset({"us-ascii", "ascii", "utf-8", "utf8"})
-_LEAST = 0.3
-_SAMPLE = 16_384
+_LEAST, _SAMPLE = 0.3, 16_384
 # Code page 437 is the usual one: letters of one case as Western words have them, and signs beside words, not in them.
 _LOWER, _UPPER, _LETTER, _OTHER = "a-zçüéâäàåêëèïîìæôöòûùáíóúñß", "A-ZÇÄÅÉÆÖÜÑ", r"[^\W\d_]", r"[^\0-\x7f]"
 _PLAIN = re.compile(

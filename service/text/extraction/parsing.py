@@ -27,8 +27,7 @@ def _find_reader(named: str) -> Callable[[Path, BlockBuilder], str | None]:
 _HEADED_BY_PARTS = frozenset(
     [*("Excel", "Excel 97", "binary Excel", "OpenDocument sheets"), *("mailbox", "calendar", "contacts", "LDIF")]
 )
-# Their titles are text of the page.
-_PAGES = frozenset({"HTML", "web archive"})
+_PAGES = frozenset({"HTML", "web archive"})  # their titles are text of the page
 # Their headings are chapters where they name a title.
 _BOOKS = frozenset({"EPUB", "Org"})
 # Each adds a file's blocks to the builder, and returns the title that the file names.

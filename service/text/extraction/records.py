@@ -22,15 +22,14 @@ _PROPERTY = re.compile(r'(?:[\w-]+\.)?([\w-]+)((?:;(?:"[^"]*"|[^":;])*)*):(.*)')
 _PARAMETER = re.compile(r';([\w-]+)(?:="?([^";]*))?')
 _ESCAPED = re.compile(r"\\([nN,;:\\])")
 _MOMENT = re.compile(r"(\d{4})-?(\d\d)-?(\d\d)(?:T(\d\d):?(\d\d)(?::?\d\d)?(Z?))?")
-_ENTRIES = frozenset({"VEVENT", "VTODO", "VJOURNAL"})
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-_IN_CALENDARS, _IN_CONTACTS, _UNSAID = _TABLES["calendar"], _TABLES["contacts"], frozenset(_TABLES["unsaid"])
+_IN_CALENDARS, _IN_CONTACTS = _TABLES["calendar"], _TABLES["contacts"]
+_ENTRIES, _IN_PARTS, _UNSAID = (frozenset(_TABLES[name]) for name in ("entries", "in_parts", "unsaid"))
 _CUE_MARKS = re.compile(r"</?[a-zA-Z][^<>]*>|<\d+:[\d:.]+>|\{\\[^{}]*\}")
 _SPEAKER = re.compile(r"<v[^ <>]* ([^<>]*)>")
 _ENDS_SENTENCE = re.compile(r"[.!?…。！？][\"'”»)]*$")  # noqa: RUF001 - full stops of East Asia
 _CUES_CHARACTERS = 600
 _NOT_SAID = re.compile(r"(?:NOTE|STYLE|REGION|WEBVTT)\b")
-_IN_PARTS = frozenset({"N", "ADR", "ORG", "CATEGORIES"})
 
 
 class _Property(NamedTuple):

@@ -42,16 +42,8 @@ from service.text.extraction.tabular import TableWriter
 # Excel allows 31; what a file claims is shortened.
 _NAME_CHARACTERS = 100
 MOST_COLUMNS = 16_384
-ERRORS: Mapping[int, str] = {
-    0: "#NULL!",
-    7: "#DIV/0!",
-    15: "#VALUE!",
-    23: "#REF!",
-    29: "#NAME?",
-    36: "#NUM!",
-    42: "#N/A",
-    43: "#GETTING_DATA",
-}
+_ERROR_NAMES = ["#NULL!", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#N/A", "#GETTING_DATA"]
+ERRORS: Mapping[int, str] = dict(zip((0, 7, 15, 23, 29, 36, 42, 43), _ERROR_NAMES, strict=True))
 """The errors that cells show, by their numbers."""
 # Headers and footers stand at the end of a sheet's part, with codes for fonts, dates and page numbers.
 _TAIL = 65_536
