@@ -190,7 +190,6 @@ def show_documents(collection: DocumentCollection, *, edits: bool) -> None:
 def _row(document: DocumentInCollection) -> dict[str, Any]:
     return {
         "Name": document.document_name,
-        "Path": document.document_external_id,
         "State": _state(document),
         "Version": f"{document.indexed_version or 'none'} of {document.document_version}",
         "Passages": document.chunk_count,

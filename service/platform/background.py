@@ -30,8 +30,9 @@ def is_late(error: BaseException) -> bool:
     """Return whether an error, its causes or all errors of a group mean that a wait took too long."""
     if isinstance(error, BaseExceptionGroup):
         return all(map(is_late, cast("BaseExceptionGroup[BaseException]", error).exceptions))
-    causes = (getattr(error, "orig", None), error.__cause__)
-    return isinstance(error, _LATE) or any(cause is not None and is_late(cause) for cause in causes)
+    # An error may be its own cause.
+    causes = {id(each): each for each in (getattr(error, "orig", None), error.__cause__) if each not in {None, error}}
+    return isinstance(error, _LATE) or any(isinstance(each, _LATE) for each in causes.values())
 
 
 def log_trouble(event: str, error: BaseException | None, **details: object) -> None:

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
-from itertools import zip_longest
 from mimetypes import types_map
 from typing import Any, get_args
 
@@ -85,8 +84,8 @@ async def _on_invalid_request(request: Request, error: Exception) -> JSONRespons
 
 def refuse_members(errors: Sequence[Mapping[str, Any]], model: type[BaseModel] | None) -> BadRequest:
     """Convert pydantic's errors about a model to a 400 that names the nearest members and values."""
-    hints = [_hint(error, model) for error in errors[:MOST_HINTS]]
-    return from_validation([{**error, "hint": hint} for error, hint in zip_longest(errors, hints, fillvalue="")])
+    hinted = [{**error, "hint": _hint(error, model)} for error in errors[:MOST_HINTS]]
+    return from_validation([*hinted, *errors[MOST_HINTS:]])
 
 
 def _hint(error: Mapping[str, Any], model: type[BaseModel] | None) -> str:

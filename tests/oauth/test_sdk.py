@@ -78,7 +78,7 @@ async def test_a_token_the_service_calls_ended_is_renewed_once(service, use, ada
     later(service, hours=1, seconds=1)
     listed = client.catalog.list_documents()
     names = [document.document_name async for document in listed] if use.is_async else [d.document_name for d in listed]
-    assert names == ["a.md"]
+    assert names == ["Trains"]
     later(service, hours=1, seconds=1)
     file = await use(client.catalog.download_document(uploaded.document_id))
     assert await use(file.read()) == b"# Trains\n"
