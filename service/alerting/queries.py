@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.alerts import AlertKind
 from service.auth.callers import Caller
 from service.platform.identifiers import uuid7
-from service.platform.sql import as_member, columns_of, find_row, find_rows, in_array, owned
+from service.platform.sql import as_member, columns_of, find_row, find_rows, in_array, matches
 from service.schema.alerts import alert_leases, alerts
 
 # What is as it was told is told again after so long.
@@ -106,7 +106,7 @@ async def end_alert(connection: AsyncConnection, organization_id: UUID, *, alert
     """End an alert; False when it was not open."""
     statement = (
         update(alerts)
-        .where(owned(alerts, organization_id, alert_id=alert_id), alerts.c.ended_at.is_(None))
+        .where(matches(alerts, organization_id, alert_id=alert_id), alerts.c.ended_at.is_(None))
         .values(ended_at=func.now())
     )
     return (await connection.execute(statement)).rowcount == 1
@@ -114,7 +114,7 @@ async def end_alert(connection: AsyncConnection, organization_id: UUID, *, alert
 
 async def find_alert(connection: AsyncConnection, organization_id: UUID, *, alert_id: UUID) -> StoredAlert | None:
     """Find an alert, open or not."""
-    statement = select(*_ALERT).where(owned(alerts, organization_id, alert_id=alert_id))
+    statement = select(*_ALERT).where(matches(alerts, organization_id, alert_id=alert_id))
     return await find_row(connection, statement, StoredAlert)
 
 
@@ -140,7 +140,7 @@ async def delete_old(connection: AsyncConnection, organization_id: UUID) -> None
 
 
 def _own(caller: Caller, kind: AlertKind) -> ColumnElement[bool]:
-    return and_(owned(alert_leases, caller.organization_id, principal_id=caller.principal_id, kind=kind))
+    return and_(matches(alert_leases, caller.organization_id, principal_id=caller.principal_id, kind=kind))
 
 
 async def count_other_leases(
@@ -231,7 +231,7 @@ async def take_expired(connection: AsyncConnection, organization_id: UUID, *, li
     statement = (
         update(alert_leases)
         .where(
-            owned(
+            matches(
                 alert_leases,
                 organization_id,
                 principal_id=expired.c.principal_id,

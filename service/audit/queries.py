@@ -30,7 +30,7 @@ from sqlalchemy.sql.elements import KeyedColumnElement
 from carrel.wire.common import ResourceType
 from carrel.wire.oversight import MOST_LOOKED_THROUGH
 from service.platform.batches import Batch
-from service.platform.sql import ORGANIZATION, columns_of, find_row, find_rows, optional_in, owned, params
+from service.platform.sql import ORGANIZATION, columns_of, find_row, find_rows, matches, optional_in, params
 from service.schema.agents import agents
 from service.schema.audit import audit_entries, free_texts
 from service.schema.catalog import documents
@@ -192,7 +192,7 @@ async def delete_texts_before(connection: AsyncConnection, organization_id: UUID
 
 async def delete_texts_of(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> int:
     """Delete the texts of a principal's searches, and of audit entries made by or for it; return the number."""
-    searched = select(searches.c.search_id).where(owned(searches, organization_id, principal_id=principal_id))
+    searched = select(searches.c.search_id).where(matches(searches, organization_id, principal_id=principal_id))
     # The owner of a key that acts for users did not write their words.
     author = func.coalesce(audit_entries.c.acting_for_id, audit_entries.c.actor_id)
     noted = select(audit_entries.c.audit_log_id).where(
@@ -278,7 +278,7 @@ def _entries(organization_id: UUID, filters: EntryFilter, before: Position | Non
 def _conditions(organization_id: UUID, filters: EntryFilter) -> list[ColumnElement[bool]]:
     conditions = [optional_in(audit_entries.c.audit_log_id, filters.ids)]
     if filters.actor is not None:
-        named = select(principals.c.principal_id).where(owned(principals, organization_id, email=filters.actor))
+        named = select(principals.c.principal_id).where(matches(principals, organization_id, email=filters.actor))
         conditions.append(or_(audit_entries.c.actor_id.in_(named), audit_entries.c.acting_for_id.in_(named)))
     if filters.action is not None:
         conditions.append(audit_entries.c.action == filters.action)

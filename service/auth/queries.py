@@ -28,7 +28,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.auth.lifetimes import LAST_USED_PRECISION
 from service.identity.queries import credential_status
 from service.platform.batches import Answer, Batch
-from service.platform.sql import ORGANIZATION, find_row, get_row, in_array, owned, param, params, set_organization
+from service.platform.sql import ORGANIZATION, find_row, get_row, in_array, matches, param, params, set_organization
 from service.schema.identity import api_keys, group_members, organizations, principals, service_account_tokens
 from service.schema.oauth import oauth_access_tokens, oauth_clients, oauth_consents, oauth_token_families
 
@@ -244,9 +244,9 @@ async def get_confirmation(connection: AsyncConnection, organization_id: UUID, *
 
 def is_by_hand(origin: ColumnElement[Any], organization_id: UUID) -> ColumnElement[bool]:
     """Build whether an origin (`Caller.origin`) is no program's: neither the owner of a key nor a client of /mcp."""
-    owners = select(principals.c.principal_id).where(owned(principals, organization_id, principal_id=origin))
+    owners = select(principals.c.principal_id).where(matches(principals, organization_id, principal_id=origin))
     assistants = select(oauth_clients.c.client_id).where(
-        owned(oauth_clients, organization_id, client_id=origin, audience="mcp")
+        matches(oauth_clients, organization_id, client_id=origin, audience="mcp")
     )
     return or_(origin.is_(None), ~(owners.exists() | assistants.exists()))
 
@@ -258,7 +258,7 @@ async def get_grantable(connection: AsyncConnection, organization_id: UUID, *, t
         .select_from(oauth_access_tokens)
         .join(oauth_clients, oauth_clients.c.client_id == oauth_access_tokens.c.client_id)
         .join(principals, principals.c.principal_id == oauth_access_tokens.c.principal_id)
-        .where(owned(oauth_access_tokens, organization_id, token_id=token_id))
+        .where(matches(oauth_access_tokens, organization_id, token_id=token_id))
     )
     return await find_row(connection, statement, Grantable)
 
@@ -331,7 +331,7 @@ _OWNER_OF_HASH: Mapping[CredentialKind, Select[*tuple[Any, ...]]] = {
     "accessToken": _owner_of_hash(oauth_access_tokens, oauth_access_tokens.c.principal_id),
 }
 _BY_EMAIL = select(principals.c.principal_id).where(
-    owned(principals, ORGANIZATION, email=param(principals.c.email), kind="user"), principals.c.active
+    matches(principals, ORGANIZATION, email=param(principals.c.email), kind="user"), principals.c.active
 )
 _GRANTEE_BY_ID = _with_memberships(
     select(param(principals.c.principal_id).label("principal_id")), Grantee, kinds=("user", "serviceAccount", "group")

@@ -42,8 +42,8 @@ from service.platform.sql import (
     find_rows,
     get_row,
     in_array,
+    matches,
     optional_in,
-    owned,
     params,
     revoke,
     rows_of,
@@ -190,7 +190,7 @@ async def find_groups(
 ) -> list[Principal]:
     """Find groups by ids, by external ids, or (those without an external id) by names."""
     statement = select(*_PRINCIPAL).where(
-        owned(principals, organization_id, kind="group"),
+        matches(principals, organization_id, kind="group"),
         or_(
             in_array(principals.c.principal_id, ids),
             in_array(principals.c.external_id, external_ids),
@@ -223,7 +223,7 @@ async def put_principals(connection: AsyncConnection, organization_id: UUID, *, 
 async def has_active_admin(connection: AsyncConnection, organization_id: UUID) -> bool:
     """Check whether an active admin is left in the organization."""
     admin = select(principals.c.principal_id).where(
-        owned(principals, organization_id, kind="user"), principals.c.is_admin, principals.c.active
+        matches(principals, organization_id, kind="user"), principals.c.is_admin, principals.c.active
     )
     return (await connection.execute(select(exists(admin)))).scalar_one()
 
@@ -241,7 +241,7 @@ async def list_groups(
     statement = (
         select(*_PRINCIPAL)
         .where(
-            owned(principals, organization_id, kind="group"),
+            matches(principals, organization_id, kind="group"),
             principals.c.principal_id > after,
             optional_in(principals.c.principal_id, ids),
         )
@@ -261,7 +261,7 @@ async def list_members(
         select(*_PRINCIPAL)
         .join(group_members, group_members.c.member_id == principals.c.principal_id)
         .where(
-            owned(group_members, organization_id, group_id=group_id),
+            matches(group_members, organization_id, group_id=group_id),
             group_members.c.member_id > after,
             principals.c.deleted_at.is_(None),
         )
@@ -314,7 +314,7 @@ async def revoke_keys_of(connection: AsyncConnection, organization_id: UUID, *, 
     """Revoke every API key of a user; return those newly revoked, in order."""
     statement = (
         update(api_keys)
-        .where(owned(api_keys, organization_id, owner_id=owner_id), api_keys.c.revoked_at.is_(None))
+        .where(matches(api_keys, organization_id, owner_id=owner_id), api_keys.c.revoked_at.is_(None))
         .values(revoked_at=func.now())
         .returning(api_keys.c.api_key_id)
     )
@@ -340,7 +340,7 @@ def credential_status(table: Table, now: ColumnElement[datetime] | None = None) 
 
 async def find_person(connection: AsyncConnection, organization_id: UUID, *, email: str) -> PrincipalSummary | None:
     """Find the user or service account of this address (lower case), inactive and deleted ones too."""
-    statement = select(*_SUMMARY).where(owned(principals, organization_id, email=email))
+    statement = select(*_SUMMARY).where(matches(principals, organization_id, email=email))
     return await find_row(connection, statement, PrincipalSummary)
 
 
@@ -348,7 +348,7 @@ async def find_principal(
     connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, kind: str
 ) -> PrincipalSummary | None:
     """Find the principal of this id and kind, inactive and deleted ones too."""
-    statement = select(*_SUMMARY).where(owned(principals, organization_id, principal_id=principal_id, kind=kind))
+    statement = select(*_SUMMARY).where(matches(principals, organization_id, principal_id=principal_id, kind=kind))
     return await find_row(connection, statement, PrincipalSummary)
 
 
@@ -437,7 +437,7 @@ async def remove_members(
     statement = (
         delete(group_members)
         .where(
-            owned(group_members, organization_id, group_id=group_id), in_array(group_members.c.member_id, member_ids)
+            matches(group_members, organization_id, group_id=group_id), in_array(group_members.c.member_id, member_ids)
         )
         .returning(group_members.c.member_id)
     )
@@ -448,7 +448,7 @@ async def leave_groups(connection: AsyncConnection, organization_id: UUID, *, me
     """Remove a principal from every group that it is directly in; return those groups."""
     statement = (
         delete(group_members)
-        .where(owned(group_members, organization_id, member_id=member_id))
+        .where(matches(group_members, organization_id, member_id=member_id))
         .returning(group_members.c.group_id)
     )
     return list((await connection.execute(statement)).scalars())

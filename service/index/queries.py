@@ -82,11 +82,7 @@ class IndexEntry:
 
     def matches(self, table: Table) -> ColumnElement[bool]:
         """Build the condition that a row of `table` is of this document in this space."""
-        return and_(
-            table.c.organization_id == self.organization_id,
-            table.c.document_id == self.document_id,
-            table.c.space_id == self.space_id,
-        )
+        return matches(table, self.organization_id, document_id=self.document_id, space_id=self.space_id)
 
 
 @dataclass(frozen=True, slots=True)

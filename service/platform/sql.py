@@ -63,7 +63,7 @@ def params(organization_id: UUID, **values: Any) -> dict[str, Any]:
     return {"param_organization_id": organization_id, **{f"param_{name}": value for name, value in values.items()}}
 
 
-def matches(table: FromClause, organization_id: UUID | BindParameter[UUID], **values: object) -> ColumnElement[bool]:
+def matches(table: FromClause, organization_id: UUID | ColumnElement[UUID], **values: object) -> ColumnElement[bool]:
     """Build the condition that a row is of this organization and has these values in the columns of their names."""
     return and_(table.c.organization_id == organization_id, *(table.c[name] == value for name, value in values.items()))
 
@@ -84,12 +84,6 @@ def in_array(column: ColumnElement[Value], values: Iterable[Value]) -> ColumnEle
     """Build the condition that a column is one of `values`: one array parameter, so one statement to plan and cache."""
     array: Any = literal(list(values), ARRAY(column.type))
     return column == any_(array)
-
-
-def owned(table: FromClause, organization_id: UUID | ColumnElement[UUID], **values: object) -> ColumnElement[bool]:
-    """Build the condition that a row is the organization's, and that its columns have these values."""
-    equal = [table.c[name] == value for name, value in values.items()]
-    return and_(table.c.organization_id == organization_id, *equal)
 
 
 def optional_in(column: ColumnElement[UUID], ids: Collection[UUID] | None) -> ColumnElement[bool]:

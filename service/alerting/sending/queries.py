@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.alerts import AlertKind, DeliveryStatus
 from service.alerting.queries import KEPT
-from service.platform.sql import as_member, columns_of, find_row, find_rows, in_array, owned
+from service.platform.sql import as_member, columns_of, find_row, find_rows, in_array, matches
 from service.schema.alerts import alert_deliveries, alert_rules
 from service.schema.identity import principals
 
@@ -79,11 +79,11 @@ class ListedDelivery:
 
 
 def _is_rule(organization_id: UUID, rule_id: UUID) -> ColumnElement[bool]:
-    return and_(owned(alert_rules, organization_id, alert_rule_id=rule_id))
+    return and_(matches(alert_rules, organization_id, alert_rule_id=rule_id))
 
 
 def _is_delivery(organization_id: UUID, delivery_id: UUID) -> ColumnElement[bool]:
-    return and_(owned(alert_deliveries, organization_id, delivery_id=delivery_id, status=DeliveryStatus.PENDING))
+    return and_(matches(alert_deliveries, organization_id, delivery_id=delivery_id, status=DeliveryStatus.PENDING))
 
 
 async def count_rules(connection: AsyncConnection, organization_id: UUID) -> int:
@@ -187,7 +187,7 @@ async def list_recipients(
     """List people of the organization by their ids, as they are now."""
     statement = (
         select(*columns_of(principals, Recipient))
-        .where(owned(principals, organization_id, kind="user"), in_array(principals.c.principal_id, ids))
+        .where(matches(principals, organization_id, kind="user"), in_array(principals.c.principal_id, ids))
         .order_by(principals.c.email)
     )
     return await find_rows(connection, statement, Recipient)
@@ -236,7 +236,7 @@ async def take_overdue(
     found = (
         select(alert_deliveries.c.delivery_id)
         .where(
-            owned(alert_deliveries, organization_id, status=DeliveryStatus.PENDING),
+            matches(alert_deliveries, organization_id, status=DeliveryStatus.PENDING),
             alert_deliveries.c.due_at < func.now() - overdue,
         )
         .order_by(alert_deliveries.c.delivery_id)

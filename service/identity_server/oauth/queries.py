@@ -11,7 +11,16 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.oauth_clients import OAuthClient
 from service.identity_server.oauth.records import Allowing, StoredClient, StoredCode, StoredRefreshToken, StoredToken
-from service.platform.sql import columns_of, find_row, find_rows, in_array, optional_in, owned, param, set_organization
+from service.platform.sql import (
+    columns_of,
+    find_row,
+    find_rows,
+    in_array,
+    matches,
+    optional_in,
+    param,
+    set_organization,
+)
 from service.schema.identity import organizations, principals
 from service.schema.oauth import (
     oauth_access_tokens,
@@ -42,7 +51,7 @@ async def lock_client(connection: AsyncConnection, organization_id: UUID, *, cli
 
     A deletion waits for every request that has the client locked, instead of failing it half-way.
     """
-    statement = select(oauth_clients.c.client_id).where(owned(oauth_clients, organization_id, client_id=client_id))
+    statement = select(oauth_clients.c.client_id).where(matches(oauth_clients, organization_id, client_id=client_id))
     statement = statement.with_for_update(read=True, key_share=True)
     return (await connection.execute(statement)).one_or_none() is not None
 
@@ -58,7 +67,7 @@ async def update_client(
     """Change columns of a client; False when there is no such client."""
     statement = (
         update(oauth_clients)
-        .where(owned(oauth_clients, organization_id, client_id=client_id))
+        .where(matches(oauth_clients, organization_id, client_id=client_id))
         .values(values)
         .returning(oauth_clients.c.client_id)
     )
@@ -69,7 +78,7 @@ async def delete_client(connection: AsyncConnection, organization_id: UUID, *, c
     """Delete a client with its consents, codes and tokens; False when there is no such client."""
     statement = (
         delete(oauth_clients)
-        .where(owned(oauth_clients, organization_id, client_id=client_id))
+        .where(matches(oauth_clients, organization_id, client_id=client_id))
         .returning(oauth_clients.c.client_id)
     )
     return (await connection.execute(statement)).one_or_none() is not None
@@ -110,7 +119,7 @@ def _clients(organization_id: UUID) -> Select[*tuple[Any, ...]]:
 async def count_pending_clients(connection: AsyncConnection, organization_id: UUID, *, requested_by: UUID) -> int:
     """Count the clients that a person has requested and that wait for an admin."""
     statement = select(func.count()).where(
-        owned(oauth_clients, organization_id, requested_by=requested_by, status="pending")
+        matches(oauth_clients, organization_id, requested_by=requested_by, status="pending")
     )
     return (await connection.execute(statement)).scalar_one()
 
@@ -125,7 +134,7 @@ async def lock_code(
 ) -> StoredCode | None:
     """Find the client's code by its hash, and lock it until the transaction ends; None for another client's code."""
     statement = select(*columns_of(oauth_codes, StoredCode)).where(
-        owned(oauth_codes, organization_id, secret_hash=secret_hash, client_id=client_id)
+        matches(oauth_codes, organization_id, secret_hash=secret_hash, client_id=client_id)
     )
     return await find_row(connection, statement.with_for_update(), StoredCode)
 
@@ -149,7 +158,7 @@ async def confirm_family(
 
 def _living_family(organization_id: UUID, family_id: UUID, principal_id: UUID) -> ColumnElement[bool]:
     return and_(
-        owned(oauth_token_families, organization_id, family_id=family_id, principal_id=principal_id),
+        matches(oauth_token_families, organization_id, family_id=family_id, principal_id=principal_id),
         oauth_token_families.c.revoked_at.is_(None),
     )
 
@@ -160,7 +169,7 @@ async def use_code(
     """Mark a code as used for a new family of tokens; False when it was used before."""
     statement = (
         update(oauth_codes)
-        .where(owned(oauth_codes, organization_id, code_id=code_id), oauth_codes.c.used_at.is_(None))
+        .where(matches(oauth_codes, organization_id, code_id=code_id), oauth_codes.c.used_at.is_(None))
         .values(used_at=now, family_id=family_id)
         .returning(oauth_codes.c.code_id)
     )
@@ -199,7 +208,7 @@ async def lock_refresh_token(
             )
         )
         .join(oauth_token_families, oauth_token_families.c.family_id == oauth_refresh_tokens.c.family_id)
-        .where(owned(oauth_refresh_tokens, organization_id, secret_hash=secret_hash))
+        .where(matches(oauth_refresh_tokens, organization_id, secret_hash=secret_hash))
     )
     return await find_row(connection, statement.with_for_update(), StoredRefreshToken)
 
@@ -211,7 +220,7 @@ async def use_refresh_token(
     statement = (
         update(oauth_refresh_tokens)
         .where(
-            owned(oauth_refresh_tokens, organization_id, token_id=token_id), oauth_refresh_tokens.c.used_at.is_(None)
+            matches(oauth_refresh_tokens, organization_id, token_id=token_id), oauth_refresh_tokens.c.used_at.is_(None)
         )
         .values(used_at=now)
         .returning(oauth_refresh_tokens.c.token_id)
@@ -224,7 +233,7 @@ async def find_access_token(
 ) -> StoredToken | None:
     """Find an access token by its hash."""
     statement = select(*columns_of(oauth_access_tokens, StoredToken)).where(
-        owned(oauth_access_tokens, organization_id, secret_hash=secret_hash)
+        matches(oauth_access_tokens, organization_id, secret_hash=secret_hash)
     )
     return await find_row(connection, statement, StoredToken)
 
@@ -234,7 +243,7 @@ async def revoke_access_token(
 ) -> None:
     """Revoke one access token."""
     statement = update(oauth_access_tokens).where(
-        owned(oauth_access_tokens, organization_id, token_id=token_id), oauth_access_tokens.c.revoked_at.is_(None)
+        matches(oauth_access_tokens, organization_id, token_id=token_id), oauth_access_tokens.c.revoked_at.is_(None)
     )
     await connection.execute(statement.values(revoked_at=now))
 
@@ -312,7 +321,7 @@ async def _keep_last_uses(connection: AsyncConnection, organization_id: UUID, go
     await connection.execute(
         update(oauth_consents)
         .where(
-            owned(oauth_consents, organization_id, principal_id=last.c.principal_id, client_id=last.c.client_id),
+            matches(oauth_consents, organization_id, principal_id=last.c.principal_id, client_id=last.c.client_id),
             last.c.at.is_not(None),
         )
         .values(last_used_at=func.greatest(oauth_consents.c.last_used_at, last.c.at))
@@ -349,7 +358,7 @@ async def any_person(connection: AsyncConnection, organization_id: UUID) -> UUID
     """Return a person, an admin if there is one: each client's row names one, who is shown for no described client."""
     statement = (
         select(principals.c.principal_id)
-        .where(owned(principals, organization_id, kind="user"))
+        .where(matches(principals, organization_id, kind="user"))
         .order_by(principals.c.is_admin.desc(), principals.c.created_at, principals.c.principal_id)
         .limit(1)
     )
@@ -359,7 +368,7 @@ async def any_person(connection: AsyncConnection, organization_id: UUID) -> UUID
 async def is_fresh(connection: AsyncConnection, organization_id: UUID, *, client_id: UUID, now: datetime) -> bool:
     """Return whether what a document says is known, and may be kept for longer."""
     statement = select(oauth_clients.c.client_id).where(
-        owned(oauth_clients, organization_id, client_id=client_id), oauth_clients.c.document_fresh_until > now
+        matches(oauth_clients, organization_id, client_id=client_id), oauth_clients.c.document_fresh_until > now
     )
     return (await connection.execute(statement)).one_or_none() is not None
 

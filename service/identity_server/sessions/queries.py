@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Table, Text, Uuid, delete, func, literal, 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.sessions import PersonSession, SessionKind
-from service.platform.sql import columns_of, find_rows, in_array, optional_in, owned
+from service.platform.sql import columns_of, find_rows, in_array, matches, optional_in
 from service.schema.oauth import (
     oauth_access_tokens,
     oauth_clients,
@@ -33,7 +33,7 @@ async def list_sessions(
         null().cast(Text).label("application_name"),
         *(browser_sessions.c[name] for name in _OF_BOTH),
         browser_sessions.c.expires_at,
-    ).where(owned(browser_sessions, organization_id, principal_id=principal_id), browser_sessions.c.expires_at > now)
+    ).where(matches(browser_sessions, organization_id, principal_id=principal_id), browser_sessions.c.expires_at > now)
     applications = (
         select(
             oauth_token_families.c.family_id,
@@ -45,7 +45,7 @@ async def list_sessions(
         )
         .join(oauth_clients, oauth_clients.c.client_id == oauth_token_families.c.client_id)
         .where(
-            owned(oauth_token_families, organization_id, principal_id=principal_id),
+            matches(oauth_token_families, organization_id, principal_id=principal_id),
             oauth_token_families.c.revoked_at.is_(None),
             _end_of_family(organization_id) > now,
         )
@@ -67,7 +67,7 @@ async def delete_browser_sessions(
     statement = (
         delete(browser_sessions)
         .where(
-            owned(browser_sessions, organization_id, principal_id=principal_id),
+            matches(browser_sessions, organization_id, principal_id=principal_id),
             optional_in(browser_sessions.c.session_id, ids),
         )
         .returning(browser_sessions.c.expires_at)
@@ -86,7 +86,7 @@ async def list_living_families(
 ) -> list[UUID]:
     """List the families of tokens of a person that can be refreshed, of these ids if given."""
     statement = select(oauth_token_families.c.family_id).where(
-        owned(oauth_token_families, organization_id, principal_id=principal_id),
+        matches(oauth_token_families, organization_id, principal_id=principal_id),
         oauth_token_families.c.revoked_at.is_(None),
         _end_of_family(organization_id) > now,
         optional_in(oauth_token_families.c.family_id, ids),
@@ -97,7 +97,7 @@ async def list_living_families(
 def _end_of_family(organization_id: UUID) -> ColumnElement[datetime]:
     """Build when a family's newest refresh token expires, which its access tokens do not outlive."""
     newest = select(func.max(oauth_refresh_tokens.c.expires_at)).where(
-        owned(oauth_refresh_tokens, organization_id, family_id=oauth_token_families.c.family_id)
+        matches(oauth_refresh_tokens, organization_id, family_id=oauth_token_families.c.family_id)
     )
     return newest.correlate(oauth_token_families).scalar_subquery()
 

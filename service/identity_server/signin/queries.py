@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Float, and_, case, cast, delete, func, lit
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.platform.sql import columns_of, find_row, in_array, owned, param, set_organization
+from service.platform.sql import columns_of, find_row, in_array, matches, param, set_organization
 from service.schema.identity import organizations, principals
 from service.schema.signin import browser_sessions, failed_sign_ins, invitations, sign_in_attempts, upstream_identities
 
@@ -139,7 +139,7 @@ async def get_person(connection: AsyncConnection, organization_id: UUID, *, prin
 
 async def find_person(connection: AsyncConnection, organization_id: UUID, *, email: str) -> Person | None:
     """Find a person by their address (lower case), with the hash of their password."""
-    statement = select(*_PERSON).where(owned(principals, organization_id, kind="user", email=email))
+    statement = select(*_PERSON).where(matches(principals, organization_id, kind="user", email=email))
     return await find_row(connection, statement, Person)
 
 
@@ -147,12 +147,12 @@ async def find_person_by_external_id(
     connection: AsyncConnection, organization_id: UUID, *, external_id: str
 ) -> Person | None:
     """Find a person by what the organization's identity provider calls them by, an inactive one too."""
-    statement = select(*_PERSON).where(owned(principals, organization_id, kind="user", external_id=external_id))
+    statement = select(*_PERSON).where(matches(principals, organization_id, kind="user", external_id=external_id))
     return await find_row(connection, statement, Person)
 
 
 def _user(organization_id: UUID, principal_id: UUID) -> ColumnElement[bool]:
-    return and_(owned(principals, organization_id, kind="user", principal_id=principal_id))
+    return and_(matches(principals, organization_id, kind="user", principal_id=principal_id))
 
 
 async def insert_session(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
@@ -163,7 +163,7 @@ async def insert_session(connection: AsyncConnection, organization_id: UUID, *, 
 async def delete_session(connection: AsyncConnection, organization_id: UUID, *, secret_hash: bytes) -> None:
     """Delete a session."""
     await connection.execute(
-        delete(browser_sessions).where(owned(browser_sessions, organization_id, secret_hash=secret_hash))
+        delete(browser_sessions).where(matches(browser_sessions, organization_id, secret_hash=secret_hash))
     )
 
 
@@ -199,7 +199,9 @@ async def begin_attempt(
     ).returning(sign_in_attempts.c.subject)
     if (await connection.execute(statement)).one_or_none() is not None:
         return None
-    blocked = select(sign_in_attempts.c.blocked_until).where(owned(sign_in_attempts, organization_id, subject=subject))
+    blocked = select(sign_in_attempts.c.blocked_until).where(
+        matches(sign_in_attempts, organization_id, subject=subject)
+    )
     return (await connection.execute(blocked)).scalar_one_or_none()
 
 
@@ -224,14 +226,16 @@ async def take_back_attempt(
 ) -> None:
     """Uncount the failure of an attempt that succeeded."""
     statement = update(sign_in_attempts).where(
-        owned(sign_in_attempts, organization_id, subject=subject), sign_in_attempts.c.failures > 0
+        matches(sign_in_attempts, organization_id, subject=subject), sign_in_attempts.c.failures > 0
     )
     await connection.execute(statement.values(failures=sign_in_attempts.c.failures - 1, blocked_until=now))
 
 
 async def delete_attempts(connection: AsyncConnection, organization_id: UUID, *, subject: bytes) -> None:
     """Delete all counted failures of an account."""
-    await connection.execute(delete(sign_in_attempts).where(owned(sign_in_attempts, organization_id, subject=subject)))
+    await connection.execute(
+        delete(sign_in_attempts).where(matches(sign_in_attempts, organization_id, subject=subject))
+    )
 
 
 async def count_failed_sign_in(
@@ -270,7 +274,7 @@ async def confirm_session(
     connection: AsyncConnection, organization_id: UUID, *, secret_hash: bytes, now: datetime
 ) -> None:
     """Note that the person of a session has proven again who they are."""
-    statement = update(browser_sessions).where(owned(browser_sessions, organization_id, secret_hash=secret_hash))
+    statement = update(browser_sessions).where(matches(browser_sessions, organization_id, secret_hash=secret_hash))
     await connection.execute(statement.values(confirmed_at=now))
 
 
@@ -278,7 +282,7 @@ async def touch_session(
     connection: AsyncConnection, organization_id: UUID, *, secret_hash: bytes, now: datetime
 ) -> None:
     """Note that a session is in use."""
-    statement = update(browser_sessions).where(owned(browser_sessions, organization_id, secret_hash=secret_hash))
+    statement = update(browser_sessions).where(matches(browser_sessions, organization_id, secret_hash=secret_hash))
     await connection.execute(statement.values(last_used_at=now))
 
 
@@ -304,7 +308,7 @@ async def find_identity(
 ) -> UUID | None:
     """Find the person whom an upstream provider's subject is bound to."""
     statement = select(upstream_identities.c.principal_id).where(
-        owned(upstream_identities, organization_id, issuer=issuer, subject=subject)
+        matches(upstream_identities, organization_id, issuer=issuer, subject=subject)
     )
     return (await connection.execute(statement)).scalar_one_or_none()
 
@@ -319,7 +323,7 @@ async def bind_identity(connection: AsyncConnection, organization_id: UUID, *, r
 async def delete_identities(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> int:
     """Delete what upstream providers know a person by, and return how many; who comes next is somebody else."""
     statement = delete(upstream_identities).where(
-        owned(upstream_identities, organization_id, principal_id=principal_id)
+        matches(upstream_identities, organization_id, principal_id=principal_id)
     )
     return (await connection.execute(statement)).rowcount
 
@@ -327,5 +331,5 @@ async def delete_identities(connection: AsyncConnection, organization_id: UUID, 
 async def delete_identities_of(connection: AsyncConnection, organization_id: UUID, *, issuer: str) -> None:
     """Delete what an upstream provider knows people by."""
     await connection.execute(
-        delete(upstream_identities).where(owned(upstream_identities, organization_id, issuer=issuer))
+        delete(upstream_identities).where(matches(upstream_identities, organization_id, issuer=issuer))
     )

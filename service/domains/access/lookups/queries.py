@@ -34,7 +34,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.common import ResourceType, Role
 from service.auth.callers import Caller
 from service.permissions.queries import readable_by_parameters, readable_classes, reader_parameters
-from service.platform.sql import ORGANIZATION, as_member, count_of, find_rows, in_array, owned, param, params
+from service.platform.sql import ORGANIZATION, as_member, count_of, find_rows, in_array, matches, param, params
 from service.schema.identity import group_members, principals
 from service.schema.permissions import class_readers, resources
 
@@ -155,7 +155,7 @@ async def list_readable_resources(
 async def find_subject(connection: AsyncConnection, organization_id: UUID, *, email: str) -> UUID | None:
     """Find the user or service account of this address (lower case), active or not, but not deleted."""
     statement = select(principals.c.principal_id).where(
-        owned(principals, organization_id, email=email), principals.c.deleted_at.is_(None)
+        matches(principals, organization_id, email=email), principals.c.deleted_at.is_(None)
     )
     return (await connection.execute(statement)).scalar_one_or_none()
 
@@ -169,7 +169,7 @@ async def list_readable_among(
         func.unnest(literal(types, ARRAY(Text)), literal(ids, ARRAY(Text))).table_valued("type", "id").render_derived()
     )
     statement = select(resources.c.resource_type, resources.c.resource_id).where(
-        owned(resources, caller.organization_id, resource_type=asked.c.type, resource_id=asked.c.id),
+        matches(resources, caller.organization_id, resource_type=asked.c.type, resource_id=asked.c.id),
         # Written so, it is not planned as a join, which goes wrong where there are many classes and few resources.
         resources.c.access_class.in_(readable_classes(caller)).is_(true()),
     )
@@ -288,7 +288,7 @@ async def list_roles(
 ) -> list[HeldRole]:
     """List which of these principals themselves hold which role in an access class."""
     statement = select(class_readers.c.principal_id, as_member(class_readers.c.role, Role)).where(
-        owned(class_readers, organization_id, access_class=access_class),
+        matches(class_readers, organization_id, access_class=access_class),
         in_array(class_readers.c.principal_id, grantees),
     )
     return await find_rows(connection, statement, HeldRole)
@@ -305,7 +305,7 @@ async def list_steps_down(
     steps = (
         select(group_members.c.group_id, group_members.c.member_id, place.label("place"))
         .where(
-            owned(group_members, organization_id, member_id=below.c.id, group_id=above.c.id),
+            matches(group_members, organization_id, member_id=below.c.id, group_id=above.c.id),
             above.c.level == below.c.level + 1,
         )
         .subquery("steps")

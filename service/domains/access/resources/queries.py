@@ -45,7 +45,7 @@ from carrel.wire.common import ResourceType, Role
 from service.auth.queries import Grantee
 from service.domains.access.lookups.queries import page_parameters, resources_in
 from service.permissions.queries import open_classes, owned_classes, readable_classes
-from service.platform.sql import as_member, columns_of, find_rows, in_array, owned
+from service.platform.sql import as_member, columns_of, find_rows, in_array, matches
 from service.schema.agents import agents
 from service.schema.audit import audit_entries
 from service.schema.catalog import documents
@@ -209,7 +209,7 @@ async def find_name(connection: AsyncConnection, organization_id: UUID, *, objec
     statement = (
         select(_name())
         .select_from(_with_names(organization_id, resources))
-        .where(owned(resources, organization_id, object_id=object_id))
+        .where(matches(resources, organization_id, object_id=object_id))
     )
     return (await connection.execute(statement)).scalar_one_or_none()
 

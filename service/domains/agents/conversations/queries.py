@@ -28,7 +28,7 @@ from service.auth.callers import Caller
 from service.domains.agents.conversations.models import Work
 from service.domains.agents.conversations.question_log.queries import end_erased, log_turn
 from service.domains.agents.conversations.reading.queries import is_withheld_from
-from service.platform.sql import columns_of, find_row, find_rows, in_array, optional_in, owned, rows_of
+from service.platform.sql import columns_of, find_row, find_rows, in_array, matches, optional_in, rows_of
 from service.schema.conversations import COMPLETED, FAILED, RUNNING, conversations, turn_passages, turns
 
 # The queue's table is its library's (`service.runtime.jobs`); a job's arguments are ids.
@@ -73,7 +73,7 @@ async def lock_conversation(
     statement = (
         select(conversations.c.conversation_id)
         .where(
-            owned(
+            matches(
                 conversations,
                 caller.organization_id,
                 conversation_id=conversation_id,
@@ -117,14 +117,14 @@ async def insert_turn(
     """Add a turn at the end of a locked conversation, and set the conversation's `updated_at` to the turn's time."""
     touched = (
         update(conversations)
-        .where(owned(conversations, caller.organization_id, conversation_id=conversation_id))
+        .where(matches(conversations, caller.organization_id, conversation_id=conversation_id))
         .values(updated_at=func.greatest(conversations.c.updated_at, func.clock_timestamp()))
         .returning(conversations.c.updated_at)
         .cte("touched")
     )
     last = (
         select(func.coalesce(func.max(turns.c.turn_no), 0))
-        .where(owned(turns, caller.organization_id, conversation_id=conversation_id))
+        .where(matches(turns, caller.organization_id, conversation_id=conversation_id))
         .scalar_subquery()
     )
     values = {
@@ -265,7 +265,7 @@ async def replace_passages(
     connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID, passages: Sequence[StoredPassage]
 ) -> None:
     """Replace the passages of a turn."""
-    gone = delete(turn_passages).where(owned(turn_passages, organization_id, turn_id=turn_id))
+    gone = delete(turn_passages).where(matches(turn_passages, organization_id, turn_id=turn_id))
     await connection.execute(gone)
     if not passages:
         return
@@ -300,7 +300,7 @@ async def note_feedback(
         .where(
             _is_turn(organization_id, turn_id),
             conversations.c.conversation_id == turns.c.conversation_id,
-            owned(conversations, organization_id, agent_id=agent_id),
+            matches(conversations, organization_id, agent_id=agent_id),
             optional_in(conversations.c.principal_id, principal_ids),
         )
         .values(feedback=feedback)
@@ -321,7 +321,7 @@ async def list_abandoned(
     """
     other = turns.alias("other")
     others = select(other.c.turn_id).where(
-        owned(other, organization_id, conversation_id=turns.c.conversation_id, status=RUNNING)
+        matches(other, organization_id, conversation_id=turns.c.conversation_id, status=RUNNING)
     )
     of_organization = _JOBS.c.args["organization_id"].astext == str(organization_id)
     job = select(_JOBS.c.id).where(of_organization, _JOBS.c.args["turn_id"].astext == cast(other.c.turn_id, Text))
@@ -358,7 +358,7 @@ async def delete_conversations_of(connection: AsyncConnection, organization_id: 
     """Erase a principal's conversations; return the number of their messages."""
     own = (
         select(conversations.c.conversation_id)
-        .where(owned(conversations, organization_id, principal_id=principal_id))
+        .where(matches(conversations, organization_id, principal_id=principal_id))
         .order_by(conversations.c.conversation_id)
         .with_for_update()
     )

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.auth.callers import Caller
 from service.permissions.queries import is_deployed
-from service.platform.sql import columns_of, find_row, find_rows, in_array, optional_in, owned, rows_of
+from service.platform.sql import columns_of, find_row, find_rows, in_array, matches, optional_in, rows_of
 from service.schema.agents import agent_collections, agents
 from service.schema.collections import collections
 from service.schema.permissions import resources
@@ -39,7 +39,7 @@ def select_collection_ids(organization_id: UUID) -> Label[Any]:
     ids = func.array_agg(aggregate_order_by(agent_collections.c.collection_id, agent_collections.c.collection_id))
     return (
         select(func.coalesce(ids, literal([], ARRAY(Uuid()))))
-        .where(owned(agent_collections, organization_id, agent_id=agents.c.agent_id))
+        .where(matches(agent_collections, organization_id, agent_id=agents.c.agent_id))
         .scalar_subquery()
         .label("collection_ids")
     )
@@ -100,7 +100,7 @@ async def insert_agent(connection: AsyncConnection, caller: Caller, *, row: Mapp
 async def is_name_taken(connection: AsyncConnection, organization_id: UUID, *, name: str, but: UUID) -> bool:
     """Check whether another agent has the name."""
     other = select(agents.c.agent_id).where(
-        owned(agents, organization_id, name=name), agents.c.agent_id != but, agents.c.deleted_at.is_(None)
+        matches(agents, organization_id, name=name), agents.c.agent_id != but, agents.c.deleted_at.is_(None)
     )
     return (await connection.execute(select(exists(other)))).scalar_one()
 
@@ -111,7 +111,7 @@ async def update_agent(
     """Change an agent's row, if only the time of its last change."""
     statement = (
         update(agents)
-        .where(owned(agents, organization_id, agent_id=agent_id), agents.c.deleted_at.is_(None))
+        .where(matches(agents, organization_id, agent_id=agent_id), agents.c.deleted_at.is_(None))
         .values({**values, "updated_at": func.now()})
     )
     await connection.execute(statement)
@@ -121,7 +121,7 @@ async def mark_deleted(connection: AsyncConnection, organization_id: UUID, *, ag
     """Delete an agent but for its row; False when there is none (any more)."""
     statement = (
         update(agents)
-        .where(owned(agents, organization_id, agent_id=agent_id), agents.c.deleted_at.is_(None))
+        .where(matches(agents, organization_id, agent_id=agent_id), agents.c.deleted_at.is_(None))
         .values(deleted_at=func.now())
         .returning(agents.c.agent_id)
     )
@@ -146,7 +146,7 @@ async def set_collections(
 ) -> None:
     """Replace the collections an agent retrieves from; the new ones are locked."""
     gone = delete(agent_collections).where(
-        owned(agent_collections, organization_id, agent_id=agent_id),
+        matches(agent_collections, organization_id, agent_id=agent_id),
         ~in_array(agent_collections.c.collection_id, collection_ids),
     )
     await connection.execute(gone)

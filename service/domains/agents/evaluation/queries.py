@@ -32,7 +32,7 @@ from carrel.wire.evaluation_runs import EvaluationRun
 from service.auth.callers import Caller
 from service.domains.agents.definitions.queries import select_collection_ids
 from service.identity.queries import user_as
-from service.platform.sql import columns_of, find_row, find_rows, get_row, in_array, optional_in, owned, rows_of
+from service.platform.sql import columns_of, find_row, find_rows, get_row, in_array, matches, optional_in, rows_of
 from service.schema.agents import agents
 from service.schema.collections import collections
 from service.schema.evaluation import evaluation_cases, evaluation_results, evaluation_runs, evaluation_sets
@@ -89,24 +89,24 @@ class AgentSettings:
 
 
 def _is_set(organization_id: UUID, set_id: UUID) -> ColumnElement[bool]:
-    return and_(owned(evaluation_sets, organization_id, evaluation_set_id=set_id))
+    return and_(matches(evaluation_sets, organization_id, evaluation_set_id=set_id))
 
 
 def _is_of_set(organization_id: UUID, set_id: UUID | ColumnElement[UUID]) -> ColumnElement[bool]:
-    return and_(owned(evaluation_cases, organization_id, evaluation_set_id=set_id))
+    return and_(matches(evaluation_cases, organization_id, evaluation_set_id=set_id))
 
 
 def _is_run(organization_id: UUID, set_id: UUID | ColumnElement[UUID]) -> ColumnElement[bool]:
-    return and_(owned(evaluation_runs, organization_id, evaluation_set_id=set_id))
+    return and_(matches(evaluation_runs, organization_id, evaluation_set_id=set_id))
 
 
 def _select_sets(organization_id: UUID) -> Select[*tuple[Any, ...]]:
     set_id = evaluation_sets.c.evaluation_set_id
     collection_name = select(collections.c.name).where(
-        owned(collections, organization_id, collection_id=evaluation_sets.c.collection_id)
+        matches(collections, organization_id, collection_id=evaluation_sets.c.collection_id)
     )
     agent_name = select(agents.c.name).where(
-        owned(agents, organization_id, agent_id=evaluation_sets.c.agent_id), agents.c.deleted_at.is_(None)
+        matches(agents, organization_id, agent_id=evaluation_sets.c.agent_id), agents.c.deleted_at.is_(None)
     )
     cases = select(func.count()).where(_is_of_set(organization_id, set_id))
     runs = select(func.count()).where(_is_run(organization_id, set_id))
@@ -144,7 +144,7 @@ async def insert_set(connection: AsyncConnection, caller: Caller, *, row: Mappin
 
 async def collection_exists(connection: AsyncConnection, organization_id: UUID, *, collection_id: UUID) -> bool:
     """Check whether the organization has a collection, whoever may search it."""
-    found = exists().where(owned(collections, organization_id, collection_id=collection_id))
+    found = exists().where(matches(collections, organization_id, collection_id=collection_id))
     return (await connection.execute(select(found))).scalar_one()
 
 
@@ -182,7 +182,7 @@ async def lock_set(connection: AsyncConnection, organization_id: UUID, *, set_id
 async def rename_set(connection: AsyncConnection, organization_id: UUID, *, set_id: UUID, name: str) -> bool:
     """Rename a set that is locked; False when another one has the name."""
     taken = select(evaluation_sets.c.evaluation_set_id).where(
-        owned(evaluation_sets, organization_id, name=name), evaluation_sets.c.evaluation_set_id != set_id
+        matches(evaluation_sets, organization_id, name=name), evaluation_sets.c.evaluation_set_id != set_id
     )
     if (await connection.execute(select(exists(taken)))).scalar_one():
         return False
@@ -313,7 +313,7 @@ async def existing_cases(
 async def read_agent_settings(connection: AsyncConnection, organization_id: UUID, *, agent_id: UUID) -> AgentSettings:
     """Return what an agent is told, or was told until it was deleted: its row stays."""
     statement = select(*columns_of(agents, AgentSettings, select_collection_ids(organization_id))).where(
-        owned(agents, organization_id, agent_id=agent_id)
+        matches(agents, organization_id, agent_id=agent_id)
     )
     return await get_row(connection, statement, AgentSettings)
 
@@ -340,7 +340,7 @@ async def lower_planned_count(connection: AsyncConnection, organization_id: UUID
     """Subtract cases that were removed from the set during a run from what it is to have."""
     statement = (
         update(evaluation_runs)
-        .where(owned(evaluation_runs, organization_id, evaluation_run_id=run_id))
+        .where(matches(evaluation_runs, organization_id, evaluation_run_id=run_id))
         .values(planned_count=evaluation_runs.c.planned_count - by)
     )
     await connection.execute(statement)
@@ -362,7 +362,7 @@ async def update_means(connection: AsyncConnection, organization_id: UUID, *, ru
     )
     statement = (
         update(evaluation_runs)
-        .where(owned(evaluation_runs, organization_id, evaluation_run_id=measured.c.evaluation_run_id))
+        .where(matches(evaluation_runs, organization_id, evaluation_run_id=measured.c.evaluation_run_id))
         .values({"at": func.now(), **{name: measured.c[name] for name in means}})
     )
     await connection.execute(statement)
@@ -386,7 +386,7 @@ async def list_runs(
     """Return runs of a set (of these ids, if any are given), newest first, with who ran them."""
     run_id = evaluation_runs.c.evaluation_run_id
     agent_id = func.coalesce(evaluation_runs.c.agent_id, evaluation_sets.c.agent_id)
-    is_agent = and_(owned(agents, organization_id, agent_id=agent_id))
+    is_agent = and_(matches(agents, organization_id, agent_id=agent_id))
     agent = (agent_id.label("agent_id"), case((agents.c.deleted_at.is_(None), agents.c.name)).label("agent_name"))
     statement = (
         select(*columns_of(evaluation_runs, EvaluationRun, user_as("ran_by", principals.c.principal_id), *agent))
@@ -408,7 +408,9 @@ async def list_results(
     statement = (
         select(*columns_of(evaluation_results, StoredResult, *cases))
         .join(evaluation_cases, evaluation_cases.c.case_id == evaluation_results.c.case_id)
-        .where(owned(evaluation_results, organization_id, evaluation_run_id=run_id), evaluation_cases.c.case_no > after)
+        .where(
+            matches(evaluation_results, organization_id, evaluation_run_id=run_id), evaluation_cases.c.case_no > after
+        )
     )
     return await find_rows(connection, statement.order_by(evaluation_cases.c.case_no).limit(limit), StoredResult)
 

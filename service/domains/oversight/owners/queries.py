@@ -13,7 +13,7 @@ from carrel.wire.common import ResourceType
 from service.domains.documents.docstore.queries import StoredSync
 from service.identity.queries import PrincipalSummary
 from service.permissions.queries import Reader, owned_classes, readable_classes
-from service.platform.sql import columns_of, count_of, find_rows, get_row, in_array, owned
+from service.platform.sql import columns_of, count_of, find_rows, get_row, in_array, matches
 from service.schema.catalog import documents
 from service.schema.docstore import docstore_syncs
 from service.schema.identity import group_members, principals
@@ -77,7 +77,7 @@ async def count_owned(
     )
     syncs = (
         select(literal(ResourceType.DOCSTORE_SYNC.value).label("resource_type"), func.count().label("count"))
-        .where(owned(docstore_syncs, organization_id, principal_id=owner_id))
+        .where(matches(docstore_syncs, organization_id, principal_id=owner_id))
         .having(func.count() > 0)
     )
     every = things.union_all(syncs).subquery("every")
@@ -116,7 +116,7 @@ async def count_read_alone(
         .where(group_members.c.organization_id == organization_id)
     )
     other_user = exists().where(
-        owned(principals, organization_id, kind="user"), principals.c.active, principals.c.principal_id != person_id
+        matches(principals, organization_id, kind="user"), principals.c.active, principals.c.principal_id != person_id
     )
     shared = select(class_readers.c.access_class).where(
         class_readers.c.organization_id == organization_id,
@@ -145,7 +145,7 @@ async def list_groups_of(
     statement = (
         select(*columns_of(principals, PrincipalSummary))
         .join(group_members, group_members.c.group_id == principals.c.principal_id)
-        .where(owned(group_members, organization_id, member_id=member_id))
+        .where(matches(group_members, organization_id, member_id=member_id))
         .order_by(principals.c.name, principals.c.principal_id)
     )
     return await find_rows(connection, statement, PrincipalSummary)
@@ -168,4 +168,4 @@ async def read_held_access(
 
 
 def _rows_of(table: Table, organization_id: UUID, principal_id: UUID) -> Select[*tuple[object, ...]]:
-    return select(table).where(owned(table, organization_id, principal_id=principal_id))
+    return select(table).where(matches(table, organization_id, principal_id=principal_id))

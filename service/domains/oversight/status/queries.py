@@ -15,7 +15,7 @@ from service.alerting.sending.task import ALERTS
 from service.domains.documents.recognition.jobs import OCR
 from service.index.progress import FAILED_AFTER
 from service.index.queries import is_pending
-from service.platform.sql import columns_of, find_rows, get_row, owned
+from service.platform.sql import columns_of, find_rows, get_row, matches
 from service.schema.alerts import alerts
 from service.schema.catalog import document_versions, scanned_pages
 from service.schema.collections import collections
@@ -130,7 +130,8 @@ def _pending(organization_id: UUID) -> Subquery:
         select(space_documents.c.attempts, since.label("since"))
         .outerjoin(document_versions, wanted)
         .where(
-            owned(space_documents, organization_id, space_id=_catalog(organization_id, spaces.c.space_id)), is_pending()
+            matches(space_documents, organization_id, space_id=_catalog(organization_id, spaces.c.space_id)),
+            is_pending(),
         )
         .subquery("pending")
     )
@@ -140,7 +141,9 @@ def _chunks(organization_id: UUID) -> ColumnElement[Any]:
     """Select the number of the catalog's chunks from its term statistics, without reading the chunks."""
     sums = (
         select(func.coalesce(func.sum(number), 0))
-        .where(owned(counted, organization_id, space_id=_catalog(organization_id, spaces.c.space_id), term=TOTAL_TERM))
+        .where(
+            matches(counted, organization_id, space_id=_catalog(organization_id, spaces.c.space_id), term=TOTAL_TERM)
+        )
         .scalar_subquery()
         for counted, number in ((term_statistics, term_statistics.c.frequency), (term_deltas, term_deltas.c.delta))
     )
@@ -173,7 +176,7 @@ def _failed_replies(organization_id: UUID) -> ColumnElement[int]:
     return _number(
         turns.join(conversations, conversations.c.conversation_id == turns.c.conversation_id),
         recent,
-        owned(turns, organization_id, status="FAILED"),
+        matches(turns, organization_id, status="FAILED"),
         turns.c.finished_at > func.now() - LATELY,
     )
 

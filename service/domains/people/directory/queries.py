@@ -30,7 +30,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.admin import UserFilters
-from service.platform.sql import columns_of, find_rows, in_array, optional_in, owned
+from service.platform.sql import columns_of, find_rows, in_array, matches, optional_in
 from service.schema.audit import audit_entries
 from service.schema.identity import group_members, principals
 from service.schema.oauth import oauth_clients
@@ -126,7 +126,7 @@ async def list_memberships(
     """List the groups around a principal, however far out, ordered by id; a cycle doesn't put a group into itself."""
     around = _groups_around(organization_id, member_id)
     inner = select(group_members.c.member_id).where(
-        owned(group_members, organization_id, group_id=principals.c.principal_id),
+        matches(group_members, organization_id, group_id=principals.c.principal_id),
         group_members.c.member_id.in_(select(around.c.group_id)),
     )
     statement = (
@@ -153,7 +153,7 @@ async def list_memberships(
 
 def _facts(organization_id: UUID) -> tuple[Any, ...]:
     invited = select(invitations.c.expires_at).where(
-        owned(invitations, organization_id, principal_id=principals.c.principal_id),
+        matches(invitations, organization_id, principal_id=principals.c.principal_id),
         invitations.c.expires_at > func.now(),
     )
     last = _sign_ins(organization_id).with_only_columns(func.max(audit_entries.c.at))
@@ -169,10 +169,10 @@ def _conditions(organization_id: UUID, filters: UserFilters) -> Iterator[ColumnE
     yield principals.c.organization_id == organization_id
     yield principals.c.kind == "user"
     if filters.query:
-        matches = principals.c.name.icontains(filters.query, autoescape=True)
-        yield or_(matches, principals.c.email.icontains(filters.query, autoescape=True))
+        is_named = principals.c.name.icontains(filters.query, autoescape=True)
+        yield or_(is_named, principals.c.email.icontains(filters.query, autoescape=True))
     memberships = select(group_members.c.group_id).where(
-        owned(group_members, organization_id, member_id=principals.c.principal_id)
+        matches(group_members, organization_id, member_id=principals.c.principal_id)
     )
     facts = (
         (filters.active, principals.c.active),
@@ -188,7 +188,7 @@ def _conditions(organization_id: UUID, filters: UserFilters) -> Iterator[ColumnE
 def _sign_ins(organization_id: UUID) -> Select[UUID]:
     """Select the sign-ins of the user of the outer statement; the action stands there as their index has it."""
     return select(audit_entries.c.audit_log_id).where(
-        owned(audit_entries, organization_id, actor_id=principals.c.principal_id),
+        matches(audit_entries, organization_id, actor_id=principals.c.principal_id),
         audit_entries.c.action == literal_column("'session.begin'"),
     )
 
@@ -203,14 +203,14 @@ def _count(organization_id: UUID, column: ColumnElement[UUID]) -> ColumnElement[
 
 def _direct(organization_id: UUID, member_id: UUID) -> Select[UUID]:
     return select(group_members.c.group_id).where(
-        owned(group_members, organization_id, group_id=principals.c.principal_id, member_id=member_id)
+        matches(group_members, organization_id, group_id=principals.c.principal_id, member_id=member_id)
     )
 
 
 def _groups_around(organization_id: UUID, member_id: UUID) -> CTE:
     """Select every group around a principal, directly or through others; UNION ends cycles."""
     start = select(group_members.c.group_id).where(
-        owned(group_members, organization_id, member_id=literal(member_id, Uuid))
+        matches(group_members, organization_id, member_id=literal(member_id, Uuid))
     )
     around = start.cte("around", recursive=True)
     above = (
@@ -332,7 +332,7 @@ SELECT count(*) FROM resources o WHERE o.organization_id = :organization_id AND 
 
 async def list_member_ids(connection: AsyncConnection, organization_id: UUID, *, group_id: UUID) -> list[UUID]:
     """List the direct members of a group."""
-    statement = select(group_members.c.member_id).where(owned(group_members, organization_id, group_id=group_id))
+    statement = select(group_members.c.member_id).where(matches(group_members, organization_id, group_id=group_id))
     return list((await connection.execute(statement)).scalars())
 
 
@@ -348,7 +348,7 @@ async def delete_group(connection: AsyncConnection, organization_id: UUID, *, gr
     The classes stay, as they are found by what they were made of; nothing new comes into those that name the group.
     """
     await connection.execute(
-        delete(principals).where(owned(principals, organization_id, principal_id=group_id, kind="group"))
+        delete(principals).where(matches(principals, organization_id, principal_id=group_id, kind="group"))
     )
 
 

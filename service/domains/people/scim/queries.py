@@ -23,8 +23,8 @@ from service.platform.sql import (
     find_row,
     find_rows,
     in_array,
+    matches,
     optional_in,
-    owned,
     param,
     revoke,
     set_organization,
@@ -113,7 +113,7 @@ async def find_user_by(
 async def find_user_bound_to(connection: AsyncConnection, organization_id: UUID, *, subject: str) -> StoredUser | None:
     """Find the person whom a sign-in provider of the organization knows by this subject, or the guest of this id."""
     bound = select(upstream_identities.c.principal_id).where(
-        owned(upstream_identities, organization_id, subject=subject)
+        matches(upstream_identities, organization_id, subject=subject)
     )
     # Before guests' own addresses were known, what Entra calls them was kept as the address.
     is_guest = and_(principals.c.external_id == subject, principals.c.email.contains(GUEST_MARK, autoescape=True))
@@ -134,7 +134,7 @@ async def change_user(
     connection: AsyncConnection, organization_id: UUID, *, user_id: UUID, values: Mapping[str, object]
 ) -> None:
     """Change a person's row."""
-    statement = update(principals).where(owned(principals, organization_id, kind="user", principal_id=user_id))
+    statement = update(principals).where(matches(principals, organization_id, kind="user", principal_id=user_id))
     await connection.execute(statement.values(values))
 
 
@@ -159,7 +159,7 @@ async def find_groups_by(
         if external_id is None
         else principals.c.external_id == external_id
     )
-    statement = select(principals.c.principal_id).where(owned(principals, organization_id, kind="group"), same)
+    statement = select(principals.c.principal_id).where(matches(principals, organization_id, kind="group"), same)
     return list((await connection.execute(statement)).scalars())
 
 
@@ -221,28 +221,28 @@ async def _remove(
     connection: AsyncConnection, organization_id: UUID, group_id: UUID, which: ColumnElement[bool]
 ) -> list[UUID]:
     others = select(principals.c.principal_id).where(
-        owned(principals, organization_id, principal_id=group_members.c.member_id), _is_member_kind()
+        matches(principals, organization_id, principal_id=group_members.c.member_id), _is_member_kind()
     )
     statement = (
         delete(group_members)
-        .where(owned(group_members, organization_id, group_id=group_id), which, exists(others))
+        .where(matches(group_members, organization_id, group_id=group_id), which, exists(others))
         .returning(group_members.c.member_id)
     )
     return list((await connection.execute(statement)).scalars())
 
 
 def _users(organization_id: UUID) -> Select[Any]:
-    return select(*_USER).where(owned(principals, organization_id, kind="user"), _IS_SEEN)
+    return select(*_USER).where(matches(principals, organization_id, kind="user"), _IS_SEEN)
 
 
 def _groups(organization_id: UUID) -> Select[Any]:
     member = cast(group_members.c.member_id, Text)
     members = func.string_agg(member, aggregate_order_by(literal(","), group_members.c.member_id))
     mark = select(func.md5(func.coalesce(members, ""))).where(
-        owned(group_members, organization_id, group_id=principals.c.principal_id)
+        matches(group_members, organization_id, group_id=principals.c.principal_id)
     )
     columns = columns_of(principals, StoredGroup, mark.scalar_subquery().label("member_mark"))
-    return select(*columns).where(owned(principals, organization_id, kind="group"))
+    return select(*columns).where(matches(principals, organization_id, kind="group"))
 
 
 def _group_attributes(organization_id: UUID) -> Attributes:
@@ -250,9 +250,10 @@ def _group_attributes(organization_id: UUID) -> Attributes:
     return Attributes(_COMMON, many={"members": has_member, "members.value": has_member})
 
 
-def _has_member(organization_id: UUID, matches: Match) -> ColumnElement[bool]:
+def _has_member(organization_id: UUID, is_wanted: Match) -> ColumnElement[bool]:
     member = select(group_members.c.member_id).where(
-        owned(group_members, organization_id, group_id=principals.c.principal_id), matches(group_members.c.member_id)
+        matches(group_members, organization_id, group_id=principals.c.principal_id),
+        is_wanted(group_members.c.member_id),
     )
     return exists(member)
 
@@ -320,7 +321,7 @@ async def insert_token(connection: AsyncConnection, organization_id: UUID, *, ro
 
 async def get_token(connection: AsyncConnection, organization_id: UUID, *, token_id: UUID) -> ScimToken | None:
     """Get a token."""
-    statement = select(*_TOKEN).where(owned(scim_tokens, organization_id, token_id=token_id))
+    statement = select(*_TOKEN).where(matches(scim_tokens, organization_id, token_id=token_id))
     return await find_row(connection, statement, ScimToken)
 
 

@@ -21,8 +21,8 @@ from service.platform.sql import (
     find_rows,
     get_row,
     in_array,
+    matches,
     optional_in,
-    owned,
     revoke,
 )
 from service.schema.agents import agents
@@ -130,7 +130,7 @@ async def mark_deleted(connection: AsyncConnection, organization_id: UUID, *, ac
     statement = (
         update(principals)
         .where(
-            owned(principals, organization_id, principal_id=account_id, kind="serviceAccount"),
+            matches(principals, organization_id, principal_id=account_id, kind="serviceAccount"),
             principals.c.deleted_at.is_(None),
         )
         .values(active=False, deleted_at=func.now())
@@ -141,7 +141,7 @@ async def mark_deleted(connection: AsyncConnection, organization_id: UUID, *, ac
 
 def _accounts(organization_id: UUID) -> Select[*tuple[Any, ...]]:
     return select(*_ACCOUNT).where(
-        owned(principals, organization_id, kind="serviceAccount"), principals.c.deleted_at.is_(None)
+        matches(principals, organization_id, kind="serviceAccount"), principals.c.deleted_at.is_(None)
     )
 
 
@@ -209,7 +209,7 @@ async def revoke_tokens_of(
     statement = (
         update(service_account_tokens)
         .where(
-            owned(service_account_tokens, organization_id, service_account_id=account_id),
+            matches(service_account_tokens, organization_id, service_account_id=account_id),
             service_account_tokens.c.revoked_at.is_(None),
         )
         .values(revoked_at=func.now())
@@ -247,12 +247,12 @@ async def list_granted_groups(connection: AsyncConnection, caller: Caller, *, li
         select(class_readers.c.access_class)
         .join(resources, resources.c.access_class == class_readers.c.access_class)
         .join(documents, documents.c.document_id == resources.c.object_id)
-        .where(owned(class_readers, caller.organization_id, principal_id=principals.c.principal_id))
+        .where(matches(class_readers, caller.organization_id, principal_id=principals.c.principal_id))
     )
     statement = (
         select(principals.c.name)
         .where(
-            owned(principals, caller.organization_id, kind="group"),
+            matches(principals, caller.organization_id, kind="group"),
             in_array(principals.c.principal_id, caller.principals),
             granted.exists(),
         )

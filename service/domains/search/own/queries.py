@@ -11,7 +11,7 @@ from carrel.wire.own_searches import RecentSearch, SavedSearch
 from carrel.wire.search import SearchMode
 from service.auth.callers import Caller
 from service.auth.queries import is_by_hand
-from service.platform.sql import as_member, columns_of, find_rows, owned
+from service.platform.sql import as_member, columns_of, find_rows, matches
 from service.schema.audit import free_texts
 from service.schema.identity import principals
 from service.schema.search import saved_searches, searches
@@ -27,7 +27,7 @@ async def list_recent(connection: AsyncConnection, caller: Caller, *, limit: int
     """
     newest = (
         select(searches.c.search_id, searches.c.at, searches.c.collection_id, searches.c.mode, searches.c.origin)
-        .where(owned(searches, caller.organization_id, principal_id=caller.principal_id))
+        .where(matches(searches, caller.organization_id, principal_id=caller.principal_id))
         .order_by(searches.c.at.desc(), searches.c.search_id.desc())
         .limit(MOST_LOOKED_AT)
         .subquery("newest")
@@ -56,7 +56,7 @@ async def lock_saved(connection: AsyncConnection, organization_id: UUID, *, prin
     """Let nobody else change what a principal has saved until the transaction ends."""
     await connection.execute(
         select(principals.c.principal_id)
-        .where(owned(principals, organization_id, principal_id=principal_id))
+        .where(matches(principals, organization_id, principal_id=principal_id))
         .with_for_update(key_share=True)
     )
 
@@ -66,7 +66,7 @@ async def count_saved_beside(
 ) -> int:
     """Count the searches that a principal has saved, but for one."""
     statement = select(func.count()).where(
-        owned(saved_searches, organization_id, principal_id=principal_id),
+        matches(saved_searches, organization_id, principal_id=principal_id),
         saved_searches.c.saved_search_id != saved_search_id,
     )
     return (await connection.execute(statement)).scalar_one()
@@ -89,7 +89,7 @@ async def list_saved(connection: AsyncConnection, organization_id: UUID, *, prin
                 as_member(saved_searches.c.mode, SearchMode),
             )
         )
-        .where(owned(saved_searches, organization_id, principal_id=principal_id))
+        .where(matches(saved_searches, organization_id, principal_id=principal_id))
         .order_by(saved_searches.c.saved_at.desc(), saved_searches.c.saved_search_id)
     )
     return await find_rows(connection, statement, SavedSearch)
@@ -99,7 +99,7 @@ async def delete_saved(
     connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, saved_search_id: UUID | None = None
 ) -> int:
     """Delete a search that a principal has saved, or all of theirs without an id; return how many there were."""
-    statement = delete(saved_searches).where(owned(saved_searches, organization_id, principal_id=principal_id))
+    statement = delete(saved_searches).where(matches(saved_searches, organization_id, principal_id=principal_id))
     if saved_search_id is not None:
         statement = statement.where(saved_searches.c.saved_search_id == saved_search_id)
     return (await connection.execute(statement)).rowcount

@@ -13,7 +13,7 @@ from carrel.wire.oauth_clients import OAuthConsent
 from service.identity_server.oauth.records import ReadableCollection
 from service.permissions.queries import Reader, classes_of
 from service.platform.identifiers import NIL
-from service.platform.sql import columns_of, find_rows, in_array, owned
+from service.platform.sql import columns_of, find_rows, in_array, matches
 from service.schema.audit import audit_entries
 from service.schema.collections import collections
 from service.schema.identity import principals
@@ -147,7 +147,7 @@ async def find_reuses(connection: AsyncConnection, organization_id: UUID, *, pri
     client_id = audit_entries.c.details["clientId"].astext
     statement = (
         select(client_id.label("client_id"), func.max(audit_entries.c.at).label("at"))
-        .where(owned(audit_entries, organization_id, target_id=str(principal_id), action="oauth.reuseDetected"))
+        .where(matches(audit_entries, organization_id, target_id=str(principal_id), action="oauth.reuseDetected"))
         .group_by(client_id)
     )
     return {row.client_id: row.at for row in await connection.execute(statement)}
@@ -157,7 +157,7 @@ def _select_last_use(organization_id: UUID) -> ScalarSelect[Any]:
     return (
         select(func.max(oauth_token_families.c.last_used_at))
         .where(
-            owned(
+            matches(
                 oauth_token_families,
                 organization_id,
                 principal_id=oauth_consents.c.principal_id,
@@ -171,7 +171,7 @@ def _select_last_use(organization_id: UUID) -> ScalarSelect[Any]:
 def _select_collection_names(organization_id: UUID) -> ScalarSelect[Any]:
     return (
         select(func.array_agg(aggregate_order_by(collections.c.name, collections.c.name)))
-        .where(owned(collections, organization_id, collection_id=any_(oauth_consents.c.collection_ids)))
+        .where(matches(collections, organization_id, collection_id=any_(oauth_consents.c.collection_ids)))
         .scalar_subquery()
     )
 

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, and_, delete, func, literal, or_, select, 
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.platform.sql import columns_of, find_row, find_rows, owned, param, set_organization
+from service.platform.sql import columns_of, find_row, find_rows, matches, param, set_organization
 from service.schema.identity import organizations
 from service.schema.signin import answered_challenges, passkeys, pending_sign_ins, recovery_codes, second_factors
 
@@ -119,12 +119,12 @@ async def count_use(
 ) -> bool:
     """Note that a passkey was used; False when its count has not grown, unless the authenticator counts nothing."""
     counted = update(passkeys).where(
-        owned(passkeys, organization_id, factor_id=factor_id),
+        matches(passkeys, organization_id, factor_id=factor_id),
         or_(passkeys.c.sign_count < use.sign_count, and_(passkeys.c.sign_count == 0, literal(use.sign_count) == 0)),
     )
     if not (await connection.execute(counted.values(sign_count=use.sign_count, synced=use.synced))).rowcount:
         return False
-    used = update(second_factors).where(owned(second_factors, organization_id, factor_id=factor_id))
+    used = update(second_factors).where(matches(second_factors, organization_id, factor_id=factor_id))
     await connection.execute(used.values(last_used_at=now))
     return True
 
@@ -151,7 +151,7 @@ async def insert_pending(connection: AsyncConnection, organization_id: UUID, *, 
 
 async def delete_pending(connection: AsyncConnection, organization_id: UUID, *, secret_hash: bytes) -> bool:
     """Delete a sign-in that waits; False when it is gone already."""
-    statement = delete(pending_sign_ins).where(owned(pending_sign_ins, organization_id, secret_hash=secret_hash))
+    statement = delete(pending_sign_ins).where(matches(pending_sign_ins, organization_id, secret_hash=secret_hash))
     return (await connection.execute(statement)).rowcount > 0
 
 
@@ -168,7 +168,7 @@ async def list_factors(connection: AsyncConnection, organization_id: UUID, *, pr
     theirs = (passkeys.c.name, passkeys.c.synced, passkeys.c.credential_id)
     statement = (
         select(*columns_of(second_factors, Factor, *theirs))
-        .outerjoin(passkeys, and_(owned(passkeys, organization_id, factor_id=second_factors.c.factor_id)))
+        .outerjoin(passkeys, and_(matches(passkeys, organization_id, factor_id=second_factors.c.factor_id)))
         .where(_factors_of(organization_id, principal_id))
     )
     return await find_rows(connection, statement.order_by(second_factors.c.factor_id), Factor)
@@ -186,7 +186,7 @@ async def use_step(
 ) -> bool:
     """Note that the code of a step was used; False when it, or a later one, was used before."""
     statement = update(second_factors).where(
-        owned(second_factors, organization_id, factor_id=factor_id),
+        matches(second_factors, organization_id, factor_id=factor_id),
         or_(second_factors.c.last_step.is_(None), second_factors.c.last_step < step),
     )
     return (await connection.execute(statement.values(last_step=step, last_used_at=now))).rowcount > 0
@@ -231,8 +231,8 @@ async def count_recovery_codes(connection: AsyncConnection, organization_id: UUI
 
 
 def _factors_of(organization_id: UUID, principal_id: UUID) -> ColumnElement[bool]:
-    return and_(owned(second_factors, organization_id, principal_id=principal_id))
+    return and_(matches(second_factors, organization_id, principal_id=principal_id))
 
 
 def _codes_of(organization_id: UUID, principal_id: UUID) -> ColumnElement[bool]:
-    return and_(owned(recovery_codes, organization_id, principal_id=principal_id))
+    return and_(matches(recovery_codes, organization_id, principal_id=principal_id))

@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.sign_in_providers import GroupsClaim
-from service.platform.sql import as_member, columns_of, find_row, find_rows, in_array, owned, param, set_organization
+from service.platform.sql import as_member, columns_of, find_row, find_rows, in_array, matches, param, set_organization
 from service.schema.audit import audit_entries
 from service.schema.identity import organizations, principals
 from service.schema.signin import browser_sessions, provider_memberships, sign_in_domains, sign_in_providers
@@ -74,7 +74,7 @@ class Claim:
 def _domains(*conditions: ColumnElement[bool]) -> ColumnElement[Any]:
     """Build the list of a provider's domains of which conditions are true, in the order of the alphabet."""
     own = select(sign_in_domains.c.domain).where(
-        owned(sign_in_domains, sign_in_providers.c.organization_id, provider_id=sign_in_providers.c.provider_id),
+        matches(sign_in_domains, sign_in_providers.c.organization_id, provider_id=sign_in_providers.c.provider_id),
         *conditions,
     )
     found = own.order_by(sign_in_domains.c.domain).correlate(sign_in_providers)
@@ -117,7 +117,7 @@ async def any_domain(connection: AsyncConnection) -> bool:
 
 async def has_domain(connection: AsyncConnection, organization_id: UUID, *, domain: str) -> bool:
     """Check whether a provider of the organization decides about a domain."""
-    statement = select(func.count()).where(owned(sign_in_domains, organization_id, domain=domain), _IS_CONFIRMED)
+    statement = select(func.count()).where(matches(sign_in_domains, organization_id, domain=domain), _IS_CONFIRMED)
     return (await connection.execute(statement)).scalar_one() > 0
 
 
@@ -141,7 +141,7 @@ async def find_provider(
     connection: AsyncConnection, organization_id: UUID, *, provider_id: UUID, lock: bool = False
 ) -> StoredProvider | None:
     """Find a provider of an organization by its id; `lock`: nobody else changes it meanwhile."""
-    statement = select(*_PROVIDER).where(owned(sign_in_providers, organization_id, provider_id=provider_id))
+    statement = select(*_PROVIDER).where(matches(sign_in_providers, organization_id, provider_id=provider_id))
     return await find_row(connection, statement.with_for_update() if lock else statement, StoredProvider)
 
 
@@ -156,7 +156,7 @@ async def update_provider(
     connection: AsyncConnection, organization_id: UUID, *, provider_id: UUID, values: Mapping[str, Any]
 ) -> None:
     """Change a provider."""
-    statement = update(sign_in_providers).where(owned(sign_in_providers, organization_id, provider_id=provider_id))
+    statement = update(sign_in_providers).where(matches(sign_in_providers, organization_id, provider_id=provider_id))
     await connection.execute(statement.values(values))
 
 
@@ -171,14 +171,14 @@ async def replace_domains(
     """Replace the domains of a provider, and leave as they are those that it had; return those of another provider."""
     await connection.execute(
         delete(sign_in_domains).where(
-            owned(sign_in_domains, organization_id, provider_id=provider_id),
+            matches(sign_in_domains, organization_id, provider_id=provider_id),
             ~in_array(sign_in_domains.c.domain, domains),
         )
     )
     same = {"provider_id": provider_id, "organization_id": organization_id, "confirmed_at": confirmed_at}
     rows = [{**same, "domain": one} for one in domains]
     await connection.execute(insert(sign_in_domains).values(rows).on_conflict_do_nothing())
-    own = select(sign_in_domains.c.domain).where(owned(sign_in_domains, organization_id, provider_id=provider_id))
+    own = select(sign_in_domains.c.domain).where(matches(sign_in_domains, organization_id, provider_id=provider_id))
     return set(domains) - set((await connection.execute(own)).scalars())
 
 
@@ -195,7 +195,7 @@ async def confirm_domain(
     statement = (
         update(sign_in_domains)
         .where(
-            owned(sign_in_domains, organization_id, domain=domain),
+            matches(sign_in_domains, organization_id, domain=domain),
             _IS_CONFIRMED if confirmed_at is None else ~_IS_CONFIRMED,
         )
         .values(confirmed_at=confirmed_at)
@@ -207,7 +207,7 @@ async def confirm_domain(
 async def delete_provider(connection: AsyncConnection, organization_id: UUID, *, provider_id: UUID) -> None:
     """Delete a provider with its domains."""
     await connection.execute(
-        delete(sign_in_providers).where(owned(sign_in_providers, organization_id, provider_id=provider_id))
+        delete(sign_in_providers).where(matches(sign_in_providers, organization_id, provider_id=provider_id))
     )
 
 
@@ -219,7 +219,7 @@ async def find_session_there(
         select(*columns_of(browser_sessions, LeftSession, sign_in_providers.c.issuer))
         .join(sign_in_providers, sign_in_providers.c.provider_id == browser_sessions.c.provider_id)
         .where(
-            owned(browser_sessions, organization_id, secret_hash=secret_hash),
+            matches(browser_sessions, organization_id, secret_hash=secret_hash),
             sign_in_providers.c.organization_id == organization_id,
             sign_in_providers.c.sign_out_there,
         )
@@ -232,7 +232,7 @@ async def list_people_of_session(
 ) -> set[UUID]:
     """List who is signed in here by a session at a provider."""
     statement = select(browser_sessions.c.principal_id).where(
-        owned(browser_sessions, organization_id, provider_id=provider_id, provider_session=session_id)
+        matches(browser_sessions, organization_id, provider_id=provider_id, provider_session=session_id)
     )
     return set((await connection.execute(statement)).scalars())
 
@@ -241,7 +241,7 @@ async def find_groups_of_newest(connection: AsyncConnection, organization_id: UU
     """Find what the audit log says of the groups in the newest sign-in at a provider, among the newest of all."""
     newest = (
         select(audit_entries.c.details, audit_entries.c.at)
-        .where(owned(audit_entries, organization_id, action="session.begin"))
+        .where(matches(audit_entries, organization_id, action="session.begin"))
         .order_by(audit_entries.c.at.desc())
         .limit(MOST_LOOKED_AT)
         .subquery()
@@ -256,7 +256,7 @@ async def list_group_ids(
 ) -> set[UUID]:
     """List the groups that a source system calls by these ids."""
     statement = select(principals.c.principal_id).where(
-        owned(principals, organization_id, kind="group"), in_array(principals.c.external_id, external_ids)
+        matches(principals, organization_id, kind="group"), in_array(principals.c.external_id, external_ids)
     )
     return set((await connection.execute(statement)).scalars())
 
@@ -266,7 +266,7 @@ async def list_brought(
 ) -> set[UUID]:
     """List the groups that a provider's tokens brought a person into, and that they are still in."""
     statement = select(provider_memberships.c.group_id).where(
-        owned(provider_memberships, organization_id, provider_id=provider_id, member_id=member_id)
+        matches(provider_memberships, organization_id, provider_id=provider_id, member_id=member_id)
     )
     return set((await connection.execute(statement)).scalars())
 
@@ -288,7 +288,7 @@ async def note_brought(
 
 async def has_no_way_in(connection: AsyncConnection, organization_id: UUID) -> bool:
     """Return whether passwords are switched off and no provider decides about a confirmed domain."""
-    confirmed = owned(sign_in_domains, organization_id), sign_in_domains.c.confirmed_at.is_not(None)
-    off = owned(organizations, organization_id), organizations.c.passwords_enabled.is_(False)
+    confirmed = matches(sign_in_domains, organization_id), sign_in_domains.c.confirmed_at.is_not(None)
+    off = matches(organizations, organization_id), organizations.c.passwords_enabled.is_(False)
     statement = select(exists().where(*off, ~exists().where(*confirmed)))
     return (await connection.execute(statement)).scalar_one()

@@ -31,7 +31,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.messages import Verdict
 from carrel.wire.question_log import MOST_LOOKED_THROUGH, Outcome, QuestionsInBucket, RankedQuestions
-from service.platform.sql import as_member, columns_of, count_where, find_row, find_rows, in_array, optional_in, owned
+from service.platform.sql import as_member, columns_of, count_where, find_row, find_rows, in_array, matches, optional_in
 from service.schema.agents import agents
 from service.schema.audit import audit_entries, free_texts
 from service.schema.conversations import COMPLETED, conversations, questions, turns
@@ -100,7 +100,7 @@ async def log_turn(connection: AsyncConnection, organization_id: UUID, *, turn_i
             turns.c.feedback,
         )
         .join(conversations, conversations.c.conversation_id == turns.c.conversation_id)
-        .where(owned(turns, organization_id, turn_id=turn_id))
+        .where(matches(turns, organization_id, turn_id=turn_id))
     )
     statement = insert(questions).from_select(list(questions.c), row)
     changed = {name: statement.excluded[name] for name in ("outcome", "feedback")}
@@ -112,7 +112,7 @@ async def end_erased(connection: AsyncConnection, organization_id: UUID, *, conv
     statement = (
         update(questions)
         .where(
-            owned(questions, organization_id, outcome=Outcome.RUNNING.value),
+            matches(questions, organization_id, outcome=Outcome.RUNNING.value),
             in_array(questions.c.conversation_id, conversation_ids),
         )
         .values(outcome=Outcome.FAILED.value)
@@ -146,7 +146,7 @@ async def list_questions(
     )
     if filters.message_contains is not None:
         # Looked up one by one: a join may read the messages of all there are.
-        message = select(turns.c.message).where(owned(turns, organization_id, turn_id=page.c.turn_id))
+        message = select(turns.c.message).where(matches(turns, organization_id, turn_id=page.c.turn_id))
         statement = statement.where(message.scalar_subquery().icontains(filters.message_contains, autoescape=True))
     return await find_rows(connection, statement, StoredQuestion)
 
@@ -291,7 +291,7 @@ def _feedback_text(organization_id: UUID, turn_id: ColumnElement[UUID]) -> Scala
         select(free_texts.c.text)
         .select_from(audit_entries)
         .outerjoin(free_texts, free_texts.c.subject_id == audit_entries.c.audit_log_id)
-        .where(owned(audit_entries, organization_id, target_id=cast(turn_id, Text), action="agent.feedback"))
+        .where(matches(audit_entries, organization_id, target_id=cast(turn_id, Text), action="agent.feedback"))
         .order_by(audit_entries.c.at.desc(), audit_entries.c.audit_log_id.desc())
         .limit(1)
         .scalar_subquery()

@@ -18,7 +18,7 @@ from carrel.wire.places import PassagePlace
 from service.auth.callers import Caller
 from service.auth.queries import is_by_hand
 from service.permissions.queries import is_readable
-from service.platform.sql import as_member, columns_of, find_row, find_rows, in_array, owned
+from service.platform.sql import as_member, columns_of, find_row, find_rows, in_array, matches
 from service.schema.agents import agents
 from service.schema.catalog import documents
 from service.schema.conversations import conversations, turn_passages, turns
@@ -98,7 +98,7 @@ def is_withheld_from(caller: Caller) -> ColumnElement[bool]:
     readable = (
         select(resources.c.object_id)
         .where(
-            owned(resources, caller.organization_id, object_id=turn_passages.c.document_id),
+            matches(resources, caller.organization_id, object_id=turn_passages.c.document_id),
             is_readable(caller, resources),
         )
         .exists()
@@ -106,7 +106,7 @@ def is_withheld_from(caller: Caller) -> ColumnElement[bool]:
     return (
         select(turn_passages.c.turn_id)
         .where(
-            owned(turn_passages, caller.organization_id, turn_id=turns.c.turn_id), turn_passages.c.rests_on, ~readable
+            matches(turn_passages, caller.organization_id, turn_id=turns.c.turn_id), turn_passages.c.rests_on, ~readable
         )
         .correlate(turns)
         .exists()
@@ -125,14 +125,14 @@ async def find_turn(
     statement = (
         _select_turns(caller)
         .join(conversations, conversations.c.conversation_id == turns.c.conversation_id)
-        .where(_is_own(caller, agent_ids), owned(turns, caller.organization_id, turn_id=turn_id))
+        .where(_is_own(caller, agent_ids), matches(turns, caller.organization_id, turn_id=turn_id))
     )
     return await find_row(connection, statement, StoredTurn)
 
 
 async def status_of(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID) -> str | None:
     """Return a turn's status; None when it was erased."""
-    statement = select(turns.c.status).where(owned(turns, organization_id, turn_id=turn_id))
+    statement = select(turns.c.status).where(matches(turns, organization_id, turn_id=turn_id))
     return (await connection.execute(statement)).scalar_one_or_none()
 
 
@@ -145,7 +145,7 @@ async def list_turns(
         .join(conversations, conversations.c.conversation_id == turns.c.conversation_id)
         .where(
             _is_own(caller, None),
-            owned(turns, caller.organization_id, conversation_id=conversation_id),
+            matches(turns, caller.organization_id, conversation_id=conversation_id),
             turns.c.turn_no > after,
         )
         .order_by(turns.c.turn_no)
@@ -250,7 +250,7 @@ def _latest_message_before(caller: Caller, moment: datetime) -> ColumnElement[da
     return (
         select(func.max(turns.c.created_at))
         .where(
-            owned(turns, caller.organization_id, conversation_id=conversations.c.conversation_id),
+            matches(turns, caller.organization_id, conversation_id=conversations.c.conversation_id),
             turns.c.created_at <= moment,
         )
         .correlate(conversations)
@@ -263,7 +263,7 @@ def _conversations(caller: Caller, agent_ids: Collection[UUID] | None) -> Select
 
     One that nothing was said in yet is none of them.
     """
-    of_conversation = and_(owned(turns, caller.organization_id, conversation_id=conversations.c.conversation_id))
+    of_conversation = and_(matches(turns, caller.organization_id, conversation_id=conversations.c.conversation_id))
     first = (
         select(func.left(turns.c.message, TITLE_CHARACTERS))
         .where(of_conversation)
