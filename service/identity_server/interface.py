@@ -20,7 +20,7 @@ from service.identity_server.sessions import endpoints as sessions
 from service.identity_server.sessions.service import end_access, end_sign_ins
 from service.identity_server.signin.factors.service import reset_for_operator, reset_second_factor
 from service.identity_server.signin.invitations import invite_user
-from service.identity_server.signin.providers.queries import Claim, list_claims
+from service.identity_server.signin.providers.queries import Claim, has_domain, list_claims
 from service.identity_server.signin.queries import delete_invitations
 
 ADMIN_ENDPOINTS = (sessions, providers, clients)
@@ -34,6 +34,7 @@ __all__ = [
     "delete_invitations",
     "end_access",
     "end_sign_ins",
+    "has_domain",
     "invite_user",
     "list_claims",
     "reset_for_operator",

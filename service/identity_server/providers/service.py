@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire import sign_in_providers as wire
 from service.audit.service import Change, record, record_unattended
 from service.auth.callers import Caller
-from service.identity.queries import is_only_organization, lock_organization
+from service.identity.queries import get_organization, is_only_organization, lock_organization
 from service.identity_server.signin.provider import CALLBACK, open_provider
 from service.identity_server.signin.providers import queries
 from service.identity_server.signin.providers.binding import is_of_one_tenant
@@ -111,9 +111,9 @@ async def update_provider(
         return wire.AdminSignInProvidersUpdateResponse(**dict(_describe(provider, runtime.settings)))
     if request.domains is not None:
         await _claim(runtime.clock, connection, caller, provider_id=provider_id, domains=request.domains)
+        await _keep_a_way_in(runtime, connection, organization_id)
     if values:
         await queries.update_provider(connection, organization_id, provider_id=provider_id, values=values)
-    await _keep_a_way_in(runtime, connection, organization_id)
     provider = await require_provider(connection, organization_id, provider_id=provider_id)
     await _record(connection, caller, "update", provider, secret=request.client_secret is not None)
     return wire.AdminSignInProvidersUpdateResponse(**dict(_describe(provider, runtime.settings)))
@@ -141,8 +141,11 @@ async def delete_provider(
 
 async def _keep_a_way_in(runtime: Runtime, connection: AsyncConnection, organization_id: UUID) -> None:
     """Raise Conflict when passwords are off and no provider of the organization or of the settings is left."""
+    if runtime.settings.oidc_issuer is not None:
+        return
     await lock_organization(connection, organization_id)
-    if runtime.settings.oidc_issuer is None and await queries.has_no_way_in(connection, organization_id):
+    organization = await get_organization(connection, organization_id)
+    if not organization.passwords_enabled and not await queries.has_domain(connection, organization_id):
         message = "Nobody could sign in: passwords are switched off. Switch them on, or add another provider first."
         raise Conflict(message, code="no_sign_in_provider")
 

@@ -12,6 +12,7 @@ from service.auth.callers import Caller
 from service.domains.people.directory import queries as listing
 from service.identity import queries
 from service.identity.queries import Principal
+from service.identity_server.interface import has_domain
 from service.platform.errors import BadRequest, Conflict, FieldError
 from service.platform.identifiers import uuid7
 from service.platform.secrets import Secret
@@ -68,7 +69,7 @@ async def update_organization(
     values = {name: value for name, value in given.items() if value is not None}
     if request.passwords_enabled is False and runtime.settings.oidc_issuer is None:
         await queries.lock_organization(connection, caller.organization_id)
-        if not await listing.has_sign_in_provider(connection, caller.organization_id):
+        if not await has_domain(connection, caller.organization_id):
             message = (
                 "Nobody could sign in: no sign-in provider decides about a confirmed domain. Add a provider first."
             )

@@ -34,7 +34,7 @@ from service.platform.sql import columns_of, find_rows, in_array, matches, optio
 from service.schema.audit import audit_entries
 from service.schema.identity import group_members, principals
 from service.schema.oauth import oauth_clients
-from service.schema.signin import invitations, passkeys, second_factors, sign_in_domains
+from service.schema.signin import invitations, passkeys, second_factors
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,14 +350,6 @@ async def delete_group(connection: AsyncConnection, organization_id: UUID, *, gr
     await connection.execute(
         delete(principals).where(matches(principals, organization_id, principal_id=group_id, kind="group"))
     )
-
-
-async def has_sign_in_provider(connection: AsyncConnection, organization_id: UUID) -> bool:
-    """Check whether a sign-in provider of the organization decides about a confirmed domain."""
-    confirmed = select(sign_in_domains.c.domain).where(
-        sign_in_domains.c.organization_id == organization_id, sign_in_domains.c.confirmed_at.is_not(None)
-    )
-    return (await connection.execute(select(exists(confirmed)))).scalar_one()
 
 
 async def count_people(connection: AsyncConnection, organization_id: UUID, *, member_ids: Collection[UUID]) -> int:

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.sign_in_providers import GroupsClaim
 from service.platform.sql import as_member, columns_of, find_row, find_rows, in_array, matches, param, set_organization
 from service.schema.audit import audit_entries
-from service.schema.identity import organizations, principals
+from service.schema.identity import principals
 from service.schema.signin import browser_sessions, provider_memberships, sign_in_domains, sign_in_providers
 
 MOST_LOOKED_AT = 1000
@@ -115,9 +115,10 @@ async def any_domain(connection: AsyncConnection) -> bool:
     ).scalar_one()
 
 
-async def has_domain(connection: AsyncConnection, organization_id: UUID, *, domain: str) -> bool:
-    """Check whether a provider of the organization decides about a domain."""
-    statement = select(func.count()).where(matches(sign_in_domains, organization_id, domain=domain), _IS_CONFIRMED)
+async def has_domain(connection: AsyncConnection, organization_id: UUID, *, domain: str | None = None) -> bool:
+    """Check whether a provider of the organization decides about a domain; without it, about any domain."""
+    wanted = {} if domain is None else {"domain": domain}
+    statement = select(func.count()).where(matches(sign_in_domains, organization_id, **wanted), _IS_CONFIRMED)
     return (await connection.execute(statement)).scalar_one() > 0
 
 
@@ -284,11 +285,3 @@ async def note_brought(
     rows = [{**same, "group_id": one} for one in group_ids]
     if rows:
         await connection.execute(insert(provider_memberships).values(rows).on_conflict_do_nothing())
-
-
-async def has_no_way_in(connection: AsyncConnection, organization_id: UUID) -> bool:
-    """Return whether passwords are switched off and no provider decides about a confirmed domain."""
-    confirmed = matches(sign_in_domains, organization_id), sign_in_domains.c.confirmed_at.is_not(None)
-    off = matches(organizations, organization_id), organizations.c.passwords_enabled.is_(False)
-    statement = select(exists().where(*off, ~exists().where(*confirmed)))
-    return (await connection.execute(statement)).scalar_one()
