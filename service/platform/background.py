@@ -26,13 +26,18 @@ CANCELLED_AGAIN_SECONDS = 15.0
 _LATE = (PoolTimeoutError, PoolTimeout, ConnectionTimeout)
 
 
-def is_late(error: BaseException) -> bool:
-    """Return whether an error, its causes or all errors of a group mean that a wait took too long."""
+def is_late(error: BaseException, seen: frozenset[int] = frozenset()) -> bool:
+    """Return whether an error, one of its causes, or all errors of a group mean that a wait took too long.
+
+    An error in a group may have the group as its cause: errors whose ids are in `seen` count no more.
+    """
+    if id(error) in seen:
+        return False
+    seen |= {id(error)}
     if isinstance(error, BaseExceptionGroup):
-        return all(map(is_late, cast("BaseExceptionGroup[BaseException]", error).exceptions))
-    # An error may be its own cause.
-    causes = {id(each): each for each in (getattr(error, "orig", None), error.__cause__) if each not in {None, error}}
-    return isinstance(error, _LATE) or any(isinstance(each, _LATE) for each in causes.values())
+        return all(is_late(each, seen) for each in cast("BaseExceptionGroup[BaseException]", error).exceptions)
+    causes = (getattr(error, "orig", None), error.__cause__)
+    return isinstance(error, _LATE) or any(cause is not None and is_late(cause, seen) for cause in causes)
 
 
 def log_trouble(event: str, error: BaseException | None, **details: object) -> None:
