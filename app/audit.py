@@ -51,7 +51,6 @@ HOLDER = "holder"
 
 FAILED_SIGN_IN = "session.fail"
 """The one action of somebody unknown."""
-REFUSED_SIGN_IN = "session.refuse"
 
 _NAMED_IN_DETAILS = {
     "collectionId": COLLECTION,

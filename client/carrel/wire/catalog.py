@@ -30,8 +30,11 @@ class IndexingStatus(StrEnum):
     FAILED = "FAILED"
 
 
+_KINDS = frozenset(NotReadKind)
+
+
 def _known_kind(value: object) -> object:
-    return value if value in frozenset(NotReadKind) else NotReadKind.DETAIL
+    return value if value in _KINDS else NotReadKind.DETAIL
 
 
 class NotRead(ResponseModel):
