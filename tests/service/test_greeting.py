@@ -55,5 +55,5 @@ def test_a_disk_without_room_for_the_sample_ends_nothing(make_service: Callable[
     """What could not be loaded is said, and the rest goes on: where this ends, all that `make up` started ends."""
     service = make_service(storage_low_bytes=MORE_THAN_ANY_DISK_HAS)
     with reading_to(service, line="the next `make up` has kept it") as (_, said):
-        assert "The sample was not loaded: The disk of the " in said
+        assert "The sample was not loaded (The disk of the " in said
         assert "Carrel is up." in said
