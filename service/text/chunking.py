@@ -1,9 +1,8 @@
-"""Blocks to chunks: what the embedding model reads at once, and what a search finds.
-A chunk with its document's title has at most 254 word pieces. Whole sentences are packed greedily; headings stay with
-the text below them, table rows and lines of code stay whole. A chunk that doesn't begin with a heading begins with its
-path of headings, if that is short; a table row names its columns itself.
-Packing starts afresh at every heading, at every long paragraph, and where `_anchors` chooses: so an edit moves few
-boundaries, and few chunks are embedded again. All of it takes time linear in the text: run it in a thread."""
+"""Split blocks into chunks: the texts that the embedding model reads and a search finds. A chunk with its document's
+title has at most 254 word pieces. Packing keeps whole sentences, table rows and code lines, and keeps a heading with
+the text below it. A chunk without a heading begins with its path of headings if that is short. Packing starts afresh at
+headings, at long paragraphs and at `_anchors`, so an edit changes few chunks. Packing takes linear time: run it in a
+thread."""
 
 import hashlib
 import zlib
@@ -51,9 +50,8 @@ _Key = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A part of a document. `text` is shown, and searched by keywords; `dense_text` is embedded: the title, cut at 32
-    pieces, and the text. `hash` is the SHA-256 of `dense_text`, by which a document's stored vectors are found
-    again."""
+    """A part of a document. Searches show `text`; the model embeds `dense_text`, the title (at most 32 pieces) and the
+    text. `hash`, the SHA-256 of `dense_text`, finds stored vectors again."""
 
     text: str
     dense_text: str
@@ -234,8 +232,8 @@ def _begins(passage: _Passage, *, below_heading: bool) -> int:
 
 
 def _turns_page(before: Block, block: Block) -> bool:
-    """Return whether a block that was read by machine begins another page, and doesn't go on with a sentence of it.
-    Short scanned pages, such as receipts, have nothing to do with each other: each is found, and shown, alone."""
+    """Return whether a recognized block begins another page and continues no sentence. Short scanned pages, such as
+    receipts, are unrelated: each becomes its own chunk."""
     if block.confidence is None or block.page == before.page:
         return False
     return before.text.rstrip().endswith(SENTENCE_ENDS) or not block.text[:1].islower()
@@ -264,8 +262,8 @@ def _path(headings: Sequence[tuple[int, _Path]]) -> _Path:
 
 
 def _pack(units: Sequence[_WholeSpan], budget: int) -> Iterator[tuple[str, Sequence[_WholeSpan], Sequence[int]]]:
-    """Pack the units into texts, separately between the places where packing starts afresh. With each text come its
-    units, and the position of each unit's first character in it."""
+    """Pack units into texts between fresh starts. Each text comes with its units and the position of each unit's first
+    character."""
     keys = [(unit.begins, zlib.crc32(unit.text.encode()), number) for number, unit in enumerate(units)]
     positions = list(accumulate((unit.pieces for unit in units), initial=0))
     fresh = _anchors(keys, positions)
@@ -284,8 +282,8 @@ def _pack(units: Sequence[_WholeSpan], budget: int) -> Iterator[tuple[str, Seque
 
 
 def _end(start: int, keys: Sequence[_Key], positions: Sequence[int], fresh: Sequence[bool], room: int) -> int:
-    """Return where the chunk that begins at `start` ends: at a fresh start, or at the best place in its last part.
-    Taking the best place instead of the last makes two packings that began at different places agree again soon."""
+    """Return the end of the chunk that begins at `start`: a fresh start, or the best place in its last part. The best
+    place makes two packings with different starts agree again soon."""
     end = start + 1
     while end < len(keys) and not fresh[end] and positions[end + 1] - positions[start] <= room:
         end += 1
@@ -297,8 +295,8 @@ def _end(start: int, keys: Sequence[_Key], positions: Sequence[int], fresh: Sequ
 
 
 def _anchors(keys: Sequence[_Key], positions: Sequence[int]) -> list[bool]:
-    """Return for each unit whether packing starts afresh at it. Beside the places where it always does, these are the
-    units whose key is the least within ANCHOR_PIECES before and after: an edit further away changes nothing here."""
+    """Return for each unit whether packing starts afresh there: at fixed places, and at the least key within
+    ANCHOR_PIECES on both sides, so that an edit further away changes nothing."""
     before = _least_so_far(keys, positions)
     after = _least_so_far(keys[::-1], [-position for position in positions[-2::-1]])[::-1]
     return [

@@ -14,11 +14,8 @@ _LANGUAGES = (
     "af ar az be bg bn ca cs cy da de el en es et eu fa fi fr ga gl he hi hr hu hy id is it ja ka kk km ko lo lt lv"
     " mk mr ms mt my ne nl no pl pt ro ru sk sl sq sr sv sw ta th tl tr uk ur vi zh"
 )
-"""What is told apart.
-
-Left out is what is hardly written in offices, or hardly to be told from another (Bosnian from Croatian, Nynorsk from
-Bokmål): each makes the others less certain.
-"""
+"""The languages told apart. Languages that offices rarely write or that resemble another (Bosnian and Croatian, Nynorsk
+and Bokmål) are left out: each would make the others less certain."""
 
 _AT_MOST = 1000
 """Characters that are looked at, which takes half a millisecond."""
@@ -48,10 +45,8 @@ class _Identifier(Protocol):
 
 
 def tell_language(chunks: Sequence[str]) -> str | None:
-    """Return the language of a document, of whose chunks a few are looked at; None when it isn't certain.
-
-    The same chunks always give the same answer. The first text that isn't plainly English takes a second.
-    """
+    """Return a document's language from a few of its chunks, or None if uncertain; deterministic. The first text that
+    is not plainly English takes a second."""
     sample = _sample(chunks)
     words = _WORD.findall(sample)
     if sum(map(len, words)) < _LEAST_LETTERS:

@@ -16,10 +16,8 @@ _MOST_BOXES = 12
 
 
 def join_places(blocks: Sequence[Block], *, starts: Sequence[int], media_type: str) -> PassagePlace | None:
-    """Return where some blocks of a file of this type stand, from the first to the last; None if none has a place.
-
-    `starts` has for each block the number of the first character of the passage's text that it is.
-    """
+    """Return where these blocks stand in a file of this type, or None without a place. `starts` holds the position of
+    each block's first character in the passage."""
     pages = {block.page for block in blocks if block.page is not None}
     sheet = next((block.sheet for block in blocks if block.sheet is not None), None)
     rows = [block.rows for block in blocks if block.rows is not None and block.sheet == sheet]

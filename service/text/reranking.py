@@ -1,9 +1,7 @@
-"""An endpoint that scores how well texts answer a query, by `POST …/rerank`: what is asked of it, and how long.
-
-Two shapes are in use. Cohere, Jina, vLLM and most others take `documents` and `top_n`, and answer with `results` of
-`index` and `relevance_score`. Text Embeddings Inference takes `texts`, and answers with a list of `index` and `score`.
-The endpoint is asked in the first one; if it refuses that shape, in the other one from then on.
-"""
+"""Ask an endpoint how well texts answer a query, by `POST …/rerank`. Cohere, Jina, vLLM and most others take
+`documents` and `top_n`, and answer `results` of `index` and `relevance_score`. Text Embeddings Inference takes `texts`
+and answers a list of `index` and `score`. The first shape is tried first; if it is refused, the second is used from
+then on."""
 
 import asyncio
 import time
@@ -79,10 +77,8 @@ _ANSWER: TypeAdapter[_Scores | list[_Score]] = TypeAdapter(_Scores | list[_Score
 
 
 class Reranker:
-    """Asks the endpoint that the settings name, each time within a time limit and without further attempts.
-
-    One that is away or slow is left alone for a while. `outcomes` and `seconds` count how asking it went.
-    """
+    """Asks the endpoint in the settings, within a time limit and without retries; a slow or absent endpoint is left
+    alone for a while. `outcomes` and `seconds` count the requests."""
 
     def __init__(self, url: str, settings: Settings, *, share: Share) -> None:
         self.outcomes: dict[Outcome, int] = dict.fromkeys(Outcome, 0)
@@ -104,10 +100,8 @@ class Reranker:
         self._rests_for = Outcome.FAILED
 
     async def score(self, query: str, texts: Sequence[str]) -> dict[int, float]:
-        """Return scores by the texts' places, higher for better ones; an endpoint may leave texts out, but not all.
-
-        Raises NotReranked when it doesn't answer in time, refuses, or answers with something else.
-        """
+        """Return scores by text index, higher is better; some texts may be missing, but not all. Raises NotReranked if
+        the endpoint is late, refuses or answers something else."""
         if not self.in_service:
             raise NotReranked(self._rests_for)
         told = {"carrel.texts": len(texts), "server.address": self._endpoint.host}

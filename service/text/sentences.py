@@ -1,8 +1,5 @@
 # ruff: noqa: RUF001 - the punctuation of many scripts
-"""Cutting text into spans, in any language, without losing anything but white space.
-
-Each function takes time linear in its text.
-"""
+"""Cut text into spans in any language, losing only white space. Each function takes linear time."""
 
 import re
 from collections.abc import Iterator

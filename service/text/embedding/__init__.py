@@ -50,10 +50,8 @@ class Embedders:
 
 
 async def open_embedders(settings: Settings, *, arithmetic: Arithmetic | None = None) -> Embedders:
-    """Open the endpoint's models, if any, and the local model, by the given `arithmetic` or an engine of this process.
-
-    Raises ValueError for settings that don't fit, ModelFilesError when the local model's files aren't installed.
-    """
+    """Open the endpoint's models, if any, and the local model, with `arithmetic` or an engine of this process. Raises
+    ValueError for bad settings, ModelFilesError if the local model's files are not installed."""
     folder: Path = settings.data_dir / MODEL_FOLDER
     models = remote_models(settings)
     local = await LocalEmbedder.open(folder, precision=settings.embeddings_precision, arithmetic=arithmetic)

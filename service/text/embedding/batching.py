@@ -1,8 +1,6 @@
-"""Dynamic micro-batching: calls to `embed` at the same time share the model, in small batches of texts alike in length.
-
-A free worker takes what waits. The request with the least left goes first, so a query doesn't wait for a document
-behind it; one batch in four belongs to the oldest request, so that many small ones don't starve a large one.
-"""
+"""Dynamic micro-batching: concurrent calls to `embed` share the model in small batches of texts of similar length. The
+request with the least left goes first, so queries do not wait for documents. The oldest request gets every fourth
+batch, so small requests do not starve a large one."""
 
 import asyncio
 import heapq
@@ -35,12 +33,9 @@ _LONGEST_RETRY_SECONDS = 60
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """How large a batch and the queue may get.
-
-    `tokens` bounds the longest text times the number of texts (one is always taken): beyond a few hundred a batch gains
-    nothing. A text joins if that pads it by at most `padding` tokens, about the cost of its own batch. `waiting_texts`
-    bounds what all requests together may have waiting; a request alone is never too large.
-    """
+    """The limits of a batch and of the queue. `tokens` bounds the longest text times the number of texts; a larger
+    batch gains nothing. A text may join if it adds at most `padding` tokens, the cost of its own batch. `waiting_texts`
+    bounds the queue of all requests together; a request alone is never too large."""
 
     texts: int = 8
     tokens: int = 256

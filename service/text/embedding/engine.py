@@ -32,11 +32,9 @@ class Arithmetic(Protocol):
 
 
 class Engine:
-    """A session of onnxruntime behind two micro-batchers: one for texts that somebody waits for, one for documents.
-
-    Each thread runs it on one core: measured on two, as fast for long texts as one batch on both, half again as fast
-    for short ones. The documents' threads give way to the others, so a query waits for no document.
-    """
+    """A session of onnxruntime behind two micro-batchers: queries and documents. Each thread uses one core: measured,
+    long texts are as fast as with two cores and short texts half again as fast. Document threads yield to query
+    threads."""
 
     def __init__(self, session: Session, *, threads: int | None = None, limits: BatchLimits | None = None) -> None:
         workers = threads or usable_cores()

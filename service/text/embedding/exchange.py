@@ -1,8 +1,6 @@
-"""Embedding in a process of its own, for several others: what they send each other, and both ends.
-
-A `Line` is made before the processes are forked, and carries one of a pair of sockets. So nobody else can ask, nothing
-has a name, and a request waits in the line while the embedding process starts again.
-"""
+"""Embedding in a separate process that serves several others: both ends and their messages. A `Line` is made before the
+fork and carries a socket of a pair: no other process can connect, and requests wait in it while the embedding process
+restarts."""
 
 import asyncio
 import json

@@ -1,10 +1,7 @@
-"""all-MiniLM-L6-v2 as an ONNX graph, built from its safetensors with standard operators (opset 20).
-
-Token ids and a mask go in, unit vectors come out: mean pooling and normalisation are part of the graph. The layers are
-BERT's (Devlin et al. 2018): post-layer-norm, exact GELU, twelve heads of 32.
-
-onnx and safetensors bring type hints, but partly unknown ones, which take an operator's attributes for parameters.
-"""
+"""Build all-MiniLM-L6-v2 as an ONNX graph (opset 20) from its safetensors. The graph takes token ids and a mask, and
+returns unit vectors after mean pooling. The layers are BERT's (Devlin et al. 2018): post-layer-norm, exact GELU,
+twelve heads of 32. The type hints of onnx and safetensors are incomplete: they take an operator's attributes for
+parameters."""
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportArgumentType=false
 
 import json

@@ -18,11 +18,8 @@ _MEAN_FILE = Path(__file__).with_name("all-MiniLM-L6-v2.mean.json")
 
 @dataclass(frozen=True, eq=False)
 class EmbeddingModel:
-    """A model by the name that collections are created with.
-
-    `max_tokens` counts special tokens. `mean` is of embeddings of ordinary texts: binary codes are signs of (embedding
-    - mean), because a cloud to one side of the origin would have many equal signs.
-    """
+    """A model by the name that collections are created with. `max_tokens` counts special tokens. `mean` is the mean of
+    ordinary embeddings: binary codes are the signs of (embedding - mean), so that they differ enough."""
 
     name: str
     dimensions: int
@@ -49,11 +46,8 @@ class Embedder(Protocol):
         ...
 
     async def embed(self, texts: Sequence[str], *, in_background: bool = False) -> NDArray[np.float32]:
-        """Return one row of unit length for each text, in their order; what is beyond `max_tokens` is not read.
-
-        Texts `in_background`, as those of documents, hold up no others. Raises Unavailable (with Retry-After) when
-        saturated or out of reach.
-        """
+        """Return one row of unit length per text, in order; text beyond `max_tokens` is ignored. Texts `in_background`
+        never delay others. Raises Unavailable (with Retry-After) when saturated or out of reach."""
         ...
 
     async def close(self) -> None:

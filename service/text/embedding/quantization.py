@@ -1,9 +1,7 @@
-"""The model's graph in 8-bit arithmetic, near enough to the exact one that vectors of both can be searched together.
-
-Weights get a scale for each column beforehand, activations one for each batch. A few channels of these are tens of
-times larger than others, so each is divided by a factor, and its row of the weights multiplied by it (SmoothQuant, Xiao
-et al. 2023). The factors come from each channel's largest values, measured by `scripts/embedding_ranges.py`.
-"""
+"""Quantize the model's graph to 8 bits, close enough that exact and quantized vectors can be searched together. Weights
+have a scale per column, activations a scale per batch. A few activation channels are tens of times larger: each is
+divided by a factor, and its weight row multiplied by it (SmoothQuant, Xiao et al. 2023). `scripts/embedding_ranges.py`
+measures each channel's largest values."""
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 
 from collections.abc import Mapping
@@ -27,11 +25,9 @@ _SMALLEST = 1e-5
 """Taken for a channel that is always 0, so that its factor is finite."""
 
 _LARGEST = 127
-"""Of the weights' whole numbers, and of the sum of two neighbours in a column before they are rounded.
-
-CPUs without VNNI add the products of two neighbours in 16 bits: 255 (an activation) times 128 fits, twice 127 wouldn't.
-So every CPU computes the same sums, and nothing has to find out which kind it is.
-"""
+"""The limit of a weight, and of the sum of two neighbours in a column before rounding. CPUs without VNNI add two
+products in 16 bits: 255 (an activation) times 128 fits, twice 127 does not. With this limit every CPU computes the same
+sums."""
 
 _Floats = NDArray[np.float32]
 

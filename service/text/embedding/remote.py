@@ -47,11 +47,8 @@ class _TryAgain(Exception):  # noqa: N818 - never leaves this module
 
 
 class RemoteEmbedder:
-    """Gets vectors from an endpoint; texts are measured and cut in the local model's word pieces.
-
-    `dimensions` is the length that the endpoint's vectors must have; it is also sent as the request's parameter when
-    `ask_for_dimensions` (models that can shorten their vectors understand it, others refuse it).
-    """
+    """Gets vectors from an endpoint; texts are measured and cut in the local model's word pieces. Vectors must have
+    `dimensions` numbers, sent as a parameter if `ask_for_dimensions` (some models refuse it)."""
 
     def __init__(
         self,

@@ -25,11 +25,8 @@ _SLICE = 1024
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """The word pieces of one text.
-
-    `ends` holds, for each piece, the character offset just behind it; `words` the number of the word it belongs to
-    (pieces of different words can be told apart whatever stands around them, so a text may be cut between them).
-    """
+    """The word pieces of one text: `ends` holds the character offset just behind each piece, `words` the number of its
+    word. Pieces of different words never depend on each other, so a text may be cut between them."""
 
     ends: list[int]
     words: list[int | None]

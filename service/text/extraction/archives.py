@@ -43,12 +43,9 @@ def is_archive(path: Path) -> bool:
 
 
 def check_archive(path: Path | IO[bytes], limits: Limits, *, whole: bool, for_library: bool = False) -> None:
-    """Raise Unreadable unless the archive is whole, unencrypted, free of XML tricks and within the limits.
-
-    Declared sizes are checked first. Every entry that a parser may read is then unpacked once, counting what really
-    comes out, so that headers that lie are found out here, a megabyte at a time. With `whole`, these are all entries;
-    otherwise those of XML. Damaged entries are left to our own readers, and are refused `for_library`.
-    """
+    """Raise Unreadable unless the archive is whole, unencrypted, free of XML tricks and within the limits. Declared
+    sizes are checked first. Then every XML entry (`whole`: every entry) is unpacked in parts and counted, so false
+    headers are found. Damaged entries are refused only `for_library`: our own readers handle them."""
     with open_archive(path) as archive:
         entries = archive.infolist()
         check_declared(entries, limits)

@@ -28,14 +28,11 @@ _decode_row = json.JSONDecoder().raw_decode
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A piece of a document that is never empty and holds no control characters but newline and tab.
-
-    `level` is 1 (outermost) to 6 for headings and 0 otherwise; `page` counts pages, slides or messages from 1.
-    A table row names its columns (`Header: value | …`), so that it means something alone. `rows` are the first and the
-    last row of a sheet or table that it repeats, from 1. `confidence` is the certainty, from 0 to 1, with which a
-    machine read the text from a picture; None: it did not. `areas` are the parts of the page that the text covers one
-    after the other, where it continues in another column; otherwise it has none, and `box` is all.
-    """
+    """A piece of a document, never empty, without control characters except newline and tab. `level` is 1 (outermost)
+    to 6 for headings, otherwise 0; `page` counts pages, slides or messages from 1. A table row names its columns
+    (`Header: value | …`); `rows` are its first and last row in the sheet, from 1. `confidence` (0 to 1) is set if a
+    machine read the text from a picture. `areas` are the parts of the page in order if the text continues in another
+    column; otherwise `box` is all."""
 
     kind: BlockKind
     text: str
@@ -50,11 +47,8 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class NotRead:
-    """Parts of one kind that a file holds and that were not read: how many, and where the first few are.
-
-    `where` names pages, slides, sheets or messages by their numbers ("page 3"), as far as that can be told; a detail
-    with its kind ("tables of page 3").
-    """
+    """Parts of one kind that were not read: their number and the first few places. `where` names pages, slides, sheets
+    or messages by number ("page 3"), or a detail with its kind ("tables of page 3")."""
 
     kind: NotReadKind
     count: int
@@ -63,11 +57,8 @@ class NotRead:
 
 @dataclass(frozen=True, slots=True)
 class FoundPicture:
-    """A picture within a file that text recognition is to read: where it is in the file, and where it stands there.
-
-    `address` is for `service.text.extraction.within` alone. `after` is the number of blocks before it; None: it follows
-    those of its page.
-    """
+    """A picture in a file that text recognition is to read. Only `service.text.extraction.within` reads `address`.
+    `after` is the number of blocks before it; None: it follows the blocks of its page."""
 
     address: str
     page: int | None = None
@@ -105,10 +96,8 @@ class Extraction:
 
 @dataclass(frozen=True, slots=True)
 class ContainedFile:
-    """A file that another one holds: its path there, cleaned and unique, and its bytes.
-
-    `content` is None when they can't be read; `code` and `message` then say why, as an error of the API does.
-    """
+    """A file within another: its cleaned, unique path and its bytes. `content` is None if they are unreadable; `code`
+    and `message` then say why, as an API error does."""
 
     path: str
     content: bytes | None
@@ -152,10 +141,8 @@ def unpack_blocks(data: bytes) -> tuple[Block, ...]:
 
 
 def iterate_blocks(data: bytes) -> Iterator[Block]:
-    """Unpack blocks one by one: who needs the first ones pays for no others, and other threads run in between.
-
-    ValueError if a newer version packed them, or some are missing.
-    """
+    """Unpack blocks lazily, so that other threads run in between. ValueError if a newer version packed them, or some
+    are missing."""
     if data[:1] not in _VERSIONS:
         raise ValueError(f"Blocks of format version {data[:1].hex()!r} can't be read by this release.")
     inflate, utf8 = zlib.decompressobj(), codecs.getincrementaldecoder("utf-8")()
@@ -177,10 +164,8 @@ def iterate_blocks(data: bytes) -> Iterator[Block]:
 
 
 def are_short(data: bytes) -> bool:
-    """Return whether packed blocks are so little, unpacked, that an event loop may unpack them.
-
-    The packed size doesn't tell: rows that repeat each other are packed to a hundredth.
-    """
+    """Return whether packed blocks are small enough to unpack in an event loop. The packed size cannot tell: repeated
+    rows shrink to a hundredth."""
     return len(zlib.decompressobj().decompress(data[1:], _SHORT_BYTES + 1)) <= _SHORT_BYTES
 
 

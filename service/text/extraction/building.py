@@ -24,10 +24,8 @@ MOST_PLACES = 5
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much one file may contain before it is refused as too complex, and what of it is read later.
-
-    `reads_scans`: pages and files that are pictures; `finds_pictures`: those within files, so many at most.
-    """
+    """The most a file may contain. `reads_scans`: whether pages and files that are pictures are read later;
+    `finds_pictures`: how many pictures within files are."""
 
     characters: int = 20_000_000
     blocks: int = 1_000_000
@@ -44,13 +42,10 @@ class Limits:
 
 
 class BlockBuilder:
-    """Collects the blocks of one file in order; raises Unreadable when a limit is passed.
-
-    `page` and `sheet` are where the next blocks stand: the number of the page, slide or message, the name of the sheet.
-    `file_count` counts the files in it that are to be documents of their own. `tells_rest` is whether the reader
-    tells what it leaves out. `forms_chosen` and `entries_read` are of the pictures in an archive, so that one that is
-    shown again is not read again. `causes` tell the log of failed refinements; `inserted` counts inner documents.
-    """
+    """Collects the blocks of one file in order; raises Unreadable beyond a limit. `page` and `sheet` say where the next
+    blocks stand. `file_count` counts contained files that become documents. `tells_rest`: whether the reader reports
+    unread parts. `forms_chosen` and `entries_read` keep a picture shown twice from being read twice. `causes` are the
+    failed refinements for the log; `inserted` counts inner documents."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -114,10 +109,8 @@ class BlockBuilder:
             raise too_complex(f"The file holds more than {self.limits.blocks:,} paragraphs and table rows.")
 
     def leave_out(self, kind: NotReadKind, where: str = "", *, count: int = 1) -> None:
-        """Note parts of a file that are not read, and at which page, slide, sheet or message if that can be told.
-
-        Never by a name that the file gives: admins see this of documents that they may not read.
-        """
+        """Note unread parts, and their page, slide, sheet or message if known. Never name them by the file's own words:
+        admins see this of documents that they may not read."""
         if count:
             noted = self._not_read.get(kind, NotRead(kind, 0))
             is_new = where and where not in noted.where and len(noted.where) < MOST_PLACES
@@ -126,10 +119,8 @@ class BlockBuilder:
 
     @contextmanager
     def refinement(self, what: str) -> Generator[None]:
-        """Skip the block when it fails, and note `what` it would read (`tables of page 3`) as not read.
-
-        The text must be reachable without the block.
-        """
+        """Skip the block when it fails, and note `what` (`tables of page 3`) as not read. The text must be reachable
+        without the block."""
         try:
             yield
         except BaseException as error:  # noqa: BLE001 - libraries raise anything on a broken file, those in Rust no Exception
@@ -150,11 +141,8 @@ class BlockBuilder:
         self.leave_out(NotReadKind.PAGE, f"page {number}")
 
     def picture(self, address: str, content: bytes, where: str = "", *, page: int | None = None) -> None:
-        """Note a picture that text recognition reads later by its address, unless it is an icon or was noted before.
-
-        One that can't be read is left out, at the place that `where` names, as are those beyond the limit. The texts
-        of a drawing are read at once, and the picture in it later.
-        """
+        """Note a picture that text recognition reads later, unless it is an icon or already noted. A picture that is
+        unreadable or beyond the limit is left out, at the place `where`. Texts of a drawing are read now."""
         if not self._is_new(content):
             return
         if (drawing := read_drawing(content)) is not None:

@@ -51,11 +51,9 @@ def parse_archive(path: Path, builder: BlockBuilder) -> None:
 def read_files(
     path: Path, file_name: str, limits: Limits, *, start: int, most: int | None, largest: int
 ) -> list[ContainedFile]:
-    """Read the files that a container holds, from number `start` on: some megabytes of them, and `most` at most.
-
-    None are left when the list is empty. The content of a file of more than `largest` bytes is None, as is that of one
-    that is damaged or encrypted. With `largest` 0, next to nothing is read: it is a list of the files' paths.
-    """
+    """Read the files in a container from number `start`: some megabytes, at most `most` files. An empty list is the
+    end. A file that is larger than `largest` bytes, damaged or encrypted has the content None. With `largest` 0 only
+    the paths are read."""
     found: list[ContainedFile] = []
     size = 0
     with _CONTAINERS[sniff(path, file_name).name](path, limits) as entries:
@@ -111,10 +109,8 @@ def _read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, most: int) -> 
 
 
 def _name_all(entries: Sequence[zipfile.ZipInfo]) -> Sequence[tuple[str, zipfile.ZipInfo]]:
-    """Return entries with their names. Those not marked as UTF-8 are in the encoding of the program that packed them.
-
-    Python takes these for the code page 437; all of them together tell which encoding it is.
-    """
+    """Return entries with their names. All names that are not UTF-8 together tell the packing program's encoding;
+    Python reads them as code page 437."""
     unmarked = [each for each in entries if not each.flag_bits & _UTF_8]
     named = dict(
         zip(map(id, unmarked), decode_names([each.filename.encode("cp437") for each in unmarked]), strict=True)

@@ -63,10 +63,8 @@ def texts(
     *,
     apart: Collection[str] = (),
 ) -> str:
-    """Return the text of the wanted elements below an element, breaks as their texts, without dropped elements.
-
-    What follows an element that stands `apart` doesn't run on from it.
-    """
+    """Return the text of the wanted elements below an element, with breaks as text and without dropped elements.
+    Elements that stand `apart` are separated from the next."""
     parts: list[str] = []
     walk = etree.iterwalk(element, events=("start", "end"))
     for event, node in walk:
@@ -104,10 +102,8 @@ def note_pictures(
     known: set[str],
     page: int | None = None,
 ) -> None:
-    """Add the alternative texts below an element, and note its pictures, but those that are known.
-
-    `names` are of their entries. Of pictures that stand for an object or a film, only the text is read.
-    """
+    """Add the alternative texts below an element, and note pictures not yet known (`names` are entry names). Pictures
+    that stand for an object or film give only text."""
     described = (node.get("descr") or node.get("alt") or "" for node in root.iter(*_DESCRIBED))
     for text in dict.fromkeys(described):
         if not _FILE_NAME.fullmatch(text):

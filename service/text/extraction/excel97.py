@@ -125,10 +125,8 @@ def _note_pictures(data: bytes, sheets: Mapping[int, str], builder: BlockBuilder
 
 
 def _join_records(data: bytes, wanted: int) -> dict[int, bytes]:
-    """Return the records of a kind, with what continues them, joined for the workbook and for each sheet.
-
-    They are named by the place where the sheet begins, 0 for the workbook.
-    """
+    """Return the records of a kind, with continuations joined, for the workbook (key 0) and each sheet (key: where it
+    begins)."""
     parts: dict[int, list[bytes]] = {}
     begin = before = depth = 0
     for place, kind, record in _records(data):

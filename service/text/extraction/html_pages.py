@@ -48,8 +48,8 @@ def add_html(text: str, builder: BlockBuilder) -> None:
 
 
 def _root(text: str) -> Any:
-    """Parse text that is decoded already, so that a <meta charset> in it decides nothing. `huge_tree` lifts the limit
-    on a text (10 MB), beyond which the rest would be lost silently; depth stays limited, at 2,048 elements."""
+    """Parse decoded text, ignoring any <meta charset>. `huge_tree` lifts the 10 MB limit of a text, beyond which the
+    rest would be lost silently; depth stays limited to 2,048 elements."""
     parser = etree.HTMLParser(encoding="utf-8", no_network=True, huge_tree=True, remove_comments=True, remove_pis=True)
     try:
         root = etree.fromstring(text.encode("utf-8", "replace"), parser)

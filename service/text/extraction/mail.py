@@ -1,7 +1,5 @@
-"""E-mail messages, alone or in a mailbox: sender, recipients, date, subject, body, and the names of attachments.
-
-The attachments of a message alone are documents of their own (service.text.extraction.containers).
-"""
+"""E-mail, alone or in a mailbox: sender, recipients, date, subject, body and attachment names. Attachments of a single
+message become documents (service.text.extraction.containers)."""
 
 import re
 from collections.abc import Callable, Iterator

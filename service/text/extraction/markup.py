@@ -19,8 +19,8 @@ _BEFORE = re.compile(rb"\A(?:\xef\xbb\xbf)?\s+")
 
 
 def parse_markup(data: bytes) -> Any:
-    """Return the root of an XML document; Unreadable when it is damaged, or nested or expanded beyond the limits.
-    Entities that the document defines are replaced; those that only an outer file defines stay as they are."""
+    """Return the root of an XML document; Unreadable if damaged, too deep or too expanded. Entities that the document
+    defines are replaced; outside entities stay."""
     try:
         return _parse(_BEFORE.sub(b"", data, count=1), "internal")
     except etree.XMLSyntaxError as error:

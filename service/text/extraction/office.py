@@ -94,10 +94,8 @@ _NUMBER_OR_PICTURE = frozenset({"sldNum", "sldImg"})
 
 
 def parse_docx(path: Path | IO[bytes], builder: BlockBuilder, *, depth: int = 0) -> str | None:
-    """Add a Word document's headings, paragraphs and tables, each followed by its notes, comments and charts.
-
-    Lists have their numbers. Changes are read as accepted. Headers and footers come last, each once.
-    """
+    """Add a Word document's headings, paragraphs and tables, each followed by its notes, comments and charts. Lists
+    keep numbers; changes count as accepted; headers and footers come last, once."""
     with open_archive(path) as archive:
         try:
             document = open_document(archive, docx.Document, "a Word document", builder)
@@ -170,10 +168,7 @@ def _add_chunk(part: Any, builder: BlockBuilder, depth: int) -> None:
 
 
 def parse_pptx(path: Path, builder: BlockBuilder) -> str | None:
-    """Add a presentation's slides, each under its title, with tables, charts, speaker notes and comments.
-
-    Pages are slide numbers.
-    """
+    """Add slides, each under its title, with tables, charts, notes and comments; pages are slide numbers."""
     with open_archive(path) as archive:
         try:
             slides = open_document(archive, Presentation, "a presentation", builder)

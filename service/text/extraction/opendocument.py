@@ -1,8 +1,8 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyright: reportMissingTypeStubs=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 # lxml has no types of its own.
-"""OpenDocument texts and presentations, and what a spreadsheet keeps beside its cells. Notes, comments and drawings
-follow the paragraph that they stand in; what is printed around pages comes last."""
+"""OpenDocument texts and presentations, and the parts of a spreadsheet beside its cells. Notes, comments and drawings
+follow their paragraph; page headers and footers come last."""
 
 import re
 import zipfile

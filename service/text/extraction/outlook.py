@@ -1,8 +1,8 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyright: reportMissingTypeStubs=false
 # olefile and compressed-rtf are untyped: this module is all of them that we use.
-"""Messages of Outlook (.msg), brought into the form that mails have and read as mails. [MS-OXMSG] names the storages
-and streams, [MS-OXPROPS] the properties. A message in a message becomes a mail (.eml)."""
+"""Read Outlook messages (.msg) as mails. [MS-OXMSG] names the storages and streams, [MS-OXPROPS] the properties. An
+inner message becomes a mail (.eml)."""
 
 import mimetypes
 import re

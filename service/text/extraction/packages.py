@@ -1,10 +1,8 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyright: reportMissingTypeStubs=false, reportAttributeAccessIssue=false
 # lxml has no types of its own.
-"""Office files as packages: the parts that are not text, and variants made plain.
-
-Variants are templates, files with macros, slide shows, and Strict Open XML.
-"""
+"""Office files as packages: the parts that are not text, and variants (templates, macros, shows, Strict Open XML) made
+plain."""
 
 import io
 import mimetypes
@@ -63,10 +61,8 @@ Document = TypeVar("Document")
 
 
 def leave_out_entries(archive: zipfile.ZipFile, builder: BlockBuilder, *, copies: Collection[str] = ()) -> None:
-    """Note the pictures, sounds and films that an OpenDocument file or a book holds, and objects of other programs.
-
-    Of pictures that are kept in several forms, the `copies` that are not to be read are passed over.
-    """
+    """Note the pictures, sounds, films and embedded objects of an OpenDocument file or a book. `copies` are further
+    forms of a picture, which are skipped."""
     names = archive.namelist()
     if "content.xml" in names:
         builder.leave_out(NotReadKind.EMBEDDED, count=len(_OBJECT.findall(read_undamaged(archive, "content.xml"))))
@@ -113,10 +109,8 @@ def note_entry(
     page: int | None = None,
     is_preview: bool = False,
 ) -> None:
-    """Note a picture that is an entry of an archive: drawings are read at once, others if text recognition is to.
-
-    A damaged one is left out. Of the preview of an object, which is noted itself, only the text is read.
-    """
+    """Note a picture in an archive: drawings are read now, others by text recognition. A damaged picture is left out;
+    the preview of an object gives only its text."""
     if not (is_preview or is_drawing(name) or builder.limits.finds_pictures):
         builder.leave_out(NotReadKind.PICTURE, where)
         return
@@ -213,10 +207,8 @@ def read_title(archive: zipfile.ZipFile) -> str | None:
 def open_document(
     archive: zipfile.ZipFile, load: Callable[[IO[bytes]], Document], kind: str, builder: BlockBuilder
 ) -> Document:
-    """Return what a library makes of a Word document or a presentation, without missing and damaged parts.
-
-    The library gets a plain copy in memory, without pictures and macros, of a variant or a file with such parts.
-    """
+    """Open a Word document or presentation with its library, without missing and damaged parts. Variants and files with
+    such parts become a plain copy in memory, without pictures and macros."""
     types, is_plain = read_undamaged(archive, _TYPES), False
     with suppress(*DAMAGED, LookupError):
         is_plain = not _VARIANT.search(types) and _STRICT not in archive.read("_rels/.rels")

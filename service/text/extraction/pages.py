@@ -1,10 +1,8 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportPrivateImportUsage=false
 # pypdfium2 is untyped.
-"""Pages as pictures: those of a PDF are rendered, those of a picture are decoded and turned as its camera says.
-
-Recognition reads them, and people look at them (`render_page`).
-"""
+"""Pages as pictures, for recognition and for people (`render_page`): PDF pages are rendered, pictures decoded and
+turned as the camera says."""
 
 import io
 import re
@@ -46,10 +44,8 @@ class RenderedPage(NamedTuple):
 
 
 def render_page(path: Path, *, media_type: str, page: int, pixels: int) -> RenderedPage:
-    """Return a page of a PDF or picture, counted from 1, as people see it, at most 2000 pixels wide and high.
-
-    Raises Unreadable for a picture of more than so many pixels and for a damaged file; the libraries' own errors, too.
-    """
+    """Return a page of a PDF or picture, from 1, at most 2000 pixels wide and high. Raises Unreadable for too many
+    pixels or a damaged file, and the libraries' own errors."""
     shown, count = _render_shown(path, page) if media_type == _PDF else _decode_frame(path, page, pixels=pixels)
     if shown is None:
         return RenderedPage(b"", count)
@@ -90,13 +86,8 @@ def _decode_frame(path: Path, page: int, *, pixels: int) -> tuple[Image.Image | 
 def open_page(
     path: Path, *, media_type: str, page: int, pixels: int, address: str | None = None
 ) -> tuple[Image.Image, Collection[str]]:
-    """Return a page of a file as a picture in RGB, and the words that its text layer has.
-
-    With an `address`, the picture there within the file instead (see `service.text.extraction.within`).
-
-    Raises Unreadable for a picture of more than so many pixels; OSError, ValueError and the libraries' own errors for
-    a damaged one.
-    """
+    """Return a page, or the picture at `address` within the file, in RGB, with the words of its text layer. Raises
+    Unreadable for too many pixels; OSError, ValueError and the libraries' own errors for a damaged file."""
     if media_type == _PDF:
         return _render(path, page, address)
     source = path if address is None else io.BytesIO(read_picture(path, media_type=media_type, address=address))

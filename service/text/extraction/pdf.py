@@ -1,10 +1,8 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportPrivateImportUsage=false
 # pypdfium2 is untyped: this module is all of it that we use.
-"""PDF through PDFium: the lines of each page with their size and position, of which `pdf_layout` makes blocks.
-
-What was filled into forms and noted on pages follows the text.
-"""
+"""Read PDFs through PDFium: the lines of each page with size and position, from which `pdf_layout` makes blocks. Form
+values and page notes follow."""
 
 import ctypes
 import re
@@ -67,10 +65,8 @@ _FIELDS = frozenset({raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, 
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """How a page is shown: its width and height in points, and how points of it become parts of what is shown.
-
-    The page's origin is at `left` and `top`; a point to the right, and a point up, move that by `across` and `down`.
-    """
+    """How a page is shown: width, height and origin (`left`, `top`) in points. A point to the right moves by `across`,
+    a point up by `down`."""
 
     left: float
     top: float
@@ -213,10 +209,8 @@ def _note_pictures(page: Any, text_page: Any, lines: Sequence[Line], number: int
 
 
 def _unread_pictures(page: Any, text_page: Any) -> list[tuple[float, Any]]:
-    """Return each picture with less text over it than recognition leaves, and the part of the page that it covers.
-
-    Smaller ones are lines and marks.
-    """
+    """Return each picture with less text over it than recognition leaves, and its share of the page. Lines and marks
+    are too small."""
     unread: list[tuple[float, Any]] = []
     width, height = page.get_size()
     for picture in islice(page.get_objects(filter=(raw.FPDF_PAGEOBJ_IMAGE,), max_depth=3), _MOST_PICTURES):

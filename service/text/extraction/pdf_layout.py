@@ -39,10 +39,8 @@ class Table:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Line:
-    """A line of a page: bottom and top in points from the lower edge, both 0 when unknown, and its box if known.
-
-    A line in a table is told by the table.
-    """
+    """A line of a page: bottom and top in points from the lower edge (0 if unknown), and its box. Tables tell lines
+    within them."""
 
     text: str
     bottom: float = 0.0
@@ -147,10 +145,7 @@ class _Tables:
 
 
 def _without_running_lines(pages: Sequence[Sequence[Line]]) -> Sequence[Sequence[Line]]:
-    """Leave out lines that most pages have at head or foot: page numbers always, words after their first page.
-
-    So no page loses words that no other page has.
-    """
+    """Leave out running heads and feet: page numbers always, words after their first page, so that no text is lost."""
     if len(pages) < 2:
         return pages
     seen: Counter[str] = Counter()
@@ -264,10 +259,8 @@ def _finish_paragraph(run: Sequence[Line], levels: dict[float, int]) -> _Paragra
 
 
 def _areas(run: Sequence[Line]) -> tuple[Area, ...]:
-    """Return the parts of the page where the lines of a paragraph stand, column by column; none where that is `box`.
-
-    Those of a long one have a few lines each, because a passage may be any part of it.
-    """
+    """Return where a paragraph's lines stand on the page, by column; empty where `box` is all. Long ones are split
+    every few lines, because a passage may be any part."""
     columns: list[list[Line]] = [[]]
     for number, line in enumerate(run):
         if number and (_went_up(run[number - 1], line) or len(columns[-1]) == _AREA_LINES):

@@ -1,7 +1,5 @@
-"""Finding tables on a page of a PDF, which says where words stand and not what they are: by columns that line up.
-
-Everything here is in points from the page's upper left corner, as the page is shown.
-"""
+"""Find tables on a PDF page by columns that line up: PDFs give positions without meaning. Lengths are points from the
+upper left corner as shown."""
 
 import re
 from bisect import bisect
@@ -148,11 +146,8 @@ def _to_table(lines: Sequence[list[Box]]) -> Iterator[TableArea]:
 
 
 def _columns(lines: Sequence[Sequence[Box]]) -> list[tuple[float, float]]:
-    """Return the left and right edges of columns: of the pieces of lines with the most pieces, those above each other.
-
-    A piece over several columns, such as a heading of them, is in a line with fewer pieces. One beside all of them is
-    in a column of its own, of whose cells no line is on the height of the others.
-    """
+    """Return the edges of columns: pieces above each other in the lines with the most pieces. A piece over several
+    columns, such as a heading, is in a line with fewer pieces; cells beside all lines are a column of their own."""
     most = sorted(len(line) for line in lines)[len(lines) * 3 // 4]
     pieces = [piece for line in lines for piece in line]
     columns = _merge((piece[0], piece[2]) for line in lines if len(line) >= most for piece in line)

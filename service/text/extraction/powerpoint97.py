@@ -1,7 +1,5 @@
-"""Presentations of before 2007 ([MS-PPT]): each slide under its title, with what is drawn, notes and comments.
-
-Of those of PowerPoint 95, the text that they keep for searches is read.
-"""
+"""Presentations before 2007 ([MS-PPT]): each slide under its title, with drawings, notes and comments. PowerPoint 95:
+only its search text."""
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,10 +1,8 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyright: reportMissingTypeStubs=false, reportAttributeAccessIssue=false
 # lxml has no types of its own.
-"""Workbooks as their cells show them, row by row: values as last calculated, never linked workbooks.
-
-Of Excel's own format, text beside the cells follows each sheet: comments, text boxes, charts, headers and footers.
-"""
+"""Workbooks as their cells show them, row by row: values as last calculated, never linked workbooks. In Excel's own
+format, comments, text boxes, charts, headers and footers follow each sheet."""
 
 import io
 import re

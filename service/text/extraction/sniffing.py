@@ -52,11 +52,8 @@ _OFFICE_KINDS = frozenset({"word", "sheet", "slides", "picture"})
 
 
 def sniff(path: Path, file_name: str) -> FileFormat:
-    """Return a file's format; Unreadable when it is empty, of a format that isn't read, or not what its name says.
-
-    The name of a text file decides (Markdown in a .txt is text); a file whose name says nothing is judged by its
-    content alone.
-    """
+    """Return a file's format; Unreadable if it is empty, unsupported or contradicts its name. A text file's name
+    decides (Markdown in a .txt is text); without a known name, the content does."""
     with path.open("rb") as file:
         head = file.read(_HEAD)
     if not head:
@@ -113,10 +110,8 @@ def _archive_kind(path: Path, named: FileFormat | None, unread: UnreadFormat | N
 
 
 def _compound_kind(path: Path, named: FileFormat | None, unread: UnreadFormat | None) -> FileFormat:
-    """Return what a compound file is by its streams; a file in which others are embedded is what its name says.
-
-    Unreadable when it is an Office file with a password, or nothing that is known.
-    """
+    """Return a compound file's format by its streams; if others are embedded, its name decides. Unreadable for a
+    password or an unknown kind."""
     found: set[FileFormat | UnreadFormat] = set()
     rest = b""
     with path.open("rb") as file:

@@ -25,14 +25,10 @@ class _Row:
 
 
 class TableWriter:
-    """Adds the rows of one table to a builder, in order.
-
-    The header is the first row with at least two cells that is all words and has rows below it, or the row that the
-    caller marks. A row of one cell before it (a caption) is a paragraph. The rows of a header of several are joined:
-    those that the caller marks, or a first row of a few cells that stand apart, each over several columns.
-
-    A `numbered` table tells the number of each row, as programs show it.
-    """
+    """Adds the rows of a table in order. The header is the row that the caller marks, or the first row of two or more
+    cells that is all words and has rows below. Earlier single cells (captions) are paragraphs. Several header rows are
+    joined: the marked rows, or a first row of a few spread cells over several columns. A `numbered` table gives each
+    row its number, as programs show it."""
 
     def __init__(self, builder: BlockBuilder, *, page: int | None = None, numbered: bool = False) -> None:
         self._builder = builder
@@ -150,10 +146,7 @@ class Spans:
         self._below: dict[int, tuple[str, int]] = {}
 
     def place(self, cells: Sequence[tuple[str, int, int]]) -> list[str]:
-        """Return the texts of the next row; each cell has its text, and how many columns and rows it stands over.
-
-        A cell that is its row stands once.
-        """
+        """Return the texts of the next row from cells (text, columns, rows). A cell that fills its row appears once."""
         if len(cells) == 1 and not self._below:
             return [cells[0][0]]
         row: list[str] = []

@@ -1,8 +1,5 @@
-"""Extraction inside a worker process, within limits of memory and time.
-
-The module imports nothing of the service but the parsers, so that workers stay small, and the parsers only in a worker:
-the service knows this module too, and starts sooner without them.
-"""
+"""Extraction inside a worker process, limited in memory and time. The module imports only parsers, and only in a
+worker: workers stay small, and the service, which imports this module too, starts sooner."""
 
 import resource
 import signal
@@ -46,10 +43,8 @@ class Refused(NamedTuple):
 
 
 def prepare(memory_bytes: int) -> None:
-    """Limit this process: no more memory than it has now plus `memory_bytes`, no core files, no writing of files.
-
-    What it has now includes the parsers: the process it was forked from may have begun without them.
-    """
+    """Limit this process to `memory_bytes` beyond its present memory, no core files and no file writes. Present memory
+    includes the parsers."""
     from service.text.extraction import parsing  # noqa: F401, PLC0415 # pyright: ignore[reportUnusedImport] - see above
 
     # Python's own handler waits for the interpreter; a parser in C may not return to it.

@@ -1,5 +1,5 @@
-"""TeX and LaTeX: the text of a file in one pass, without running it; macros are kept for their arguments. Formulas stay
-as they are written. Of macros that the file defines, those that stand for plain words are replaced."""
+"""Read TeX and LaTeX in a single pass without running it: macros keep their arguments, formulas stay as written. Macros
+defined as plain words are replaced."""
 
 import re
 import unicodedata

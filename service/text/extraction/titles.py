@@ -1,8 +1,5 @@
-"""The rule for titles: the main heading, then the title that the file names, then another heading.
-
-The title that a file names is in its front matter or its properties, or is a mail's subject. A file without any of
-them is called by its own name.
-"""
+"""Choose a title: the main heading, then the file's own title (front matter, property or mail subject), then another
+heading, then the file name."""
 
 import re
 import tomllib

@@ -24,8 +24,8 @@ class Pictures:
         places: Sequence[tuple[int, int]],
         builder: BlockBuilder,
     ) -> None:
-        """`drawings` are begin and size of what the stream `table` keeps of those that are laid over the text. `places`
-        are in order: the character that stands for a picture, and the picture's place in its stream."""
+        """`drawings` are begin and size, in the stream `table`, of drawings laid over the text. `places` pair a
+        picture's character with its place in its stream, in order."""
         self._streams = streams
         self._table = table
         self._drawings = drawings

@@ -26,8 +26,8 @@ _PLACES_ABOVE = frozenset("012345678")
 
 
 def mark_list_items(body: Any, numbering: Any, styles: Any) -> None:
-    """Write before the text of each paragraph in a list its number as Word shows it ("4.2"), or a hyphen for a bullet.
-    `body` is changed. `numbering` and `styles` are the roots of the parts that define lists and styles."""
+    """Write each list item's number as Word shows it ("4.2"), or a hyphen for a bullet, into `body`. `numbering` and
+    `styles` are the roots of the parts that define lists and styles."""
     lists = _Lists(numbering, styles)
     # The second copy of a text box is for old programs.
     copies = {paragraph for copy in body.iter(FALLBACK) for paragraph in copy.iter(_WORD + "p")}

@@ -61,11 +61,8 @@ class UnreadableFile(ServiceError):  # noqa: N818 - named like its siblings in s
 
 
 class Extractor:
-    """A pool of worker processes that read files, each within limits of time and memory.
-
-    The processes are forked from a server process that has imported the parsers and has no threads; they end when this
-    process ends, in whatever way.
-    """
+    """A pool of worker processes that read files within limits of time and memory. They are forked from a server
+    process with the parsers imported and no threads, and end with this process."""
 
     def __init__(self, *, workers: int, seconds: float, memory_bytes: int, limits: Limits | None = None) -> None:
         self._workers = workers
@@ -79,10 +76,8 @@ class Extractor:
         self._pool = self._new_pool()
 
     async def extract(self, path: Path, *, file_name: str, finds_pictures: bool = False) -> Extraction:
-        """Return the text of the file at `path`, whose sender calls it `file_name`, and if asked the pictures in it.
-
-        Raises UnreadableFile or Unavailable. Cancelling ends the worker. Files wait in order for a free worker.
-        """
+        """Return the text of the file at `path`, called `file_name` by its sender, and its pictures if asked. Raises
+        UnreadableFile or Unavailable. Cancelling ends the worker; files wait in order."""
         limits = replace(self._limits, finds_pictures=finds_pictures)
         with traces.span("extract") as span:
             extraction = await _unpack(await self._run(task.extract, path, file_name, limits))
@@ -94,10 +89,8 @@ class Extractor:
     async def read_files(
         self, path: Path, *, file_name: str, start: int, most: int | None, largest: int
     ) -> list[ContainedFile]:
-        """Return some of the files that the one at `path` holds, as `containers.read_files` does.
-
-        Raises UnreadableFile. Waits and is limited as `extract` is.
-        """
+        """Return some files within the file at `path`, as `containers.read_files`, limited like `extract`. Raises
+        UnreadableFile."""
         return await self._run(
             partial(task.read_files, start=start, most=most, largest=largest), path, file_name, self._limits
         )
@@ -105,12 +98,9 @@ class Extractor:
     async def render_page(
         self, on_disk: AbstractAsyncContextManager[Path], *, media_type: str, page: int, wanted_by: UUID
     ) -> "RenderedPage":
-        """Return a page of a PDF or picture, counted from 1, as a picture; `on_disk` gives the file while it is read.
-
-        Raises UnreadableFile, and Unavailable `rendering_saturated` while many others wait, or a few of the same
-        person's (`wanted_by`). One page is rendered at a time, so that uploads have the other workers, and for at most
-        `_PAGE_SECONDS`; the file is made ready in the page's turn.
-        """
+        """Return a page, from 1, as a picture; `on_disk` provides the file. Raises UnreadableFile, and Unavailable
+        `rendering_saturated` if many wait, or several of the same person (`wanted_by`). Pages are rendered one after
+        the other, for at most `_PAGE_SECONDS` each, so that uploads keep the other workers."""
         wanted = self._pages_wanted
         if wanted.total() >= _MOST_PAGES_WANTED or wanted[wanted_by] >= _MOST_PAGES_OF_ONE:
             raise _too_many_pages()

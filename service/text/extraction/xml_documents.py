@@ -21,8 +21,8 @@ _APART = frozenset(
 
 
 def parse_xml(data: bytes, builder: BlockBuilder) -> str | None:
-    """Add the texts and attributes of an XML document in order, and return None: XML has no title of its own. Entities
-    that the document defines are replaced, within libxml2's limits; nothing outside it is ever read."""
+    """Add an XML document's texts and attributes in order; return None, because XML has no title. Document entities are
+    replaced within libxml2's limits; nothing outside is read."""
     refuse_size(data, builder)
     root = parse_markup(data)
     entities = _entities(root)
@@ -86,8 +86,7 @@ def _add_text(element: Any, entities: Mapping[str, str], builder: BlockBuilder) 
 
 
 def _text(element: Any, entities: Mapping[str, str]) -> str:
-    """Return all text of an element; entities that an outer file defines are read as HTML's are. Elements that follow
-    each other with nothing between are separated by a space."""
+    """Return all text of an element, with a space between adjacent elements. Outside entities are read as HTML's."""
     parts = [element.text or ""]
     for event, node in etree.iterwalk(element, events=("start", "end")):
         if node is not element:

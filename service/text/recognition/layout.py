@@ -1,7 +1,5 @@
-"""Making blocks of the lines that were recognized on a page: reading order, rows of tables, paragraphs, headings.
-
-Lengths are pixels of the page's picture, from its upper left corner.
-"""
+"""Make blocks of recognized lines: reading order, table rows, paragraphs, headings. Lengths are pixels from the page's
+upper left corner."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence

@@ -34,12 +34,8 @@ def prepare(memory_bytes: int, niceness: int) -> None:
 def read_page(
     path: str, media_type: str, page: int, *, is_numbered: bool, pixels: int, seconds: float, address: str | None = None
 ) -> ReadPage:
-    """Return the blocks of a page, which get its number if the file's pages are numbered; or why it can't be read.
-
-    With an `address`, those of the picture there within the file, without boxes, which would be parts of the picture.
-
-    What the page's text layer has already is left out.
-    """
+    """Return a page's blocks, numbered if the file's pages are; or why it is unreadable. With an `address`, the blocks
+    of the picture there, without boxes. Text of the page's text layer is left out."""
     limit_processor(seconds)
     try:
         picture, words = open_page(Path(path), media_type=media_type, page=page, pixels=pixels, address=address)

@@ -43,14 +43,9 @@ class PageReader:
     async def read(
         self, path: Path, *, media_type: str, page: int, is_numbered: bool, address: str | None = None
     ) -> Sequence[Block]:
-        """Return the text of a page of a file, counted from 1; its blocks have its number if `is_numbered`.
-
-        With an `address`, the text of the picture there within the file, which stands on the page.
-
-        Raises UnreadablePage; ReadingInterrupted; another RuntimeError, or OSError, when no worker can begin, whatever
-        the page: it was killed while it had nothing to read, can't load the models, or the machine has no room for it.
-        Cancelling ends the worker.
-        """
+        """Return a page's text, counted from 1; blocks are numbered if `is_numbered`. With an `address`, the text of
+        the picture there. Raises UnreadablePage; ReadingInterrupted; another RuntimeError, or OSError, if no worker can
+        begin: killed while idle, no models, or no room on the machine. Cancelling ends the worker."""
         with traces.span("read page", {"carrel.page": page}):
             return await self._read(path, media_type, page, is_numbered=is_numbered, address=address)
 
