@@ -27,10 +27,8 @@ _LATE = (PoolTimeoutError, PoolTimeout, ConnectionTimeout)
 
 
 def is_late(error: BaseException, seen: frozenset[int] = frozenset()) -> bool:
-    """Return whether an error, one of its causes, or all errors of a group mean that a wait took too long.
-
-    An error in a group may have the group as its cause: errors whose ids are in `seen` count no more.
-    """
+    """Return whether an error, one of its causes, or all errors of a group mean that a wait took too long. A group's
+    error may have the group as its cause: ids in `seen` are skipped."""
     if id(error) in seen:
         return False
     seen |= {id(error)}
@@ -76,11 +74,8 @@ class Background:
         self._add(asyncio.create_task(_log_failure(work)))
 
     def keep(self, name: str, start: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run the task that `start` returns for as long as the service runs; it is restarted whenever it ends.
-
-        Each end is logged as an error and counted by `name` (`carrel_background_restarts`). The pause before the next
-        start grows while starts fail in a row. A task that is cancelled ends like any other, unless by `close`.
-        """
+        """Run the task that `start` returns, and restart it whenever it ends, until `close`. Each end is logged as an
+        error and counted by `name` (`carrel_background_restarts`). The pause grows while starts fail in a row."""
         task = self.kept[name] = KeptTask(name, start)
         self._start(task)
 
@@ -141,12 +136,9 @@ async def _run(kept: KeptTask) -> None:
 
 
 async def run_every(work: Callable[[], Awaitable[object]], *, every: float, name: str) -> None:
-    """Run `work` at once and then every so many seconds, until cancelled.
-
-    A failure is logged (`background_work_failed`, with the name) and never the end: the database may be restarting, and
-    the next time finds the same work. A failure like the one before is logged once a minute. Only what fails while it
-    is cancelled has been cancelled.
-    """
+    """Run `work` now and then every `every` seconds, until cancelled. A failure is logged (`background_work_failed`,
+    with the name; repeated ones once a minute) and work goes on: the database may be restarting. A failure during
+    cancellation counts as cancelled."""
     doing = asyncio.current_task()
     failures = Failures(name)
     while True:
@@ -164,12 +156,9 @@ async def run_every(work: Callable[[], Awaitable[object]], *, every: float, name
 async def for_each_organization(
     ids: Iterable[UUID] | AsyncIterable[UUID], work: Callable[[UUID], Awaitable[object]]
 ) -> None:
-    """Call `work` for each of these organizations in their order; the failure of one keeps no other from its own.
-
-    A failure is logged (`organization_failed`, with the organization's id), and all are raised at the end, in an
-    ExceptionGroup. An organization that comes again is left out once it has failed. Only what fails while it is
-    cancelled has been cancelled.
-    """
+    """Call `work` for each organization in order. Failures are logged (`organization_failed`, with the organization's
+    id) and raised together at the end, in an ExceptionGroup. A repeated organization that failed is skipped. A failure
+    during cancellation counts as cancelled."""
     doing, failures = asyncio.current_task(), dict[UUID, Exception]()
     async for each in _go_through(ids):
         if each in failures:

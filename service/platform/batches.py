@@ -1,8 +1,6 @@
-"""Batches: statements that go to the server in one message, in their order, and are answered together.
-
-For the requests that come most often. Each statement is compiled once and prepared by the server, so it has to be one
-that is built once; and a row becomes a value of the given kind, whose fields have the names of the columns.
-"""
+"""Batches: statements sent in one message and answered together, for the most frequent requests. Each statement is
+compiled once and prepared by the server, so it must be built once. A row becomes a value whose fields have the columns'
+names."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,8 +1,6 @@
-"""PostgreSQL: the metadata every domain's tables are declared on, and the transactions the service works in.
-
-The service is `carrel_service`, a role without superuser, BYPASSRLS or ownership: row-level security shows it one
-organization's rows at a time, the one its transaction names.
-"""
+"""PostgreSQL: the metadata that domains declare tables on, and transactions. The service is `carrel_service`, a role
+without superuser, BYPASSRLS or ownership: row-level security shows it only the rows of the organization that its
+transaction names."""
 
 import asyncio
 import time
@@ -55,13 +53,9 @@ metadata = MetaData(
 
 
 def driver_url(url: str, *, setting: str = "CARREL_DATABASE_URL") -> URL:
-    """Read a `postgresql://` or `postgres://` address as one for psycopg.
-
-    It may name several servers, as libpq's may (host:port,host:port): then the one of them that takes writes is meant.
-
-    ValueError when it is neither, which names the setting that it was given in; it repeats nothing of the address, in
-    which a password may stand anywhere.
-    """
+    """Read a `postgresql://` or `postgres://` address for psycopg. With several servers (host:port,host:port), the
+    server that takes writes is used. ValueError for other addresses names the `setting` and repeats no part of the
+    address, which may hold a password."""
     scheme, separator, rest = url.partition("://")
     if not separator or scheme not in {"postgresql", "postgres", "postgresql+psycopg"}:
         raise ValueError(f"{setting} must start with postgresql://")
@@ -110,10 +104,8 @@ def _prefer_primary(url: URL) -> URL:
 
 
 async def enter_organization(connection: AsyncConnection, organization_id: UUID | None) -> None:
-    """Enter an organization: until the transaction ends, row-level security shows only the organization's rows.
-
-    With None, what `Database.transaction` shows without one.
-    """
+    """Enter an organization until the transaction ends: row-level security shows only its rows. None: as
+    `Database.transaction` without one."""
     await connection.exec_driver_sql("SELECT enter_organization(%s)", (str(organization_id or ""),))
 
 
@@ -130,15 +122,11 @@ async def leave_out_when_full(connection: AsyncConnection) -> AsyncGenerator[Non
 
 
 class Database:
-    """The pool of connections, and the one way to a transaction.
-
-    The driver begins nothing of itself (AUTOCOMMIT): a transaction's kind goes with its BEGIN, and its organization in
-    the same message, which also shows whether the server has closed the connection since it was last used.
-
-    `outliving`: what gives connections back whose commits nobody waits for any more.
-    Databases that share what they know of the `primary` never go back to one of before a promotion that one has seen.
-    `is_distributed`: its index tables lie on several servers, whose snapshots are not of one moment.
-    """
+    """The pool of connections, and the only way to a transaction. The driver never begins one by itself (AUTOCOMMIT):
+    BEGIN carries the kind and the organization in one message, which also detects a closed connection. `outliving`
+    returns connections whose commits are no longer awaited. Databases that share the `primary` never return to a server
+    from before a promotion that any of them has seen. `is_distributed`: index tables lie on several servers, without a
+    common snapshot."""
 
     def __init__(
         self,
@@ -195,11 +183,9 @@ class Database:
         require: Callable[[AsyncConnection], Awaitable[None]] | None = None,
     ) -> AsyncGenerator[AsyncConnection]:
         """Open a transaction that sees one organization; it commits at the end of the block, or rolls back on an error.
-
-        With `organization_id` None only organizations and API keys can be read: that is how a credential is looked up
-        before its organization is known (`enter_organization` follows). The statements of `first` go with its BEGIN.
-        `require` is called with the connection before that, outside of any transaction; where it raises, none opens.
-        """
+        With `organization_id` None only organizations and API keys are readable, to look up a credential
+        (`enter_organization` follows). The statements of `first` go with BEGIN. `require` is called with the connection
+        before, outside a transaction; if it raises, none opens."""
         mode = "READ ONLY" if read_only else "READ WRITE"
         opening = Batch()
         opening.tell(f"BEGIN ISOLATION LEVEL {isolation} {mode}")
@@ -212,11 +198,9 @@ class Database:
                 await (connection.commit() if read_only else self._commit(connection, held))
 
     async def _commit(self, connection: AsyncConnection, held: AsyncExitStack) -> None:
-        """Commit, and wait for the database to confirm that for as long as a statement may take.
-
-        A commit that waits for a standby has no limit of its own. To cancel it would show the change, on a server
-        that may be lost. So an unconfirmed commit keeps its connection until it ends, and another try waits behind it.
-        """
+        """Commit, and wait at most a statement's time for confirmation. A commit that waits for a standby has no limit,
+        and cancelling it would show a change that may be lost. So an unconfirmed commit keeps its connection until it
+        ends, and a retry waits behind it."""
         committing = asyncio.ensure_future(connection.commit())
         self._commits[committing] = time.monotonic()
         committing.add_done_callback(self._commits.pop)

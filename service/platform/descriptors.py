@@ -1,7 +1,5 @@
-"""The limit of open files and sockets, and the share of it for callers' connections.
-
-What the service needs for itself is set aside first: a crowd of callers must never keep it from its database.
-"""
+"""The limit of open files and sockets, and callers' share of it. The service reserves its own first, so callers never
+cut it off from its database."""
 
 import os
 import resource
@@ -93,10 +91,8 @@ def reserved_descriptors(settings: Settings) -> int:
 
 
 def most_connections(settings: Settings, limit: int) -> int:
-    """Return how many connections a worker may have: what fits into its limit of open files, and its part of the most.
-
-    Raises ValueError: too few connections fit to work at all; it says what to raise, and to what.
-    """
+    """Return how many connections a worker may have, by its limit of open files and its share. ValueError says what to
+    raise, and to what, if they are too few to work."""
     reserved = reserved_descriptors(settings)
     fitting = (limit - reserved) // OF_A_CONNECTION
     if fitting < FEWEST_CONNECTIONS:

@@ -1,14 +1,9 @@
-"""Room on the disks of the database, the uploads and the files: measuring it, and refusing work without it.
-
-Each file system is at one of three levels. LOW: what would add to the data is refused (507 `storage_full`), and work in
-the background pauses; reading, searching, signing in, deleting and changing rights go on. FULL: PostgreSQL itself is in
-danger, so a reserve file beside its data is given up, slice by slice. What is left is given up before a start of
-PostgreSQL that would find no room. A level ends above where it began, so that nothing flutters, and the reserve is made
-again.
-
-InsufficientStorage `storage_full`    507: less is free than the service keeps free
-Unavailable         `storage_busy`    503: the room there is, is promised to requests that are being taken in
-"""
+"""Room on the disks of the database, uploads and files: measured, and new work refused without it. At LOW, additions
+are refused (507 `storage_full`) and background work pauses; reading, searching, signing in, deleting and changing
+rights continue. At FULL, PostgreSQL itself is in danger: a reserve file beside its data shrinks slice by slice, and the
+rest goes before a start that would find no room. A level ends above where it began; then the reserve is made again.
+InsufficientStorage `storage_full` (507): less is free than the service keeps free. Unavailable `storage_busy` (503):
+the room is promised to requests being taken in."""
 
 import asyncio
 import errno

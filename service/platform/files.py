@@ -1,8 +1,6 @@
-"""The store of documents' files: one object per content, named by its SHA-256, in a folder or a bucket.
-
-InsufficientStorage `storage_full`    507: the disk or bucket takes no more
-Unavailable `file_unavailable`        503: a file that should be there can't be read
-"""
+"""The store of documents' files in a folder or bucket: one object per content, named by its SHA-256.
+InsufficientStorage `storage_full` (507): the disk or bucket takes no more. Unavailable `file_unavailable` (503): a file
+can't be read."""
 
 import asyncio
 import errno
@@ -52,8 +50,8 @@ class StoredObject:
 
 
 class FileStore:
-    """The store of files by content. Objects never change, so storing a content twice, or two at once, is harmless. An
-    object appears whole or not at all: it is written beside its place and moved there."""
+    """The store of files by content. Objects never change, so repeated and concurrent stores are harmless. Each is
+    written beside its place and moved there whole."""
 
     def __init__(self, store: ObjectStore, *, folder: Path | None = None, unarchived: Path | None = None) -> None:
         self._store = store
@@ -67,15 +65,14 @@ class FileStore:
 
     @classmethod
     def from_url(cls, url: str, *, unarchived: Path | None = None) -> Self:
-        """Open the store at `url` (file:, s3:, gs:, az:); a folder is made when it isn't there. With `unarchived`, each
-        content that is stored leaves an empty file of its name there, for `take_unarchived`."""
+        """Open the store at `url` (file:, s3:, gs:, az:), and make a missing folder. In `unarchived`, each stored
+        content leaves an empty file for `take_unarchived`."""
         store, folder = open_store(url)
         return cls(store, folder=folder, unarchived=unarchived)
 
     async def put(self, path: Path, sha256: bytes) -> None:
-        """Store the file at `path`, whose SHA-256 the caller has computed; durable on return; raises
-        InsufficientStorage. Always writes, also when the content is there already: the time it takes tells nobody what
-        others have stored."""
+        """Store the file at `path` by the SHA-256 that the caller computed, durably; raises InsufficientStorage. Always
+        writes, so that the time taken reveals no stored content."""
         key = _key(sha256)
         try:
             await obstore.put_async(self._store, key, path)
@@ -89,7 +86,7 @@ class FileStore:
             raise _refusal(error) from error
 
     async def ensure(self, path: Path, sha256: bytes) -> None:
-        """Store the file again if it was collected since `put`; the caller keeps it from being collected now. Raises
+        """Store the file again if it was collected since `put`; the caller keeps it from collection. Raises
         InsufficientStorage."""
         try:
             if await self.exists(sha256):

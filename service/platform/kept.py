@@ -1,8 +1,5 @@
-"""Answers of others that are kept for a while, so that many requests of ours are few of theirs.
-
-One caller asks for an answer at a time, and others who want it wait for that. An error of the kind that is kept
-answers for some seconds, too: what is away is not asked by everybody in turn.
-"""
+"""Keep others' answers for a while, to ask them rarely. One caller asks at a time and others wait. Errors of a kept
+kind also answer for some seconds, so that an absent service is not asked in turn."""
 
 import asyncio
 import time
@@ -34,10 +31,8 @@ class Kept:
     async def get(
         self, name: Hashable, ask: Callable[[], Awaitable[Found]], *, since: float, errors: type[Exception]
     ) -> Found:
-        """Return the answer of this name that came after `since` (of `time.monotonic`), or ask for one.
-
-        Raises what `ask` raises, and an error of the kind `errors` again for `ERROR_SECONDS`.
-        """
+        """Return the answer of this name from after `since` (`time.monotonic`), or ask for one. Raises what `ask`
+        raises; errors of the kind `errors` repeat for `ERROR_SECONDS`."""
         entry = self._entries.setdefault(name, _Entry())
         self._entries.move_to_end(name)
         while len(self._entries) > MOST:

@@ -44,8 +44,8 @@ class Keys:
         return self._derive(b"second factors", organization_id.bytes)
 
     def new_factor_secret(self, *, browser: str, nonce: str) -> bytes:
-        """Return the secret of 32 bytes that a browser is shown for an authenticator app, and that isn't stored before
-        it is used. Each `nonce` gives another secret."""
+        """Return the 32-byte secret that a browser shows for an authenticator app; it is stored only once used. Each
+        `nonce` gives another secret."""
         return self._derive(b"new second factor", f"{browser}\n{nonce}".encode())
 
     def challenge_code(self, *, browser: str, purpose: str) -> bytes:

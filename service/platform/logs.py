@@ -35,10 +35,8 @@ def request_id() -> str:
 
 
 def begin_request(offered: str | None) -> str:
-    """Take the caller's request id when it is a sane one, else make one; everything logged from here carries it.
-
-    One that looks like a credential is not taken: it would be kept with every entry of the audit log.
-    """
+    """Take the caller's request id if it is sane, or make one; every later log entry carries it. An id that looks like
+    a credential is refused: the audit log would keep it."""
     sane = offered is not None and SANE_REQUEST_ID.fullmatch(offered) and redact(offered) == offered
     chosen = offered if offered is not None and sane else uuid4().hex
     _request_id.set(chosen)

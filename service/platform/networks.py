@@ -1,7 +1,5 @@
-"""Which hosts the service may connect to where others name them: by default, those with public addresses only.
-
-Who names a host is not trusted, and neither is the name: each address is checked at the moment of connecting.
-"""
+"""The hosts that the service may connect to if others name them: by default, public addresses only. Neither the person
+nor the name is trusted: each address is checked while connecting."""
 
 import asyncio
 import ipaddress

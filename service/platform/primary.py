@@ -1,8 +1,6 @@
-"""Keeping to the newest primary: of several servers that take writes, the one of the newest timeline.
-
-A promotion begins a new timeline of PostgreSQL's log. A server of an older timeline than this process has seen was the
-primary before and has come back: it may show rights that were taken away since, and what is written there is lost.
-"""
+"""Keep to the newest primary: of several servers that take writes, the newest timeline of PostgreSQL's log. A server
+with an older timeline than this process has seen is a former primary: it may show revoked rights, and writes there are
+lost."""
 
 import time
 from collections.abc import Mapping

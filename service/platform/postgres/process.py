@@ -1,9 +1,6 @@
-"""Whether a cluster's server runs: known for certain, or not at all.
-
-A process file that is taken away from a living server makes PostgreSQL shut itself down, and two servers on one cluster
-destroy it. So only "no such file" and "no such process" mean that a server is gone. Whatever else keeps the answer away
-(no descriptor left, no permission) is an UnknownServerError, upon which nothing may be touched.
-"""
+"""Find out for certain whether a cluster's server runs. Removing the process file of a living server shuts it down, and
+two servers destroy a cluster. So only "no such file" and "no such process" mean gone. Anything else (no descriptor
+left, no permission) is an UnknownServerError: touch nothing."""
 
 import os
 import socket
@@ -30,20 +27,15 @@ class UnknownServerError(DatabaseServerError):
 
 
 def find_server(folder: Path) -> psutil.Process | None:
-    """Return the main process of the server on the cluster in `folder`; None when that is certainly gone.
-
-    Raises UnknownServerError: it can't be told.
-    """
+    """Return the main process of the server on `folder`, or None if it is certainly gone. Raises UnknownServerError."""
     with _certainty(folder):
         pid = _recorded_pid(read_pid_file(folder))
         return None if pid is None else _find(pid, folder)
 
 
 def read_pid_file(folder: Path) -> list[str]:
-    """Return the lines of the server's process file; none when there is certainly no such file.
-
-    Raises UnknownServerError: it can't be read.
-    """
+    """Return the lines of the server's process file; empty if it certainly does not exist. Raises
+    UnknownServerError."""
     with _certainty(folder):
         try:
             text = (folder / PID_FILE).read_text(errors="replace")
@@ -60,15 +52,10 @@ def socket_folder(folder: Path) -> str:
 
 
 def remove_stale_file(folder: Path) -> None:
-    """Remove the process file of a server that is certainly gone, where PostgreSQL would take it for a living one's.
-
-    PostgreSQL overwrites the file of a process that is gone, unless connections' processes of that server are still
-    at work. What is left is a file whose process id is somebody else's by now, or can't be read. It goes when no
-    process works in the folder, and nothing listens at the socket (of a container that shares the folder, perhaps).
-
-    Raises:
-        UnknownServerError: the server may live, or it can't be told.
-    """
+    """Remove a dead server's process file if PostgreSQL would take it for a living server's. PostgreSQL overwrites the
+    file itself, unless child processes remain, the process id was reused, or the file is unreadable. It is removed if
+    no process works in the folder and nothing listens at the socket (perhaps of another container). Raises
+    UnknownServerError."""
     with _certainty(folder):
         path = folder / PID_FILE
         if not path.exists() or _is_free(_recorded_pid(read_pid_file(folder))):
@@ -122,10 +109,8 @@ def _is_free(pid: int | None) -> bool:
 
 
 def _works_in(process: psutil.Process, folder: Path) -> bool:
-    """Tell whether a process is one of a server on the cluster: its user's, and at work in its folder.
-
-    When a process was started says nothing: the clock may have been set since.
-    """
+    """Tell whether a process belongs to the cluster's server, by user and working folder. Its start time proves
+    nothing: the clock may have been set."""
     if process.name() != SERVER or process.uids().effective != folder.stat().st_uid:
         return False
     try:

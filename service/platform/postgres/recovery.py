@@ -85,14 +85,9 @@ class RecoveringPostgres(EmbeddedPostgres):
         shutil.rmtree(self._work)
 
     def recover(self, *, until: datetime | None, show: Callable[[str], None]) -> bool:
-        """Start the server on what was made, replay the log, and open the database for writing.
-
-        With `until`, what was committed later is left out; False when the log ends before that, and the database stays
-        closed: `recover` again, without a moment, continues from there. `show` is told the segment that is replayed.
-
-        Raises:
-            RecoveryError: the log can't be replayed.
-        """
+        """Start the server on a restored folder, replay the log, and open the database. With `until`, later commits are
+        left out; False if the log ends earlier: the database stays closed, and `recover` without a moment continues.
+        `show` gets each replayed segment. Raises RecoveryError if the log can't be replayed."""
         if not (self._folder / "PG_VERSION").exists():
             self.place()
         self._show = show

@@ -1,9 +1,6 @@
-"""The embedded PostgreSQL: the binaries of a wheel under a supervisor of our own.
-
-The wheel's own server object trusts process ids and lets every local user in. Here one folder is one cluster, reached
-through a socket that only the service's operating-system user may open, believed to run only when it answers, and
-stopped explicitly.
-"""
+"""The embedded PostgreSQL: a wheel's binaries under our own supervisor. The wheel's server object trusts process ids
+and lets every local user in. Here a folder is a cluster behind a socket for the service's system user only; it counts
+as running only if it answers, and is stopped explicitly."""
 
 import fcntl
 import os
@@ -59,14 +56,10 @@ def server_parameters(
     connections: int = FEWEST_CONNECTIONS,
     is_archived: bool = False,
 ) -> dict[str, str]:
-    """Return the settings the index was measured with: a quarter of the memory (at most 2 GiB) for shared buffers.
-
-    The write-ahead log takes a sixteenth of the disk at most. Its segments are kept and used again (`min_wal_size`), so
-    that small writes go on when the disk is full: PostgreSQL panics when it can't make another segment. With
-    `is_archived`, log that isn't archived yet is kept too, as much as that at most.
-
-    The log holds neither statements nor row values, because both may hold contents and secrets.
-    """
+    """Return the settings that the index was measured with: a quarter of memory (at most 2 GiB) as shared buffers. The
+    write-ahead log takes at most a sixteenth of the disk. Segments are reused (`min_wal_size`), because PostgreSQL
+    panics if a full disk has no room for another. With `is_archived`, unarchived log is kept up to that limit. The log
+    holds no statements or row values, because both may hold contents and secrets."""
     log_bytes = max(min(disk_bytes // 16, LARGEST_WAL), 2 * segment_bytes)
     shared = max(min(memory_bytes // 4, 2 * GIBIBYTE), GIBIBYTE // 8)
     return {
@@ -161,27 +154,20 @@ class EmbeddedPostgres:
         self._is_archived = is_archived
 
     def start(self) -> None:
-        """Make sure that the server answers, starting it (and making the cluster) when it doesn't.
-
-        Raises DatabaseServerError: with the end of the server's log.
-        """
+        """Start the server, and make the cluster, unless it answers. Raises DatabaseServerError with the end of the
+        server's log."""
         with self._changing:
             self._initialize()
             self._bring_up()
 
     def restart(self) -> None:
-        """Start a server again that has died. A cluster that has gone with it is missed, and not made anew.
-
-        Raises DatabaseServerError: with the end of the server's log.
-        """
+        """Restart a dead server; a cluster that is gone is not made anew. Raises DatabaseServerError with the end of
+        its log."""
         with self._changing:
             self._bring_up()
 
     def wait_for_start(self) -> None:
-        """Wait until the server that somebody else starts, or has started, answers.
-
-        Raises DatabaseServerError: it doesn't.
-        """
+        """Wait until the server that another process starts answers. Raises DatabaseServerError if it doesn't."""
         deadline = time.monotonic() + START_SECONDS
         while not self._answers():
             if time.monotonic() >= deadline:
@@ -201,10 +187,7 @@ class EmbeddedPostgres:
             logger.error("embedded_postgres_does_not_stop", folder=str(self._folder))
 
     def process(self) -> psutil.Process | None:
-        """Return the server's main process; None when it is certainly not running.
-
-        Raises UnknownServerError: it can't be told at the moment.
-        """
+        """Return the server's main process; None if it is certainly not running. Raises UnknownServerError."""
         return find_server(self._folder)
 
     def _may_run(self) -> bool:
@@ -264,10 +247,8 @@ class EmbeddedPostgres:
         self._run("initdb", "-D", self._name(folder), *options, folder=folder)
 
     def _name(self, folder: Path | None = None) -> str:
-        """Return what the programs call a folder in which they work, whether or not they may enter those above it.
-
-        pg_ctl gives names to a shell, in quotes that end at some characters.
-        """
+        """Return how programs name a folder they work in, even if they may not enter those above. pg_ctl passes names
+        to a shell in quotes that some characters end."""
         folder = folder or self._folder
         is_plain = PLAIN_NAME.fullmatch(str(folder)) is not None
         return str(folder) if is_plain and can_reach(folder, self._account) else WORKING_FOLDER

@@ -1,7 +1,5 @@
-"""A cluster that replays log as somebody brings it, until it is promoted; nobody reads from it until then.
-
-PostgreSQL looks into `pg_wal` for more, again and again: nothing else has to be told that there is some.
-"""
+"""A cluster that replays log as it arrives in `pg_wal`, where PostgreSQL looks again and again; unread until
+promoted."""
 
 import os
 import subprocess
@@ -43,10 +41,7 @@ class EmbeddedStandby(RecoveringPostgres):
         }
 
     def follow(self) -> None:
-        """Make sure that the server runs; it isn't asked whether it answers, because it answers nobody.
-
-        Raises RecoveryError: it does not start.
-        """
+        """Make sure that the server runs; it answers nobody, so it isn't asked. Raises RecoveryError."""
         if self.process() is None and not self._launch():
             raise RecoveryError(f"The standby does not start. Its log ends:\n{self._log_end()}")
 
@@ -72,10 +67,7 @@ class EmbeddedStandby(RecoveringPostgres):
             os.close(descriptor)
 
     def promote(self) -> None:
-        """Replay what was brought, and open the database for writing; nothing is done to one that was promoted before.
-
-        Raises RecoveryError: PostgreSQL can't.
-        """
+        """Replay the log at hand and open the database for writing; harmless to repeat. Raises RecoveryError."""
         if self.is_standby():
             wait = ("-w", "-t", str(PROMOTE_SECONDS))
             try:
