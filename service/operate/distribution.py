@@ -42,11 +42,9 @@ _WORKERS = "SELECT count(*) FROM pg_dist_node WHERE isactive AND shouldhaveshard
 
 
 async def distribute_index(owner: URL, *, shards: int) -> int:
-    """Spread the index tables that aren't spread yet, with their rows, over `shards` parts; return how many were.
-
-    Connected as the coordinator's superuser, in one transaction. Raises ClusterError while a service is connected, and
-    where Citus or its workers aren't set up.
-    """
+    """Spread undistributed index tables and rows over `shards` parts; return how many tables. Connects as the
+    coordinator's superuser, in one transaction. Raises ClusterError if a service is connected, or Citus or its workers
+    aren't set up."""
     async with owner_transaction(owner) as connection:
         await _require_cluster(connection)
         # A service that starts waits for this, and then sees what has become of its index.

@@ -58,14 +58,9 @@ class Prepared:
 
 
 def start_embedded(stack: ExitStack, settings: Settings) -> EmbeddedPostgres | None:
-    """Start PostgreSQL in the data folder, or find it running there; None when the settings name another database.
-
-    It stops, and the folder is free for others, when the stack is closed. Blocks.
-
-    Raises:
-        DatabaseServerError: another service uses the data folder, or the embedded PostgreSQL can't start.
-        DeploymentError: a backup is half restored.
-    """
+    """Start or find PostgreSQL in the data folder; None if the settings name another database. It stops, and frees the
+    folder, when `stack` closes. Blocks. Raises DatabaseServerError if the folder is in use or PostgreSQL can't start,
+    DeploymentError for a half-restored backup."""
     try:
         settings.data_dir.mkdir(mode=0o711, parents=True, exist_ok=True)
     except OSError as error:
@@ -97,10 +92,8 @@ def start_embedded(stack: ExitStack, settings: Settings) -> EmbeddedPostgres | N
 
 
 async def prepare(settings: Settings, server: EmbeddedPostgres | None) -> Prepared:
-    """Migrate the database, and put into it what every start expects.
-
-    Raises DeploymentError: the database was set up with another secret key, or has standbys and a distributed index.
-    """
+    """Migrate the database and add what every start expects. Raises DeploymentError for another secret key, or for
+    standbys with a distributed index."""
     url = await asyncio.to_thread(_migrate, settings, server)
     database = Database(url, pool_size=1, connect_seconds=EMBEDDED_CONNECT_SECONDS)
     try:
@@ -142,15 +135,10 @@ async def open_runtime(
     embedders: Embedders | None = None,
     rate_limits: RateLimits | None = None,
 ) -> AsyncGenerator[Runtime]:
-    """Start the parts that a service needs to answer requests, and stop them in reverse order at the end.
-
-    Without a database that was prepared it is started and prepared here. An extractor, embedders and rate limits that
-    are given are shared with others: they are used, and left open.
-
-    Raises:
-        DatabaseServerError: another service uses the data folder, or the embedded PostgreSQL can't start.
-        DeploymentError: the database was set up with another secret key, or a backup is half restored.
-    """
+    """Start the parts that a service needs for requests, and stop them in reverse order. An unprepared database is
+    started and prepared here. A given extractor, embedders and rate limits are shared, and stay open. Raises
+    DatabaseServerError if the data folder is in use or PostgreSQL can't start, DeploymentError for another secret key
+    or a half-restored backup."""
     async with AsyncExitStack() as stack:
         share = share or Share()
         prepared = prepared or await _start_and_prepare(stack, settings)
@@ -272,11 +260,9 @@ def _connect(
 
 
 async def _see_distribution(database: Database) -> None:
-    """Read whether the index lies on several servers, on a connection that stays open, which keeps that as it is.
-
-    `distribute-index` locks the key's row first and is refused while a connection is open: where it has seen none, it
-    ends before the row is read here.
-    """
+    """Read whether the index lies on several servers, on a connection that stays open, which keeps that unchanged.
+    `distribute-index` locks the key's row first and is refused while a connection is open; without any it ends before
+    this read."""
     async with database.transaction(None) as connection:
         await key_fingerprint(connection)
         database.is_distributed = await connection.run_sync(is_distributed)

@@ -44,13 +44,8 @@ class Removed(NamedTuple):
 
 
 def take_base(settings: Settings, server: EmbeddedPostgres, archive: Archive, *, say: Callable[[str], None]) -> Base:
-    """Take an incremental backup, or a full one where there is none yet or the last is a week old.
-
-    It is whole, and returned, when the log that it needs is archived. `say` is told why a full one was needed.
-
-    Raises:
-        BackupError: nothing that a restore would use was written.
-    """
+    """Take an incremental backup, or a full one for the first or weekly backup, and return it once the log that it
+    needs is archived. `say` gets the reason for a full one. Raises BackupError: nothing usable was written."""
     owner = server.url(user=SUPERUSER)
     with server.connect(DATABASE) as connection:
         claim_archive(connection, archive)
@@ -83,11 +78,8 @@ def take_base(settings: Settings, server: EmbeddedPostgres, archive: Archive, *,
 
 
 def remove_old(archive: Archive, *, keep: timedelta) -> Removed:
-    """Remove what is needed to go back to no moment of the time to keep; the newest backup before it stays.
-
-    What is left is the log since that backup, each backup since then with those that it is based on, and each file
-    that a document had when one of them was begun, or that was stored since.
-    """
+    """Remove all that no moment of the time to keep needs; the newest backup before it stays. The log since then stays,
+    later backups with their bases, and each file that a document had when one began, or stored since."""
     since = datetime.now(UTC) - keep
     bases = archive.bases()
     earlier = [base for base in bases if base.ended_at <= since]
@@ -109,10 +101,8 @@ def remove_old(archive: Archive, *, keep: timedelta) -> Removed:
 
 
 def chain(bases: list[Base], base: Base) -> list[Base]:
-    """Return the backups that an incremental one is made of, the full one first and itself last.
-
-    Raises BackupError when one of them is missing.
-    """
+    """Return the backups that an incremental one builds on, full first and itself last. Raises BackupError if one is
+    missing."""
     by_name, found = {each.name: each for each in bases}, [base]
     while found[0].parent is not None:
         parent = by_name.get(found[0].parent)
@@ -233,10 +223,8 @@ def _archive(settings: Settings, server: EmbeddedPostgres, archive: Archive) -> 
 
 
 def wait_until_archived(settings: Settings, server: EmbeddedPostgres, archive: Archive, *, lsn: int) -> None:
-    """Archive, or wait for the running service to archive, the log up to a place.
-
-    Raises BackupError when the service doesn't, and archives nothing for a while.
-    """
+    """Archive the log up to a place, or wait until the running service does. Raises BackupError when that makes no
+    progress."""
     reached, deadline = -1, time.monotonic() + ARCHIVED_SECONDS
     while time.monotonic() < deadline:
         with open_shipper(settings, server, archive) as shipper:

@@ -46,11 +46,9 @@ def copy_files(
     spool: Path | None = None,
     check: Callable[[], None] = lambda: None,
 ) -> Copied:
-    """Copy contents from one store to another, several at a time.
-
-    Missing, altered and unreadable files are left out. Other errors are raised, and those of `check`, which is called
-    again and again. `spool` is the folder for a large file on its way (None: TMPDIR).
-    """
+    """Copy contents between stores, several at a time. Missing, altered and unreadable files are left out; other
+    errors, and those of the repeated `check`, are raised. `spool` is the folder for large files on their way (None:
+    TMPDIR)."""
     copied, left, copy = Copied(), iter(sha256s), partial(_copy, source, target, spool, check)
     with ThreadPoolExecutor(COPIED_AT_ONCE) as pool:
         while batch := list(islice(left, COPIED_AT_ONCE * 8)):

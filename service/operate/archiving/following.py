@@ -1,7 +1,5 @@
-"""A standby of the embedded database: a data folder that is made from an archive, and keeps replaying its log.
-
-Nobody reads from it. When it is promoted, it becomes a deployment of its own, as a restored one does.
-"""
+"""A standby of the embedded database: a data folder made from an archive that keeps replaying its log. Nobody reads it
+until it is promoted to a deployment of its own."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -30,10 +28,8 @@ class GapError(ArchiveError):
 
 
 def make_standby(archive: Archive, plan: Plan, server: EmbeddedStandby) -> None:
-    """Make a standby from the newest backup and the log since; it isn't started.
-
-    Raises BackupError: the folder must not be used then.
-    """
+    """Make a standby, not started, from the newest backup and the log since. Raises BackupError: do not use the
+    folder."""
     unpack(archive, plan, server)
     server.place()
 
@@ -53,10 +49,8 @@ class Follower:
         self._reached: int | None = None
 
     def follow(self, ends: Callable[[], bool]) -> None:
-        """Follow until `ends` says so; failures are logged, and tried again.
-
-        Raises GapError: the standby has to be made again.
-        """
+        """Follow until `ends` returns True; failures are logged and retried. Raises GapError: the standby must be made
+        again."""
         failures, said_at, brought_at = Failures("standby"), float("-inf"), float("-inf")
 
         def check() -> None:
@@ -85,10 +79,8 @@ class Follower:
             time.sleep(LOOK_SECONDS)
 
     def bring_log(self) -> Position:
-        """Copy the log that is new in the archive, and return how far it is.
-
-        Raises GapError: the archive doesn't have the log that follows.
-        """
+        """Copy new log from the archive, and return its position. Raises GapError if the log that follows is
+        missing."""
         position = self._archive.position()
         size = position.segment_bytes
         newest = self._server.newest_segment()
@@ -124,10 +116,8 @@ class Follower:
 def promote_standby(
     archive: Archive | None, server: EmbeddedStandby, *, files: FileStore, key_folder: Path | None
 ) -> Restored:
-    """Replay what the archive has, and make the standby a deployment of its own. The server runs afterwards.
-
-    Without an archive, it has what was brought before. May be repeated, also after it was killed.
-    """
+    """Replay the archive (None: what was brought), and make the standby a running deployment. Repeatable, also after a
+    kill."""
     server.follow()
     moment = None
     if archive is not None and server.is_standby():

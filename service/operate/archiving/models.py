@@ -13,11 +13,8 @@ class _Described(BaseModel):
 
 
 class Position(_Described):
-    """How far the log is archived: at the time `at`, all of it from the byte `begins_lsn` to the byte `lsn`.
-
-    Every file that this part of the log refers to is archived, too. A backup whose log begins before `begins_lsn` leads
-    to no moment behind the gap there.
-    """
+    """How far the log is archived at the time `at`: bytes `begins_lsn` to `lsn`, with every file that it refers to. A
+    backup from before `begins_lsn` leads to no moment behind the gap there."""
 
     at: datetime
     timeline: Count
@@ -27,11 +24,8 @@ class Position(_Described):
 
 
 class Base(_Described):
-    """A backup of the database's folder: a full one, or what changed since `parent`.
-
-    It becomes a database when the log from `start_lsn` to `end_lsn`, at least, is replayed upon it. `size` and `sha256`
-    are of the packed tar; `files` is the number of files that documents had when it was begun.
-    """
+    """A backup of the database's folder: full, or the changes since `parent`. It needs the log from `start_lsn` to
+    `end_lsn` at least. `size` and `sha256` are of the packed tar; `files` counts documents' files at the begin."""
 
     name: str
     parent: str | None

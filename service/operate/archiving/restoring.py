@@ -37,11 +37,8 @@ _RECORD_BYTES = 1024 * 1024
 
 @dataclass(frozen=True)
 class Plan:
-    """The way to a moment: backups, the full one first, and the segments of the log to replay upon them.
-
-    `to` is None for the newest moment there is, which is that of the archive's `position`. `is_whole` is whether the
-    log is there up to it.
-    """
+    """The way to a moment: backups, full first, and the log segments to replay. `to` None is the archive's `position`;
+    `is_whole`: the log reaches it."""
 
     to: datetime | None
     bases: list[Base]
@@ -52,10 +49,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Restored:
-    """The result of a restore: the moment, counts, and the files that the archive lacked or had altered.
-
-    Without a `moment` it is the last one before a gap in the archive's log.
-    """
+    """A restore's result: moment (None: the last before a gap in the log), counts, and missing or altered files."""
 
     moment: datetime | None
     rows: dict[str, int]
@@ -65,12 +59,8 @@ class Restored:
 
 
 def plan_restore(archive: Archive, to: datetime | None) -> Plan:
-    """Find the backup and the log that lead to a moment.
-
-    Raises:
-        MomentError: the archive doesn't reach it.
-        ArchiveError: nothing is archived, or a part of it is missing.
-    """
+    """Find the backup and log that lead to a moment. Raises MomentError if the archive doesn't reach it, ArchiveError
+    if parts are missing."""
     # In this order: the archive's position is behind the end of each backup that is listed.
     bases, position = archive.bases(), archive.position()
     if not bases:
@@ -104,12 +94,8 @@ def plan_restore(archive: Archive, to: datetime | None) -> Plan:
 def restore_moment(
     archive: Archive, plan: Plan, server: RecoveringPostgres, *, files: FileStore, key_folder: Path | None
 ) -> Restored:
-    """Make the database of a moment, bring its files, and migrate the schema. The server runs afterwards.
-
-    Raises:
-        BackupError: the target must not be used then.
-        RecoveryError: PostgreSQL can't replay the log.
-    """
+    """Restore the database of a moment, bring its files and migrate; the server runs then. Raises RecoveryError if the
+    log can't be replayed, BackupError: do not use the target."""
     unpack(archive, plan, server)
     moment = _replay(plan, server)
     return finish_restore(archive, server, moment=moment, files=files, key_folder=key_folder)
@@ -123,10 +109,8 @@ def finish_restore(
     files: FileStore,
     key_folder: Path | None,
 ) -> Restored:
-    """Bring the files and the key of an open database, migrate its schema, and make it a deployment of its own.
-
-    Raises ArchiveError when the database's schema is too old to be migrated.
-    """
+    """Bring files and key of an open database, migrate it, and make it its own deployment. Raises ArchiveError for too
+    old a schema."""
     owner = server.url(user=SUPERUSER)
     with queries.connect(owner) as connection:
         if (revision := migrations.current_revision(connection)) is not None:

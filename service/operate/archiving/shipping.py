@@ -1,14 +1,9 @@
-"""Bringing log and files into the archive, as they are written.
-
-Why a database of any moment in the archive refers to no file that isn't there: a file that is stored is noted
-(`FileStore.take_unarchived`) before the transaction that refers to it is committed. Each round reads how far the log
-is, and then the notes; it archives the noted files before that part of the log. A note stays until its file is
-archived, and no file is collected as long as it has one. What notes were lost with a machine, or were never made, is
-found by comparing the archive with the database when a process begins to archive.
-
-The log is read where PostgreSQL writes it. A replication slot keeps what isn't archived, as much of it as
-`max_slot_wal_keep_size` says; when it had to let some go, the archive has a gap, and continues behind it.
-"""
+"""Bring log and files into the archive as they are written. No archived moment refers to a missing file: a stored file
+is noted (`FileStore.take_unarchived`) before the transaction that refers to it commits. Each round reads the log's end,
+then the notes, and archives noted files before that log. A note stays until its file is archived, and protects the file
+from collection. At start, a comparison of archive and database finds lost notes. The log is read where PostgreSQL
+writes it. A replication slot keeps unarchived log up to `max_slot_wal_keep_size`; beyond that the archive has a gap,
+and continues behind it."""
 
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -95,10 +90,7 @@ class Shipper:
     def __init__(
         self, connection: queries.Connection, archive: Archive, files: FileStore, *, owner: URL, log: Path, spool: Path
     ) -> None:
-        """Begin where the log is kept.
-
-        Raises ForeignArchiveError: the archive has log that the database does not have.
-        """
+        """Begin where the log is kept. Raises ForeignArchiveError if the archive has log that the database lacks."""
         self._connection = connection
         self._archive = archive
         self._files = files
@@ -133,10 +125,7 @@ class Shipper:
         return archive_files(self._owner, self._files, self._archive, spool=self._spool, check=check)
 
     def ship(self, check: Check = lambda: None) -> Position:
-        """Archive all that is on the disk by now: files, log, and then the position.
-
-        `check` is called again and again, and may raise.
-        """
+        """Archive what is on disk now: files, log, then the position. `check` is called repeatedly and may raise."""
         end = queries.read_log_end(self._connection)
         self._archive_noted(check)
         self._ship_log(end, check)
@@ -179,12 +168,8 @@ class Shipper:
 
 @contextmanager
 def open_shipper(settings: Settings, server: EmbeddedPostgres, archive: Archive) -> Generator[Shipper | None]:
-    """Begin to archive, with the secret key; None when another process archives.
-
-    Raises:
-        ArchiveError: the archive is not the one that was written to before.
-        ForeignArchiveError: the archive is another deployment's, or of another history of this one.
-    """
+    """Begin to archive, with the secret key; None when another process archives. Raises ForeignArchiveError for another
+    deployment's or history's archive, ArchiveError if it is not the one written to before."""
     with server.connect(DATABASE) as connection:
         if not queries.try_lock_archive(connection):
             yield None
@@ -198,12 +183,8 @@ def open_shipper(settings: Settings, server: EmbeddedPostgres, archive: Archive)
 
 
 def claim_archive(connection: queries.Connection, archive: Archive) -> None:
-    """Make the archive this deployment's.
-
-    Raises:
-        ArchiveError: it is nobody's, and this deployment has archived before: its disk may not be mounted.
-        ForeignArchiveError: it is another deployment's.
-    """
+    """Make the archive this deployment's. Raises ForeignArchiveError for another deployment's; ArchiveError for an
+    unclaimed one if this deployment has archived before: its disk may not be mounted."""
     if queries.find_slot(connection) is not None and not archive.files.has_owner():
         raise ArchiveError(
             "There is no archive at CARREL_ARCHIVE_URL, and this deployment has archived before. Is its disk mounted?"
@@ -222,10 +203,8 @@ def _find_position(archive: Archive) -> Position | None:
 def archive_files(
     owner: URL, files: FileStore, archive: Archive, *, spool: Path | None = None, check: Check = lambda: None
 ) -> bytes:
-    """Archive the files that documents have and the archive lacks; return the SHA-256s of all that they have, joined.
-
-    Only a 256th part of the archive's names is in memory at a time.
-    """
+    """Archive documents' files that the archive lacks; return the SHA-256s of all, joined. Reads a 256th of the
+    archive's names at a time."""
     wanted = bytearray()
 
     def list_wanted() -> Iterator[bytes]:
@@ -241,14 +220,9 @@ def archive_files(
 
 
 def keep_archiving(settings: Settings, server: EmbeddedPostgres, orders: socket, tell: Tell) -> None:
-    """Archive until an order comes, or the process that gives orders has ended; failures are logged, and tried again.
-
-    `tell` is told the time up to which all is archived, after each round, and that of the newest backup (`ARCHIVED_AT`
-    and `BACKED_UP_AT`, in seconds since 1970).
-
-    Raises:
-        ForeignArchiveError: the archive is another deployment's.
-    """
+    """Archive until an order comes or the parent has ended; failures are logged and retried. After each round, `tell`
+    gets the times of the archive and of the newest backup (`ARCHIVED_AT`, `BACKED_UP_AT`, seconds since 1970). Raises
+    ForeignArchiveError."""
     end_when_parent_dies(orders)
     told, failures, pause = _Orders(orders), Failures("archive"), LOOK_SECONDS
     while True:

@@ -73,12 +73,9 @@ class _Tally:
 
 @contextmanager
 def new_file(path: Path) -> Generator[IO[bytes]]:
-    """Open a new file for writing that gets the name `path` only when the block ends without an error.
-
-    Until then it has the suffix `.partial`, and only its owner can read it. A killed process leaves that file, which
-    the next backup to `path` replaces. Raises BackupError when `path` exists, when another process writes there, or
-    when the `.partial` file is another user's, who could read it.
-    """
+    """Open a new file that gets the name `path` when the block ends without an error. Until then it has the suffix
+    `.partial` and only its owner can read it; after a kill, the next backup to `path` replaces it. Raises BackupError
+    if `path` exists, another process writes there, or another user owns the `.partial` file and could read it."""
     partial = path.with_name(f"{path.name}.partial")
     _refuse_existing(path)
     descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -204,10 +201,8 @@ class Sink(Protocol):
 
 
 def read_archive(file: IO[bytes], sink: Sink) -> Manifest:
-    """Pass every member to `sink`, and return the manifest once all members agree with it.
-
-    Raises ArchiveError: they don't, at any point of reading; nothing that the sink received may be used then.
-    """
+    """Pass every member to `sink`, and return the manifest once all agree with it. Raises ArchiveError otherwise, at
+    any point: then use nothing that the sink received."""
     try:
         with (
             gzip.GzipFile(fileobj=file) as content,

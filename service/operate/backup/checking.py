@@ -42,14 +42,8 @@ class Checked:
 
 
 def check_files(snapshot: Snapshot, files: FileStore, *, contents: bool) -> Checked:
-    """Compare the store with what the snapshot refers to; nothing is changed.
-
-    Without `contents` only names and sizes are compared, and no file is read. Only a 256th part of the names is in
-    memory at a time. A file of an upload that is on its way counts as left over.
-
-    Raises:
-        BackupError: the store can't be read at all.
-    """
+    """Compare the store with the snapshot, changing nothing; without `contents` only names and sizes. Reads a 256th of
+    the names at a time. An upload on its way counts as left over. Raises BackupError if the store is unreadable."""
     checked, progress = Checked(), Progress("Files")
     named = snapshot.files()
     following = next(named, None)

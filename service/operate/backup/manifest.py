@@ -11,11 +11,8 @@ Count = Annotated[int, Field(ge=0)]
 
 
 class Contents(BaseModel):
-    """The contents of an archive as written; reading must find the same.
-
-    A file's SHA-256 is its name; `files_sha256` is of all names, in their order. `secret_key_sha256` is None when the
-    key wasn't in the data folder.
-    """
+    """The contents of an archive; reading must find the same. A file is named by its SHA-256; `files_sha256` is of all
+    names in order. `secret_key_sha256` is None if the key wasn't in the data folder."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

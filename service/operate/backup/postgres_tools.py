@@ -27,13 +27,8 @@ _MAJOR = 10_000
 
 
 def dump(url: URL, *, snapshot: str) -> Iterator[bytes]:
-    """Yield a dump of the database at an exported snapshot, in pieces of at most `PIECE` bytes.
-
-    Owners are left out, and so is every extension but the one the schema needs, so that another PostgreSQL can load it.
-
-    Raises:
-        PostgresToolError: with the message of pg_dump.
-    """
+    """Yield a dump at an exported snapshot, in pieces of at most `PIECE` bytes. Owners and needless extensions are left
+    out, so that any PostgreSQL can load it. Raises PostgresToolError with pg_dump's message."""
     arguments = (
         "--format=custom",
         "--compress=none",
@@ -57,10 +52,8 @@ def dump(url: URL, *, snapshot: str) -> Iterator[bytes]:
 
 @contextmanager
 def open_base_backup(url: URL, *, since: Path | None) -> Generator[IO[bytes]]:
-    """Take a backup of the server's folder, to be read as a tar; with `since`, a manifest, of what changed after that.
-
-    Raises PostgresToolError: with the message of pg_basebackup, when the block ends.
-    """
+    """Read a backup of the server's folder as a tar; with the manifest `since`, the changes. Raises PostgresToolError
+    with pg_basebackup's message, at the end of the block."""
     arguments = ["--pgdata=-", "--format=tar", "--wal-method=none", "--checkpoint=fast"]
     if since is not None:
         arguments.append(f"--incremental={since}")
@@ -78,10 +71,7 @@ def open_base_backup(url: URL, *, since: Path | None) -> Generator[IO[bytes]]:
 
 
 def load(url: URL, pieces: Iterator[bytes]) -> None:
-    """Load a dump into an empty database, all of it or nothing.
-
-    Raises PostgresToolError: with the message of pg_restore.
-    """
+    """Load a dump into an empty database, all or nothing. Raises PostgresToolError with pg_restore's message."""
     arguments = ("--single-transaction", "--no-owner", "--no-comments", "--exit-on-error")
     with (
         tempfile.TemporaryFile() as complaints,

@@ -19,10 +19,8 @@ from service.platform.files import FileStore
 
 
 def verify(file: IO[bytes]) -> Manifest:
-    """Read an archive to its end without storing anything, and return its manifest.
-
-    Raises ArchiveError: it is damaged, or of a Carrel that is newer or too old.
-    """
+    """Read an archive to its end and return its manifest; stores nothing. Raises ArchiveError: damaged, newer or too
+    old."""
     sink = _Verifying()
     manifest = read_archive(file, sink)
     sink.progress.end()
@@ -56,13 +54,9 @@ def refuse_filled_database(owner: URL) -> None:
 
 
 def fill(file: IO[bytes], manifest: Manifest, *, owner: URL, files: FileStore, key_folder: Path | None) -> None:
-    """Restore a verified archive into an empty database and a file store, and migrate the schema.
-
-    The secret key is written to `key_folder`, unless that is None. The database comes last, in one transaction.
-
-    Raises:
-        BackupError: the targets must not be used then.
-    """
+    """Restore a verified archive into an empty database and file store, and migrate. The secret key goes to
+    `key_folder`, if given. The database comes last, in a single transaction. Raises BackupError: do not use the
+    targets."""
     with queries.connect(owner) as connection:
         queries.prepare_empty(connection)
     sink = _Filling(owner, files=files, key_folder=key_folder)

@@ -22,15 +22,9 @@ from service.platform.files import FileStore
 
 
 def take_backup(path: Path, *, owner: URL, files: FileStore, data_dir: Path, secret_key: SecretStr | None) -> Manifest:
-    """Write a backup of the database (connected to as its `owner`) and its files to `path`; return its manifest.
-
-    The files in the snapshot stay for as long as it takes. The secret key is included if it is in the data folder, and
-    not when it is given as `secret_key`.
-
-    Raises:
-        BackupError: nothing was written then.
-        MigrationError: the database is a newer Carrel's, and nothing was written either.
-    """
+    """Write a backup of the database (as its `owner`) and its files to `path`; return its manifest. The snapshot's
+    files stay meanwhile. The secret key is included if it is in the data folder, not if given as `secret_key`. Raises
+    BackupError, or MigrationError for a newer Carrel's database: nothing was written."""
     with new_file(path) as file, queries.open_snapshot(owner) as snapshot:
         revision, postgresql = _check(snapshot)
         fingerprint = snapshot.key_fingerprint()

@@ -1,7 +1,5 @@
-"""Commands beside serving. Secrets go to standard output, once, and all else to standard error.
-
-A command ends with 0 when it did its work, 1 when it did nothing and says why, 2 when it is not understood.
-"""
+"""Commands beside serving. Secrets go to standard output, once; all else to standard error. Exit codes: 0 done; 1
+nothing done, with the reason; 2 not understood."""
 
 import signal
 import sys

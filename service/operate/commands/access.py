@@ -1,7 +1,5 @@
-"""Opening the deployment's database for a command, whether or not the service is running.
-
-The embedded PostgreSQL is started, and stopped afterwards, unless a running service has started it.
-"""
+"""Open the deployment's database for a command. The embedded PostgreSQL is started and stopped, unless a running
+service has it."""
 
 import sys
 from collections.abc import AsyncGenerator, Generator
@@ -32,15 +30,9 @@ class Access:
 
 @contextmanager
 def open_access(settings: Settings, *, alone: bool = False, new: bool = False) -> Generator[Access]:
-    """Open the deployment's database until the block ends.
-
-    With `alone`, a service that is running on the data folder is refused. Only with `new` may there be no database yet.
-
-    Raises:
-        CommandError: there is no database, or a service is running.
-        DatabaseServerError: the embedded PostgreSQL does not start.
-        UnfinishedRestoreError: a restore was interrupted.
-    """
+    """Open the deployment's database until the block ends. `alone` refuses a running service; only `new` allows a
+    missing database. Raises CommandError for either, DatabaseServerError if PostgreSQL does not start,
+    UnfinishedRestoreError after an interrupted restore."""
     refuse_marked(settings.data_dir)
     if settings.database_url is not None:
         url = driver_url(settings.database_url.get_secret_value())
@@ -71,10 +63,8 @@ def open_access(settings: Settings, *, alone: bool = False, new: bool = False) -
 
 @asynccontextmanager
 async def open_database(settings: Settings, *, new: bool = False) -> AsyncGenerator[Database]:
-    """Open the database as the service does, restricted to one organization at a time.
-
-    Only with `new` may there be none yet: then one is made and migrated, and its folder is said first.
-    """
+    """Open the database as the service does, one organization at a time. With `new`, a missing database is made and
+    migrated, and its folder announced first."""
     with open_access(settings, new=new) as access:
         _bring_up_to_date(access)
         database = Database(access.service, pool_size=2, statement_seconds=settings.request_seconds)

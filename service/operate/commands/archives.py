@@ -276,10 +276,8 @@ def _describe(manifest: Manifest) -> str:
 
 @contextmanager
 def _mark_folder(settings: Settings) -> Generator[FileStore]:
-    """Lock the empty data folder, and mark it as unusable until the block ends without an error.
-
-    After an error the folder is emptied again; a killed process leaves the mark.
-    """
+    """Lock the empty data folder and mark it unusable until the block ends without an error. An error empties it again;
+    a kill leaves the mark."""
     settings.data_dir.mkdir(mode=0o711, parents=True, exist_ok=True)
     lock = FolderLock(settings.data_dir)
     try:

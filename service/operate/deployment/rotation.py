@@ -1,8 +1,6 @@
-"""Changing the secret key, so that a process killed at any moment leaves a deployment that starts.
-
-The new key is kept beside the old one first; then one transaction changes whatever depends on the key; then the new key
-takes the old one's place. A start tells by the database's fingerprint which of the two is the deployment's.
-"""
+"""Change the secret key so that a kill at any moment leaves a deployment that starts. The new key is kept beside the
+old; a transaction changes all that depends on it; then it takes the old one's place. A start chooses by the database's
+fingerprint."""
 
 import asyncio
 from dataclasses import dataclass
@@ -31,10 +29,8 @@ class Rotation:
 
 
 async def rotate_secret_key(owner: URL, rotation: Rotation) -> bool:
-    """Change the key, connected as the database's owner; False when it was changed to `new` already.
-
-    No service may be running. Raises RotationError, or WrongSecretKeyError when the old key isn't the database's.
-    """
+    """Change the key, as the database's owner; False if `new` is already in place. No service may run. Raises
+    RotationError, or WrongSecretKeyError if the old key isn't the database's."""
     if rotation.given is not None and rotation.new is None:
         raise RotationError(
             "CARREL_SECRET_KEY is set, so the new key must be too: set CARREL_NEW_SECRET_KEY to at least 32 random"

@@ -13,10 +13,8 @@ from service.platform.keys import Keys
 
 
 async def ensure_secret_key(database: Database, *, given: SecretStr | None, data_dir: Path) -> SecretStr:
-    """Return the secret key to serve with: the `given` one, else the data folder's, which the first start creates.
-
-    Finishes or undoes an interrupted rotation. Raises WrongSecretKeyError unless the key is the database's.
-    """
+    """Return the secret key to serve with: `given`, or the data folder's, made on first start. Finishes or undoes an
+    interrupted rotation. Raises WrongSecretKeyError unless it is the database's."""
     async with database.transaction(None) as connection:
         wanted = await queries.key_fingerprint(connection)
     key = given or await asyncio.to_thread(ensure_folder_key, data_dir, wanted)
@@ -39,10 +37,8 @@ def matches(key: SecretStr | None, fingerprint: bytes | None) -> bool:
 
 
 def ensure_folder_key(data_dir: Path, wanted: bytes | None) -> SecretStr:
-    """Return the data folder's key, after finishing a rotation as the database's fingerprint says; blocks.
-
-    Without a fingerprint, a missing key is created. Raises WrongSecretKeyError when the key is gone.
-    """
+    """Return the data folder's key after finishing a rotation; blocks. Without a fingerprint, a missing key is created.
+    Raises WrongSecretKeyError when the key is gone."""
     if matches(key_files.read_successor(data_dir), wanted):
         key_files.promote_successor(data_dir)
     elif matches(key_files.read_key(data_dir), wanted):
