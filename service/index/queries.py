@@ -106,10 +106,8 @@ def is_pending(entries: FromClause = space_documents) -> ColumnElement[bool]:
 def has_status(
     status: IndexingStatus, *, document_id: ColumnElement[UUID], organization_id: UUID, space_id: ColumnElement[int]
 ) -> ColumnElement[bool]:
-    """Build the condition that an entry of `space_documents` has a status of `progress.indexing_status`.
-
-    Few entries are pending, found by their index; the CASE keeps the planner from reading all rows for a page.
-    """
+    """Build the condition that an entry of `space_documents` has a status of `progress.indexing_status`. The CASE keeps
+    the planner on the index of the few pending entries."""
     if status is IndexingStatus.DONE:
         return case((is_pending(), false()), else_=space_documents.c.version.is_not(None))
     entries = space_documents.alias("pending")
@@ -169,11 +167,9 @@ _LOCK_TO_WRITE = {skip_locked: _build_lock(skip_locked=skip_locked) for skip_loc
 async def lock_to_write(
     connection: AsyncConnection, organization_id: UUID, *, space_id: int, document_ids: Sequence[UUID]
 ) -> dict[UUID, LockedEntry]:
-    """Lock documents' resources and then their rows in a space, and return both as they are with the locks held.
-
-    One document is waited for; of several, locked ones are left out, against deadlocks. So are documents that aren't in
-    the space, and all if it is retired. The space isn't retired until the transaction ends.
-    """
+    """Lock documents' resources and rows in a space, and return both as locked. A single document is waited for; of
+    several, locked ones are skipped against deadlocks. Documents outside the space, or in a retired one, are left out.
+    The space stays until the transaction ends."""
     parameters = params(organization_id, space_id=space_id, document_ids=list(document_ids))
     statement = _LOCK_TO_WRITE[len(document_ids) > 1]
     return {found.document_id: found for found in await find_rows(connection, statement, LockedEntry, parameters)}

@@ -1,8 +1,5 @@
-"""Spaces, and writing documents into them.
-
-Every function that changes what is indexed of a document locks the document's resource first, as whoever changes its
-access does: so an index write never brings back an older access class, and a removed document never comes back.
-"""
+"""Spaces, and writing documents into them. Each function that changes a document's index locks its resource first, like
+changes of access: no write restores an older access class, and no removed document returns."""
 
 import asyncio
 from collections import Counter
@@ -145,11 +142,9 @@ class DocumentToIndex:
 async def write_index(
     connection: AsyncConnection, organization_id: UUID, *, space: Space, documents: Sequence[DocumentToIndex]
 ) -> set[UUID]:
-    """Replace documents' index entries in a space, and return which were; searches see them from the commit on.
-
-    Left out are unchanged chunks, versions no longer desired, all documents of a replaced space, and of several
-    documents the locked ones. The transaction is READ COMMITTED.
-    """
+    """Replace documents' entries in a space, and return which; searches see them from the commit. Left out: unchanged
+    chunks, undesired versions, replaced spaces, and of several documents the locked ones. The transaction is READ
+    COMMITTED."""
     texts = [chunk.text for document in documents for chunk in document.chunks]
     weighed = await _compute(texts, _weigh, documents, default=space.language)
     locked = await queries.lock_to_write(

@@ -43,11 +43,9 @@ class Stemmer(Protocol):
 
 
 def stemming_of(language: str | None, *, default: str) -> str:
-    """Return the name of the stemmer for a document in a language (ISO 639-1; None: not told), in a space.
-
-    `default` is the space's own. Where that isn't English, everything is stemmed by it. Without a stemmer of its own, a
-    language that isn't written in Latin letters is stemmed as English: only its foreign words have English endings.
-    """
+    """Return the stemmer for a document's language (ISO 639-1; None: unknown) in a space. The space's `default` applies
+    to all unless English. Languages without a stemmer and Latin letters use English: only their foreign words have such
+    endings."""
     if language is None or default != ENGLISH:
         return default
     return UNSTEMMED if language in _UNSTEMMED_LANGUAGES else _BY_LANGUAGE.get(language, ENGLISH)

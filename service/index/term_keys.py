@@ -1,9 +1,6 @@
-"""Keys of terms, by which an index finds chunks, and the choice of a query's terms to look up.
-
-A key is of a space, a term and the tier of the term's weight (`term_keys` in the database). The keys that are not
-looked up bound the score of the other chunks: once enough have more, no other has to be read (Turtle & Flood, "Query
-Evaluation: Strategies and Optimizations", 1995).
-"""
+"""Keys of terms, and the choice of a query's terms to look up. A key is a space, a term and its weight's tier
+(`term_keys` in the database). Unused keys bound other chunks' scores: once enough have more, the rest need not be read
+(Turtle & Flood, "Query Evaluation: Strategies and Optimizations", 1995)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,12 +1,8 @@
-"""Words to weighted terms: BM25 in vectors, so that a score is an inner product and nothing is ever re-indexed.
-
-A chunk holds, for each term, `tf / (tf + K1 * (1 - B + B * length / LENGTH))`; a query `qtf * idf`. The average length
-is a constant, so that a chunk's vector depends on the chunk alone (Robertson & Zaragoza, "The Probabilistic Relevance
-Framework", 2009; the constant factor K1 + 1 is left out, as Lucene does).
-
-A chunk's words are stemmed by its document's language, a query's by every stemming that its space has: a word is then
-as many terms as it has stems, and as rare as all of them together.
-"""
+"""Words to weighted terms: BM25 in vectors, so that a score is an inner product and nothing is re-indexed. For each
+term a chunk holds `tf / (tf + K1 * (1 - B + B * length / LENGTH))`; a query `qtf * idf`. The average length is
+constant, so that a chunk's vector depends only on the chunk (Robertson & Zaragoza, "The Probabilistic Relevance
+Framework", 2009; without the factor K1 + 1, like Lucene). A chunk is stemmed by its document's language, a query by
+every stemming in its space: a word is as many terms as stems, and as rare as all together."""
 
 import math
 from collections import Counter, defaultdict

@@ -1,8 +1,6 @@
-"""Texts to words. Scripts without spaces between words are cut into overlapping pairs of characters instead.
-
-A word has the marks of its letters (vowel signs, accents). A run of Chinese, Japanese, Korean, Thai, Lao, Khmer or
-Burmese is found by its bigrams, and Chinese also by each character: many are words.
-"""
+"""Texts to words; a word includes its letters' marks (vowel signs, accents). Runs of Chinese, Japanese, Korean,
+Thai, Lao, Khmer or Burmese, written without spaces, become bigrams, and Chinese also single characters, since many
+are words."""
 
 import re
 import unicodedata

@@ -1,9 +1,6 @@
-"""The indexer: the documents in memory that are being indexed, the requests that wait for them, and its limits.
-
-So many documents are taken up at most. What is beyond that is in the database alone, which names what is wanted and
-what is there (docs/decisions/001), and is claimed from there when there is room (`ingestion.feeding`). So a
-backlog costs no memory, and a crash loses none of it.
-"""
+"""The indexer: the documents being indexed, the requests waiting for them, and its limits. Work beyond the limit is
+only in the database, which names the wanted and the present version (docs/decisions/001), and is claimed when there is
+room (`ingestion.feeding`). So a backlog costs no memory, and a crash loses nothing."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -124,10 +121,8 @@ class Indexer:
         return self.pressure.pace_of(organization_id) if self._is_busy(organization_id) else 0.0
 
     def has_room(self, organization_id: UUID, *, packed_bytes: int) -> bool:
-        """Return whether a document of this size may begin at once: there is room, and its organization has no queue.
-
-        A document of unknown size may not: it is claimed with its size a moment later.
-        """
+        """Return whether a document of this size may begin now: there is room, and its organization has no queue. Of
+        unknown size it may not: it is claimed, with its size, a moment later."""
         lane = lane_of(packed_bytes)
         return lane not in self.backlogged.get(organization_id, ()) and self.room(organization_id, lane) > 0
 
@@ -172,10 +167,8 @@ class Indexer:
         known: IndexingWork | None = None,
         packed_bytes: int = 0,
     ) -> Waiter:
-        """Request the indexing of a document in these spaces: now if it `is_begun`, else in its turn.
-
-        `known` is the work in one of the spaces, kept only while the document is being indexed.
-        """
+        """Request the indexing of a document in these spaces: now if it `is_begun`, else in its turn. `known` is the
+        work in a space, kept only during indexing."""
         key = (organization_id, document_id)
         waiter = Waiter(key, tuple(space_ids), asyncio.get_running_loop().create_future())
         self._waiters.setdefault(key, []).append(waiter)
@@ -189,10 +182,8 @@ class Indexer:
         return waiter
 
     async def wait(self, waiter: Waiter, *, seconds: float | None) -> Outcomes | None:
-        """Wait until a document is indexed; None when that takes longer than `seconds` (None: no limit), or fails.
-
-        Indexing continues after the wait has ended.
-        """
+        """Wait until a document is indexed; None after `seconds` (None: no limit) or a failure. Indexing continues
+        afterwards."""
         crowded = sum(map(len, self._waiters.values())) > MOST_WAITING
         try:
             done, _ = await asyncio.wait({waiter.future}, timeout=0 if crowded and seconds is not None else seconds)

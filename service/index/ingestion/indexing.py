@@ -1,9 +1,6 @@
-"""From a document's text to what search reads: chunk, reuse vectors, embed what is new, write the index.
-
-No transaction is open while a text is chunked or embedded. Whatever is wanted is recorded before the work begins
-(`ingestion.queries`), so that work a crash cut off is found again. Vectors are kept with their document's work
-until all of them are there; a crash costs those of the documents that were worked on.
-"""
+"""From text to index: chunk, reuse vectors, embed new chunks, write. No transaction is open while text is chunked or
+embedded. Wanted work is recorded first (`ingestion.queries`), so that work cut off by a crash is found again. Vectors
+stay with their document's work until complete; a crash costs only those."""
 
 import asyncio
 import json
@@ -54,12 +51,9 @@ class Group:
 
 @dataclass(slots=True)
 class Writer:
-    """Writes documents' index entries, together with those that are ready before their transaction has begun.
-
-    Nobody waits for a group to grow, or for another's write: the first one opens a transaction, and whoever comes
-    while it does, as when all connections are in use, goes with it. Whatever a group could not write, because it
-    failed, was cancelled, or another transaction held the document, is written alone afterwards.
-    """
+    """Writes documents' index entries in groups of those ready before the transaction begins. Nobody waits for a group
+    to grow: the first writer opens a transaction, and arrivals until it is open join. Entries that a group could not
+    write (failure, cancellation, lock) are written alone."""
 
     database: Database
     _gathering: dict[Place, Group] = field(default_factory=dict[Place, Group])
@@ -180,10 +174,8 @@ async def _index_in_spaces(work: "Work", space_ids: Sequence[int]) -> Outcomes |
 
 @dataclass(slots=True)
 class Work:
-    """One document being indexed, with the number of its texts and of those that have vectors so far.
-
-    `known` is the work in one of the spaces, if it was written a moment ago and needn't be read.
-    """
+    """A document being indexed, with its number of texts and of vectors so far. `known` is the work in a space, written
+    a moment ago: no need to read it."""
 
     deps: IndexingDeps
     turn: Turn

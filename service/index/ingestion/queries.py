@@ -1,7 +1,5 @@
-"""SQL of indexing requests: the desired version of each document in each space, and the texts to index.
-
-The queue is the difference between `version` and `indexed_version` of a document in a space; there is no other.
-"""
+"""SQL of indexing requests: each document's desired version in each space, and the texts. The queue is the difference
+of `version` and `indexed_version`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -67,13 +65,9 @@ class SpaceOfWork(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class IndexingWork:
-    """The input of indexing one document in one space.
-
-    `title` is part of the embedding input and stays with the contents; `name` is the present name, or that of the file
-    for a document that is called by its title.
-    `caller_batch` and `caller_chunks` are set when a caller sent the chunks. `indexed_before`: a space has chunks of
-    this document, so that there may be vectors to reuse.
-    """
+    """The input of indexing a document in a space. `title` is embedded and stays with the contents; `name` is the
+    present name, or the file's if the document is called by its title. `caller_batch` and `caller_chunks` are set for a
+    caller's chunks. `indexed_before`: a space has chunks of the document, perhaps with vectors to reuse."""
 
     space_id: int
     model: str
@@ -148,10 +142,8 @@ def _claim_until(is_begun: ColumnElement[bool]) -> ColumnElement[Any]:
 
 
 def extend_claim(claimed_until: ColumnElement[Any]) -> ColumnElement[Any]:
-    """Select the end of a claim on a document requested again: unchanged unless indexing begins at once.
-
-    So a waiting document keeps its position; a process that indexes the document finds the newer version at the end.
-    """
+    """Select the end of a claim on a document requested again: unchanged unless indexing begins now. A waiting document
+    keeps its position; its indexer finds the newer version at the end."""
     known = space_documents.c
     return case(
         (claimed_until > func.now(), claimed_until),
@@ -236,13 +228,10 @@ _REQUEST_INDEXING = {
 def ask_indexing(
     batch: Batch, organization_id: UUID, *, document_id: UUID, version: int, collections_too: bool, is_begun: bool
 ) -> Answer[SearchedSpace]:
-    """Request a version's indexing in the catalog and, with `collections_too`, in the document's other spaces.
-
-    With `is_begun` the work is claimed for this process, which begins it at once; else it waits for its turn. A
-    collection that waits for an older version waits for this one instead, because the older text is gone. Chunks that
-    a caller made stay as they are. Returns the spaces to index in at once, the catalog's first if there is one that
-    wasn't replaced this moment. The version is also requested in replacements of spaces, for later.
-    """
+    """Request a version's indexing in the catalog and, with `collections_too`, the document's other spaces. `is_begun`
+    claims the work for this process; otherwise it waits. A collection waiting for an older version waits for this one,
+    because the older text is gone. A caller's chunks stay. Returns the spaces to index now, the catalog first, except
+    spaces just replaced; their replacements get the request for later."""
     parameters = params(organization_id, document_id=document_id, version=version, is_begun=is_begun)
     return batch.ask(_REQUEST_INDEXING[collections_too], SearchedSpace, parameters)
 
@@ -259,13 +248,9 @@ async def request_indexing_in_space(
     caller_bytes: int | None = None,
     anew: bool = False,
 ) -> None:
-    """Request a version's indexing in a collection's space, with this metadata there.
-
-    With `is_begun` the work is claimed for this process, which begins it at once; else it waits for its turn. The
-    version is also requested in a replacement of the space, for later. `caller_bytes`: the chunks are the caller's, of
-    so many packed bytes. Those, and with `anew` the document's own, count as not yet indexed, whatever was indexed
-    before.
-    """
+    """Request a version's indexing in a collection's space, with this metadata. `is_begun` claims the work for this
+    process; otherwise it waits. Replacements of the space get the request for later. `caller_bytes` is the packed size
+    of a caller's chunks. Those, and with `anew` the document's own, count as not indexed."""
     own, owner = literal(document_id, Uuid()), literal(organization_id, Uuid())
     values: dict[str, ColumnElement[Any]] = {
         "version": literal(version, Integer()),
@@ -331,10 +316,8 @@ async def take_caller_chunks(
 async def read_work(
     connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, space_id: int
 ) -> IndexingWork | None:
-    """Read the work of indexing a document in a space; None when the document was removed from the space.
-
-    For a space that was replaced meanwhile, it is the work in the replacement.
-    """
+    """Read the work of indexing a document in a space, or in its replacement; None if the document was removed from the
+    space."""
     successor = func.coalesce(spaces.c.replaced_by_space_id, spaces.c.space_id)
     asked = spaces.c.organization_id == organization_id, spaces.c.space_id == space_id
     others = space_documents.alias()

@@ -1,8 +1,6 @@
-"""Turns at indexing: the number of documents worked on at a time, and the order of the waiting ones.
-
-Organizations take turns, and so do small and large documents, the oldest first; a large document gives its turn up
-after every slice of its texts. Rebuilds come last, but for one turn in a few.
-"""
+"""Turns at indexing: how many documents at a time, and the order of the waiting. Organizations alternate, and small and
+large documents, oldest first; a large document yields after every slice of its texts. Rebuilds come last, except for
+every few turns."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator

@@ -347,10 +347,8 @@ def _is_visible(caller: Caller) -> ColumnElement[bool]:
 async def count_progress(
     connection: AsyncConnection, caller: Caller, *, old_id: int, new_id: int, hopeless: int
 ) -> Progress:
-    """Count the documents that the caller may know about, those of them that are indexed, and those that failed.
-
-    `held` is about all documents: some are left, and each of those failed at least `hopeless` times in a row.
-    """
+    """Count the documents that the caller may know, the indexed and the failed. `held` covers all documents: some
+    remain, each failed `hopeless` times in a row."""
     ready, known = _is_ready(), _is_visible(caller)
     failed = and_(_new.c.document_id.is_not(None), _new.c.error.is_not(None))
     given_up = and_(failed, _new.c.attempts >= hopeless)

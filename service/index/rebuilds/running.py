@@ -1,9 +1,7 @@
-"""Bringing rebuilds to their end, in every replica; each step is found again by the next process.
-
-Copy into the new space what is wanted in the old one; index it; when everything is there, swap the spaces in one
-transaction; empty the old one. Requests meanwhile go to both (`ingestion.queries`, `index.service`). The swap waits for
-transactions that don't know the new space, compares both, locks the old one, and looks again at what is pending.
-"""
+"""Finish rebuilds, in every replica; the next process finds each step again. Copy the old space's wishes into the new
+space; index it; when it is complete, swap the spaces in one transaction; empty the old one. Requests meanwhile go to
+both (`ingestion.queries`, `index.service`). The swap waits for transactions that don't know the new space, compares
+both, locks the old one, and checks pending work again."""
 
 import asyncio
 import time
@@ -127,11 +125,8 @@ async def _index_batch(indexer: Indexer, organization_id: UUID, rebuild: Running
 
 
 async def try_swap(indexer: Indexer, organization_id: UUID, rebuild: RunningRebuild) -> bool:
-    """Replace the old space by the new one if that has all that is searched; return whether it did.
-
-    All entries are compared before the lock, once no transaction is left that doesn't know the new space. So while
-    others wait for the lock, only what is pending is looked at.
-    """
+    """Replace the old space by the new one if that is complete; return whether it did. Entries are compared before the
+    lock, once every transaction knows the new space, so that the locked time covers only pending work."""
     key: dict[str, Any] = {"old_id": rebuild.replaces_space_id, "new_id": rebuild.space_id, "forced": rebuild.forced}
     if not await _wait_for_older_transactions(indexer, organization_id, rebuild):
         return False

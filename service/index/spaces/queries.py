@@ -97,10 +97,8 @@ async def retire_replacement(connection: AsyncConnection, organization_id: UUID,
 
 
 async def delete_space(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> None:
-    """Remove a space with all its index entries; waits for transactions that write there.
-
-    A replacement of the space is retired, and a space that it has replaced has no successor any more.
-    """
+    """Remove a space with its entries, after transactions that write there. Its replacement is retired; a space that it
+    replaced loses its successor."""
     await retire_replacement(connection, organization_id, space_id=space_id)
     replaced = matches(spaces, organization_id, replaced_by_space_id=space_id)
     await connection.execute(update(spaces).where(replaced).values(replaced_by_space_id=None))

@@ -1,8 +1,6 @@
-"""SQL of the indexing backlog: claims on documents, their progress, and the amount that waits.
-
-`claimed_until` is when anybody may take work up: in the future while somebody is at it, or after it failed; in the past
-since it waits, so that what waits longest is claimed first.
-"""
+"""SQL of the indexing backlog: claims on documents, their progress, and the waiting amount. `claimed_until` in the
+future is a claim, or a pause after a failure; in the past it is since when work waits, so that the oldest goes
+first."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

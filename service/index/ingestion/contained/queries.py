@@ -30,10 +30,8 @@ class PlacedFile:
 async def request_with_container(
     connection: AsyncConnection, organization_id: UUID, *, container_id: UUID, document_ids: Collection[UUID]
 ) -> list[PlacedFile]:
-    """Request files in their container's collections, with resources locked; return the new ones.
-
-    Left alone are chunks that a caller made, and collections where the container's chunks are a caller's.
-    """
+    """Request files in their container's collections, with resources locked; return the new requests. Chunks that a
+    caller made stay, also the container's."""
     given, entry = _select_files(organization_id, container_id, document_ids), space_documents.c
     new = insert(space_documents).from_select(given.selected_columns.keys(), given)
     changed: dict[str, Any] = {name: new.excluded[name] for name in ("version", "custom_metadata", "is_large")}
