@@ -1,11 +1,8 @@
-"""The open connections of callers: their limits in all and per address, and which one makes room for the next.
-
-A connection waits while no request on it is being answered: one that has sent nothing or half a request, one that is
-kept for a further request. Those may be closed at any time, and the one that has waited longest goes first, so requests
-that are never finished keep nobody out. A body that comes more slowly than any body may goes next, and goes first where
-bodies hold more than half of all connections. No answer is broken off for a new connection; one that is not read is, by
-the protocol (`service.web.protocol`), however many connections there are.
-"""
+"""Callers' open connections: limits in all and per address, and which makes room for the next. A connection waits while
+no request on it is being answered: silent, half a request, or kept for more. Waiting connections may be closed, the
+longest first, so unfinished requests keep nobody out. Then bodies slower than the minimum pace go, or go first where
+bodies hold over half of all connections. No answer is broken off for a new connection; the protocol
+(`service.web.protocol`) closes unread answers in any case."""
 
 import asyncio
 from collections.abc import Callable, Iterable

@@ -1,8 +1,5 @@
-"""The outermost layer of every request: its id, its log line, its metrics, and the last answer when all else fails.
-
-Here a request is also bounded in what nobody else looks at: its address, its headers, and the pace of its body; and
-uploads are kept from crowding out everybody else.
-"""
+"""The outermost layer of requests: id, log line, metrics, and the answer when all else fails. It bounds addresses,
+headers and the pace of bodies, and keeps uploads from crowding out other requests."""
 
 import asyncio
 import time
@@ -150,10 +147,8 @@ class Exchange:
         return self._scope["method"] == "POST" and content_type.lower().startswith("multipart/")
 
     async def _pass_upload(self, receive: Receive) -> None:
-        """Pass on a request that has entered once its body is asked for, or is answered: its caller is known by then.
-
-        An answer may take as long as its reader likes.
-        """
+        """Pass on a request that has entered once its body is asked for, or it is answered: its caller is known then.
+        Answers may take long."""
         leave = await self._flow.enter()
         body = Body(receive, flow=self._flow)
 
@@ -214,10 +209,7 @@ class Exchange:
 
 
 class Body:
-    """A request body on its way in, which must not come slower than a minimum.
-
-    Only the time the service spends waiting for it counts, so a body is not late because the service is.
-    """
+    """A request body that must not arrive slower than a minimum; only the service's waiting time counts."""
 
     patience = PATIENCE_SECONDS
 

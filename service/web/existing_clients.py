@@ -1,10 +1,7 @@
-"""Requests in the forms that existing clients of this API send, turned into what its operations take now.
-
-An older method or path is replaced before the request is routed (`replace_older_form`); older members are renamed when
-the body is read (`rename_members`), after the caller was authorized for the operation itself; and the answer is given
-what those clients need (`complete_answer`). Nothing is served here, so authorization, idempotency, logs and metrics
-know the operation alone. All of it is on v0: v1 has no such clients. docs/existing-clients.md lists the forms.
-"""
+"""Requests in older forms, turned into today's operations. An older method or path is replaced before routing
+(`replace_older_form`); older members are renamed when the body is read (`rename_members`), after authorization;
+`complete_answer` adds what those clients need. Nothing is served here, so authorization, idempotency, logs and metrics
+know only the operation. All of it is on v0. docs/existing-clients.md lists the forms."""
 
 import json
 import re
@@ -95,10 +92,8 @@ def replace_older_form(scope: Scope) -> None:
 
 
 def body_of(scope: Scope, content: bytes) -> bytes:
-    """Return the body of a request: for an older GET or DELETE the query as JSON, unless it came with a body.
-
-    Raises BadRequest: a body beside a query, or a query that names a member twice.
-    """
+    """Return a request's body; for an older GET or DELETE without one, the query as JSON. Raises BadRequest for a body
+    beside a query, or a repeated member."""
     query: bytes = scope.get(QUERY, b"")
     content = b"" if query and content in {b"{}", b"null"} else content
     if QUERY not in scope or (content and not query):
@@ -120,10 +115,8 @@ def body_of(scope: Scope, content: bytes) -> bytes:
 
 
 def rename_members(scope: Scope, body: Any) -> Any:
-    """Return a decoded body with the newer names of its members; noted when it had older ones.
-
-    Raises BadRequest: two names of a member with different values, or a resource that is named by its address.
-    """
+    """Return a decoded body with newer member names; older names are noted. Raises BadRequest: both names with
+    different values, or a resource by its address."""
     operation = _operation_of(scope)
     names = NAMES.get(operation, {})
     if not isinstance(body, dict):

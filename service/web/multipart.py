@@ -57,16 +57,10 @@ class Received:
 async def receive(
     request: Request, *, folder: Path, file_part: str, max_file_bytes: int, allowed: frozenset[str]
 ) -> AsyncGenerator[Received]:
-    """Yield the form of a request, its file written below `folder`; the file is removed at the end in every case.
-
-    `allowed` are the names of text fields; any other part is refused, and so is one that comes twice.
-
-    Raises:
-        UnsupportedMedia: the body isn't multipart/form-data.
-        TooLarge: the file is larger than `max_file_bytes` (told from the declared length, or as soon as it is).
-        BadRequest: a malformed or cut body, a field or name that isn't text, a part too many, no file.
-        InsufficientStorage: the disk is full.
-    """
+    """Yield a request's form with its file below `folder`; the file is always removed. Text fields not in `allowed`,
+    and repeated ones, are refused. Raises UnsupportedMedia for another type than multipart/form-data, TooLarge beyond
+    `max_file_bytes` (declared or received), InsufficientStorage for a full disk, BadRequest for a malformed or cut
+    body, a field or name that isn't text, too many parts or no file."""
     parts = _Parts(file_part, max_file_bytes=max_file_bytes, allowed=allowed)
     parser = MultipartParser(_boundary(request), parts.callbacks())
     _check_length(request, max_file_bytes)
@@ -92,10 +86,8 @@ def write_text(
 
 @asynccontextmanager
 async def write_bytes(data: bytes, *, folder: Path, name: str, max_bytes: int) -> AsyncGenerator[ReceivedFile]:
-    """Yield bytes as a file below `folder`, which is removed at the end in every case.
-
-    Raises TooLarge for more than `max_bytes`, and InsufficientStorage when the disk is full.
-    """
+    """Yield bytes as a file below `folder`, always removed. Raises TooLarge beyond `max_bytes`, InsufficientStorage for
+    a full disk."""
     if len(data) > max_bytes:
         raise _too_large(max_bytes)
     async with _open_sink(folder) as sink:
@@ -136,19 +128,15 @@ async def _write(sink: "_Sink", pieces: list[bytes]) -> None:
 
 
 def declared_length(request: Request) -> int | None:
-    """Return the length of a request's body in bytes as its Content-Length says; None when it comes in chunks.
-
-    The server has refused what is no length there (RFC 9112, section 6.3), and passes on no more bytes than it says.
-    """
+    """Return a body's Content-Length; None for chunks. The server refuses bad lengths (RFC 9112, section 6.3) and
+    passes on no more bytes."""
     declared = request.headers.get("content-length")
     return None if declared is None else int(declared)
 
 
 def remove_leftovers(folder: Path, *, untouched_seconds: float = 0) -> int:
-    """Remove what uploads left that a crash cut off, and return how many.
-
-    While requests come, only what nobody has written to for so long that no upload of theirs can be it.
-    """
+    """Remove the leftovers of crashed uploads; return how many. While requests come, give a time without writes that no
+    upload of theirs reaches."""
     return remove_untouched(folder.glob(f"{TEMPORARY_PREFIX}*"), seconds=untouched_seconds)
 
 
@@ -171,11 +159,9 @@ async def _read(request: Request, parser: MultipartParser, parts: "_Parts", sink
 
 
 class _Sink:
-    """The temporary file: made with the first bytes, hashed on the way, open only while bytes are written.
-
-    A slow upload holds no descriptor but its connection's. A request that is cancelled leaves a thread that may still
-    be writing, so the lock decides who is last.
-    """
+    """The temporary file: made with the first bytes, hashed on the way, open only while bytes are written. A slow
+    upload holds only its connection's descriptor. A cancelled request may leave a thread writing, so the lock decides
+    the last user."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

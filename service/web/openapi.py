@@ -1,15 +1,9 @@
-"""The API's description in the terms of OpenAPI 3.1: the whole of it, and v0 and v1 as documents of their own.
-
-`make docs` writes the whole description to a file, and a test compares it with the code: to derive it takes two
-seconds, in which a service would answer nobody. The documents of one version are cut out of it.
-
-FastAPI describes the endpoints of the API. `openapi_patch.json` has the parts that no code knows: OAuth's endpoints,
-the answers to operators, headers, and the texts of tags. This module adds what follows from an operation's declaration.
-
-OpenAPI 3.1 lets a bearer scheme list role names ("Security"): here the scope that a service-account token needs, or
-`admin` for what only an admin's API key may call. An API key has no scopes, so for one the scope asks nothing. The
-same operations on v1 name the scope that an access token needs.
-"""
+"""The API's description in OpenAPI 3.1: as a whole, and cut into v0 and v1. `make docs` writes it to a file, compared
+with the code by a test: deriving it takes two seconds, too long for a service. FastAPI describes the API's endpoints;
+`openapi_patch.json` the parts that no code knows: OAuth, operators' answers, headers, texts of tags. This module adds
+what follows from operations' declarations. OpenAPI 3.1 lets a bearer scheme list role names ("Security"): here the
+scope that a service-account token needs, or `admin` for admins' API keys. API keys have no scopes. On v1, operations
+name the scope that an access token needs."""
 
 import json
 import re

@@ -1,6 +1,5 @@
-"""Pages in keyset order: what exists throughout a walk is seen exactly once, however long the walk takes. A page token
-holds the position after the last item, signed together with the caller and the query. It is no secret and grants
-nothing: every page asks for permission anew."""
+"""Pages in keyset order: an item that exists throughout a walk is seen exactly once. A page token holds the last item's
+position, signed with the caller and query. It grants nothing: every page asks for permission anew."""
 
 import hashlib
 import hmac

@@ -29,10 +29,8 @@ MOST_DISCARDED_BYTES = 64 * 1024 * 1024
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """HTTP/1.1 that hangs up on callers that send without end, keep the service waiting, or don't read their answers.
-
-    What comes between a request's headers and its answer, a body, is the application's to bound (`service.web.edge`).
-    """
+    """HTTP/1.1 that closes callers that send without end, stall, or don't read answers. `service.web.edge` bounds
+    bodies."""
 
     # A request's headers come within so many seconds.
     header_seconds = PATIENCE_SECONDS
@@ -196,11 +194,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     @property
     def is_slow(self) -> bool:
-        """Whether the body comes more slowly than `Body` allows on the whole, and the service isn't why.
-
-        The service may be until it says "100 Continue"; one that keeps an upload waiting to be authenticated has paused
-        reading, or has all of it.
-        """
+        """Whether the body is slower than `Body` allows overall, for other reasons than the service: before its "100
+        Continue" it may be the reason, and while an upload awaits authentication it has paused reading, or has all."""
         if self.flow.read_paused or self.cycle.waiting_for_100_continue:
             return False
         elapsed = self.loop.time() - self.body_began - BEGIN_SECONDS

@@ -1,10 +1,7 @@
-"""Routers whose JSON bodies are read carefully, for known callers alone, and judged after what these may call.
-
-FastAPI reads and decodes a body before it resolves dependencies. Here the caller is authenticated before that, so that
-a stranger's body costs nothing (decoded, 30 MB of brackets take a gigabyte); and an unreadable body is only noted: the
-400, 413 or 415 comes in its place in the order of checks: 401, then what the caller may call (403), then whether there
-is room for what is added (507, or 503 while others are being taken in), then the body.
-"""
+"""Routers whose JSON bodies are read for known callers only, and judged after their rights. FastAPI decodes a body
+before dependencies. Here authentication comes first, so a stranger's body costs nothing (decoded, 30 MB of brackets
+take a gigabyte). An unreadable body is noted: its 400, 413 or 415 keeps its place in the order of checks: 401, rights
+(403), room for additions (507, or 503 while others are taken in), body."""
 
 import inspect
 import json
@@ -159,12 +156,9 @@ class Router(APIRouter):
     def serve(
         self, operation: ApiOperation[Sent, Answer], rule: Rule[Sent, Answer], *, acting: bool = True, name: str = ""
     ) -> None:
-        """Serve an operation by a rule, whose transaction is committed before the answer is sent.
-
-        The first paragraph of the rule's docstring is the operation's description; `name`, or the rule's own name, is
-        its summary. A rule on a connection gets as its caller the user that the request acts for. With `acting=False`,
-        the rule itself interprets `userEmail`.
-        """
+        """Serve an operation by a rule, whose transaction commits before the answer. The first paragraph of the rule's
+        docstring is the description; `name`, or the rule's name, the summary. A rule on a connection gets the user that
+        the request acts for; with `acting=False` it interprets `userEmail` itself."""
         self._serve(operation, rule, ConnectionDep, acting=acting, name=name)
 
     def read(
@@ -211,11 +205,9 @@ class Router(APIRouter):
         self.operation(operation, name=name or rule.__name__)(endpoint)
 
     def operation(self, operation: ApiOperation[Any, Any], *, own_key: bool = False, **options: Any) -> Decorator:
-        """Serve an operation by the function that this decorates, which takes its request and returns its answer.
-
-        It is done once for an Idempotency-Key if the operation says so; with `own_key` the function sees to that. The
-        other options are FastAPI's.
-        """
+        """Serve an operation by the decorated function, which takes its request and returns its answer. An
+        Idempotency-Key runs it once if the operation says so; with `own_key` the function handles that. `options` are
+        FastAPI's."""
 
         def serve(endpoint: Endpoint) -> Endpoint:
             once = endpoint
@@ -278,14 +270,9 @@ class CheckedRequest(Request):
 
 
 def decode(content: bytes) -> Any:
-    """Decode strict JSON: UTF-8, each member of an object once, no NaN or Infinity, and in strings only characters.
-
-    A NUL or half of a surrogate pair is no character.
-
-    Raises:
-        BadRequest: saying what is wrong, never repeating the contents.
-        TooLarge: for more values than any operation takes.
-    """
+    """Decode strict JSON: UTF-8, unique members, no NaN or Infinity, only characters in strings (no NUL, no half of a
+    surrogate pair). Raises BadRequest, which says the fault without contents, and TooLarge for more values than any
+    operation takes."""
     if _holds_too_much(content):
         raise TooLarge(f"The body holds more than {MOST_VALUES:,} values. Send less at a time.")
     try:

@@ -1,7 +1,6 @@
-"""`Idempotency-Key`: a request sent twice is done once, and answered the same.
-`service.web.routing` puts `idempotent` around an endpoint that takes a key, after authentication, rights and the body
-were checked. The response is kept in the request's transaction (`ConnectionDep`), so there is never work without its
-kept response, nor the other way round. Errors are not kept: the same key may try again."""
+"""`Idempotency-Key`: a request sent twice is done once, and answered the same. `service.web.routing` wraps an endpoint
+in `idempotent` after authentication, rights and body are checked. The response is kept in the request's transaction
+(`ConnectionDep`), so work and kept response never part. Errors are not kept: the key may try again."""
 
 import functools
 import hashlib

@@ -76,9 +76,9 @@ def _protection(leads_to: Collection[str], *, has_script: bool) -> dict[str, str
 
 
 def _sources(address: str) -> tuple[str, ...]:
-    """Return the sources for a policy's `form-action`, besides the service itself, of a form that ends at an address.
-    Browsers check every further redirect too, and an application redirects to wherever it likes: by https, or on this
-    machine. An IPv6 host can't be named in a policy, so it stands for any."""
+    """Return sources for a policy's `form-action`, besides the service, for a form that ends at an address. Browsers
+    check further redirects too, and applications redirect anywhere: by https, or on this machine. IPv6 hosts can't be
+    named, so they stand for any."""
     parts = urlsplit(address)
     if parts.scheme == "https":
         return ("https:",)

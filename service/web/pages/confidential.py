@@ -1,6 +1,5 @@
-"""Passwords and tokens are taken only by https, or by http that stays on this machine (RFC 6749, sections 3.1 and 3.2).
-Behind a proxy the request doesn't show it, so the public address says; without https there, the address that was asked
-must be this machine's own."""
+"""Passwords and tokens only by https, or http within this machine (RFC 6749, sections 3.1 and 3.2). Behind a proxy the
+public address decides; without https there, the requested address must be this machine's."""
 
 from fastapi import Request
 
