@@ -17,14 +17,11 @@ class TaskName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Work that outlives the request that asked for it: `await run(runtime, organization_id=…, **ids)`.
-
-    A job is run at least once: again when its process was killed or stopped meanwhile, or the database went away. So
-    `run` must find out from the database what is left to do, and let nobody write who has been replaced. What it
-    raises is logged and ends the job, so it is `run` that tells whoever waits, also when the job is deadly
-    (`refuse_deadly`). It must let CancelledError pass, by
-    which a stopping service puts the job back.
-    """
+    """Work that outlives its request: `await run(runtime, organization_id=…, **ids)`. A job runs at least once:
+    again if its process was killed or stopped, or the database went away. So `run` must find in the database what is
+    left, and let no replaced worker write. Its errors are logged and end the job, so `run` must tell the waiting,
+    also when the job is deadly (`refuse_deadly`). It must let CancelledError pass, by which a stopping service puts
+    the job back."""
 
     name: str
     run: Callable[..., Awaitable[None]]

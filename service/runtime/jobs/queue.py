@@ -57,11 +57,8 @@ class Jobs:
         priority: int = 0,
         **ids: UUID,
     ) -> None:
-        """Have `task` run with these ids once the transaction of `connection`, the organization's own, is committed.
-
-        Jobs run after a `pause`, the highest `priority` first, those of one `lock` in order. Everybody with access to
-        the database sees a job's ids.
-        """
+        """Have `task` run with these ids once the organization's own transaction commits. Jobs run after `pause`,
+        highest `priority` first, those of a `lock` in order. Anyone with the database sees job ids."""
         raw = (await connection.get_raw_connection()).driver_connection
         assert isinstance(raw, psycopg.AsyncConnection)  # noqa: S101 - the only driver there is
         job = self._app.configure_task(

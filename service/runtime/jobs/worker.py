@@ -25,12 +25,9 @@ from service.runtime.jobs.running import PutBack, run_job
 
 
 class FencedJobManager(JobManager):
-    """Finishes a job by deleting it, or puts it back, unless it was released meanwhile.
-
-    That happens to a worker that was taken for dead and comes back. `on_failure` is called when the database can't be
-    told: the job stays with this worker, which must end for others to take it up. Jobs whose task is not among `tasks`
-    are a newer release's, a replica of which runs at the same time: they are left to it as they are.
-    """
+    """Finishes a job by deleting it, or puts it back, unless it was released meanwhile from a worker that seemed dead.
+    `on_failure` is called when the database is out of reach: the worker keeps the job and must end, so that others take
+    it. Jobs of tasks outside `tasks` belong to a newer release's replica and stay."""
 
     def __init__(self, connector: BaseConnector, *, tasks: Collection[str]) -> None:
         super().__init__(connector)

@@ -32,11 +32,8 @@ MARKS_KEPT = 60
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in the primary's write-ahead log: everything that was committed before it was asked for lies before it.
-
-    `written` is in bytes; None where the server that was asked is no primary. `mark` is the newest one there, and
-    `is_marked` says whether it was written since the server was started, and became the primary.
-    """
+    """A place in the primary's write-ahead log: all earlier commits lie before it. `written` is in bytes; None if the
+    server is no primary. `mark` is the newest; `is_marked`: written since the server started and became primary."""
 
     written: int | None
     mark: UUID

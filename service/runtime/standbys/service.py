@@ -56,11 +56,8 @@ class Standbys:
     async def read(
         self, primary: Database, position: Answer[Position] | None, find: Callable[[Source], Awaitable[Found]]
     ) -> Found:
-        """Return what is found by reading from a standby, or else from the primary.
-
-        `find` only reads from the source it is given, and is called again with another one when that fails. The
-        position is of this request.
-        """
+        """Return what `find` reads from a standby, or from the primary. `find` only reads its given source, and is
+        repeated with another on failure. The position is this request's."""
         tried: set[Standby] = set()
         while position is not None and (standby := self._choose(tried)) is not None:
             tried.add(standby)

@@ -74,10 +74,8 @@ class Standby:
     async def transaction(
         self, organization_id: UUID, *, position: Position, first: Batch | None = None
     ) -> AsyncGenerator[AsyncConnection]:
-        """Open a snapshot that shows all that was committed when the position was asked for.
-
-        Raises NotServedError when the standby has not replayed that, and when it fails before that.
-        """
+        """Open a snapshot with all commits before the position. Raises NotServedError if the standby has not replayed
+        that, or fails earlier."""
         try:
             with self._holding() as hold:
                 async with self._pool.transaction(
