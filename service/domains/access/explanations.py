@@ -74,11 +74,8 @@ class _Path:
 async def explain(
     connection: AsyncConnection, caller: Caller, *, request: ExplainAuthorizationRequest
 ) -> ExplainAuthorizationResponse:
-    """Say whether and why a principal may READ a resource, in one REPEATABLE READ snapshot; for admins.
-
-    The shortest paths come first; `complete` is False where paths beyond `MOST_PATHS` are left out. Raises NotFound,
-    and BadRequest `unknown_principal`.
-    """
+    """Say whether and why a principal may READ a resource, in one REPEATABLE READ snapshot; for admins. Shortest paths
+    come first; `complete` is False beyond `MOST_PATHS`. Raises NotFound, and BadRequest `unknown_principal`."""
     organization_id = caller.organization_id
     resource = await find_resource(
         connection,

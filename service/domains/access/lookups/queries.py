@@ -1,10 +1,7 @@
-"""SQL of the look-ups: a page costs what it shows, however much a reader may read and however many may read a resource.
-
-What is asked for lies in many parts: access classes, or groups. Where these are few, the first rows of each after the
-last page are read from its own part of an index. Where they are many, all rows are walked in the order of the list for
-a stretch, which fills the page unless what fits is rare; only what is missing then is read part by part. A page is one
-statement, so that all of it is from one moment.
-"""
+"""SQL of the look-ups: a page costs what it shows, however much a reader may read. The answer lies in many access
+classes or groups. If these are few, the first rows after the last page are read from each part's index. If many, all
+rows are walked in list order for a stretch, and only a page that stays unfilled is completed part by part. A page is
+one statement, so it is from one moment."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -78,10 +75,8 @@ def _readable_resources(organization_id: Bound, *, resource_type: ColumnElement[
 def resources_in(
     organization_id: Bound, classes: Select[int] | CompoundSelect[int], *, resource_type: ColumnElement[str] | None
 ) -> Select[UUID, Any, str]:
-    """Select a page of the resources in these access classes, ordered by their objects' ids.
-
-    It runs with `page_parameters`. `resource_type` is one, `any_(…)` of several, or none.
-    """
+    """Select a page of resources in these access classes by object id, with `page_parameters`. `resource_type` is a
+    type, `any_(…)` of several, or none."""
     every = _objects(organization_id, resource_type=resource_type, after=_AFTER)
     readable = classes.cte("readable")
     stretch = every.add_columns(resources.c.access_class).limit(STRETCH).subquery("stretch")

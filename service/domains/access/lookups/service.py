@@ -107,10 +107,8 @@ async def _readable(
 
 
 async def _subject(connection: AsyncConnection, caller: Caller, user_email: str | None) -> Caller | None:
-    """Find the principal that a check is about; None for an inactive one, which may do nothing.
-
-    A user asks about themselves, a key that may act for users about active users, an admin about every address.
-    """
+    """Find a check's principal; None if inactive. Users ask about themselves, keys for users about active users, admins
+    about every address."""
     if user_email is None or (caller.kind == "user" and normal_email(user_email) == caller.email):
         return caller
     if not caller.is_admin:

@@ -1,8 +1,5 @@
-"""SQL of all resources, narrowed by names, types, owner, and who may read them; a page or a count is a statement.
-
-Access is asked of the access classes, as everywhere: what somebody may read, and another may not, is the classes of the
-one without those of the other, before any resource is looked at.
-"""
+"""SQL of all resources, by name, type, owner and reader; a page or count is a statement. Readers are compared by access
+classes: the classes of one reader without the other's, before any resource is read."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -87,12 +84,9 @@ class Through:
 
 @dataclass(frozen=True, slots=True)
 class ResourceFilter:
-    """The filters of a query of resources; None filters nothing.
-
-    `text` is part of a name or a resourceId, `resource_ids` are whole ones. Of what `readable_by` may read,
-    `not_readable_by` takes away what it may read, too. `owner_id` leaves what a principal owns itself, `is_open` what
-    everybody in the organization may read.
-    """
+    """The filters of a query of resources; None filters nothing. `text` is part of a name or resourceId, `resource_ids`
+    are whole. `not_readable_by` removes what it may read from what `readable_by` may. `owner_id` keeps what a principal
+    owns, `is_open` what everybody in the organization may read."""
 
     object_ids: Sequence[UUID] | None = None
     text: str | None = None
@@ -332,10 +326,8 @@ LIMIT :limit
 async def list_grantees(
     connection: AsyncConnection, organization_id: UUID, *, after: tuple[bytes, UUID, str], limit: int
 ) -> list[ClassGrantee]:
-    """List the grantees of each access class that a resource has, ordered by class digest, principal and role.
-
-    Inactive people, and service accounts that were deleted, are left out.
-    """
+    """List each access class's grantees by class digest, principal and role, without inactive people and deleted
+    service accounts."""
     digest, principal_id, role = after
     parameters = {
         "organization_id": organization_id,
@@ -379,10 +371,8 @@ async def list_group_people(
 
 
 def _total(organization_id: UUID, table: Table, *ids: ColumnElement[UUID]) -> list[ColumnElement[str]]:
-    """Return how many rows there are, and a sum that any row written anew changes, whatever is written.
-
-    A row's `xmin` is the transaction that wrote it: setting something back doesn't bring it back.
-    """
+    """Return the number of rows, and a sum that any rewritten row changes: `xmin`, its transaction, never repeats, even
+    if values do."""
     sum_of: ColumnElement[int] = sql_cast(sql_cast(literal_column(f"{table.name}.xmin"), Text), BigInteger)
     for one in ids:
         sum_of = func.uuid_hash_extended(one, sum_of)
@@ -394,10 +384,8 @@ def _total(organization_id: UUID, table: Table, *ids: ColumnElement[UUID]) -> li
 
 
 async def read_totals(connection: AsyncConnection, organization_id: UUID) -> tuple[Sequence[str], datetime]:
-    """Read the values that change whenever resources, people or groups change, and the time of reading.
-
-    An access class never changes, so its holders need not be looked at.
-    """
+    """Read values that change with resources, people or groups, and the time. Access classes never change: their
+    holders don't count."""
     statement = select(
         *_total(organization_id, resources, resources.c.object_id),
         *_total(organization_id, principals, principals.c.principal_id),

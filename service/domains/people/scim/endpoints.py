@@ -1,7 +1,4 @@
-"""SCIM's endpoints, and admin/scimTokens: an extension, for admins only.
-
-The library that knows the protocol is loaded by the first request.
-"""
+"""SCIM's endpoints, and the admin extension admin/scimTokens. The first request loads the protocol's library."""
 
 import asyncio
 import json

@@ -1,7 +1,5 @@
-"""Groups as an identity provider keeps them: name, external id, and the people and groups directly in them.
-
-Service accounts stay in the groups they are in: no provider knows them.
-"""
+"""Groups as an identity provider keeps them: name, external id, direct people and groups. Service accounts stay in
+their groups."""
 
 from collections.abc import Collection
 from typing import Any
@@ -25,10 +23,8 @@ MOST_NAMED = 20
 
 
 async def create_group(connection: AsyncConnection, caller: ScimCaller, given: Group) -> UUID:
-    """Create a group with its members, and return its id. The caller has locked the organization.
-
-    Raises UniquenessException for a taken external id, or without one for a taken name; InvalidValueException.
-    """
+    """Create a group with its members, and return its id; the organization is locked. Raises UniquenessException for a
+    taken external id, or without one a taken name; InvalidValueException."""
     refuse_long(given)
     await _refuse_taken(connection, caller, given, group_id=None)
     group_id = uuid7()
@@ -38,10 +34,8 @@ async def create_group(connection: AsyncConnection, caller: ScimCaller, given: G
 
 
 async def change_group(connection: AsyncConnection, caller: ScimCaller, before: StoredGroup, given: Group) -> None:
-    """Make a group what the provider says, its members too. The caller has locked the organization.
-
-    Raises UniquenessException, and InvalidValueException.
-    """
+    """Make a group and its members equal the provider's; the organization is locked. Raises UniquenessException,
+    InvalidValueException."""
     refuse_long(given)
     if (before.name, before.external_id) != (given.display_name, given.external_id):
         if before.external_id != given.external_id:
@@ -78,11 +72,9 @@ async def change_members(
     kept: Collection[UUID] | None = None,
     is_new: bool = False,
 ) -> None:
-    """Add members to a group and remove others, in few statements however many; those not in `kept` go, if it is given.
-
-    Who is in it already, or isn't, is passed over. Ids to add that nobody has are recorded as refused; BadRequest
-    `unknown_members` where there are no others, unless the group is new.
-    """
+    """Add and remove members of a group, in few statements; with `kept`, all others go. Present or absent members are
+    skipped. Unknown ids to add are recorded as refused; BadRequest `unknown_members` if there are no others, unless the
+    group is new."""
     organization_id = caller.organization_id
     kinds = await queries.find_kinds(connection, organization_id, principal_ids=added)
     if unknown := sorted(str(one) for one in set(added) - kinds.keys()):

@@ -1,8 +1,5 @@
-"""What SCIM clients see: the resources, and the description of the service (RFC 7643, sections 4 and 5).
-
-Attributes that Carrel doesn't keep are accepted and dropped, among them all that would give rights. Filters
-find resources by attributes that are kept.
-"""
+"""SCIM resources and the service's description (RFC 7643, sections 4 and 5). Attributes that Carrel doesn't keep are
+dropped, among them all that give rights. Filters use kept attributes."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

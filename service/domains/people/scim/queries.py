@@ -1,7 +1,5 @@
-"""SQL of provisioning: people and groups as an identity provider sees them, found by its filters.
-
-People whom the provider has deleted, and service accounts, are not there for it.
-"""
+"""SQL of provisioning: people and groups that a provider sees, by its filters; no deleted people or service
+accounts."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import InitVar, dataclass

@@ -34,11 +34,8 @@ class Refused(Exception):  # noqa: N818 - it carries an answer
 
 
 class Handler(ScimHandler):
-    """The library's handler, but that members who come into a group or leave it are changed in bulk.
-
-    The library would compare each of them with all others of the group. `shows_members` is whether the answer to a
-    PATCH may have the group's members.
-    """
+    """The library's handler, with group members changed in bulk; it would compare each with all others.
+    `shows_members`: the PATCH answer may have members."""
 
     def __init__(self, service: ScimService, storage: Storage, *, shows_members: bool) -> None:
         super().__init__(service, storage)
@@ -101,10 +98,8 @@ class _Changes:
 
 
 def _split(patch: "PatchOp[Any]") -> _Changes | None:
-    """Return what a PATCH does to a group; None if it changes members otherwise than by their ids.
-
-    Raises BadRequest if it does so with too many operations: each of them goes through all members.
-    """
+    """Return a PATCH's changes to a group; None if members change other than by ids. Raises BadRequest if it then has
+    too many operations: each goes through all members."""
     changes, operations = _Changes(), patch.operations or ()
     for operation in operations:
         if not _is_about_members(operation):

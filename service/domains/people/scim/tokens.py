@@ -82,10 +82,8 @@ async def revoke_token(
 
 
 async def authenticate(connection: AsyncConnection, authorization: str | None) -> ScimCaller:
-    """Return who calls with this `Authorization` header, whose organization the transaction then is in.
-
-    Raises Unauthenticated for anything but a provisioning token that works.
-    """
+    """Return the caller of an `Authorization` header, and enter its organization. Raises Unauthenticated unless it is a
+    working provisioning token."""
     scheme, _, value = (authorization or "").strip().partition(" ")
     value = value.strip()
     if scheme.lower() != "bearer" or not value.startswith(secrets.SCIM_TOKEN):

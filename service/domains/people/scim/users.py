@@ -1,8 +1,5 @@
-"""People as an identity provider keeps them: by address, name, external id, and whether they are active.
-
-No right comes from there: nobody is an admin by it, neither when they come, nor when they come back or get another
-address or external id.
-"""
+"""People as an identity provider keeps them: address, name, external id, whether active. A provider grants no rights:
+it makes nobody an admin, by any change."""
 
 from dataclasses import asdict, replace
 from typing import Any, cast
@@ -28,11 +25,8 @@ _ADDRESS = TypeAdapter[str](EmailAddress)
 
 
 async def create_user(connection: AsyncConnection, caller: ScimCaller, given: User) -> UUID:
-    """Create a person, or take one back whom the provider had deleted; return their id.
-
-    A person who has signed in already with the provider's id for them, the external id, is changed instead.
-    The caller has locked the organization. Raises UniquenessException for an address or external id that is taken.
-    """
+    """Create a person, or restore a deleted person; return their id. A person who has signed in with the same external
+    id is changed instead. The organization is locked. Raises UniquenessException for a taken address or external id."""
     refuse_long(given)
     organization_id, email = caller.organization_id, _address_of(given)
     found = await identity.find_principals(connection, organization_id, emails=[email], deleted=True)
@@ -64,10 +58,8 @@ async def create_user(connection: AsyncConnection, caller: ScimCaller, given: Us
 
 
 async def change_user(connection: AsyncConnection, caller: ScimCaller, before: StoredUser, given: User) -> None:
-    """Make a person what the provider says; who becomes inactive is signed out everywhere.
-
-    The caller has locked the organization. Raises UniquenessException, and Conflict `last_admin`.
-    """
+    """Make a person equal the provider's, signing out inactive people; the organization is locked. Raises
+    UniquenessException, and Conflict `last_admin`."""
     refuse_long(given)
     organization_id, user_id = caller.organization_id, before.principal_id
     active = given.active is not False if "active" in given.model_fields_set else before.active
@@ -89,10 +81,8 @@ async def change_user(connection: AsyncConnection, caller: ScimCaller, before: S
 
 
 async def delete_user(connection: AsyncConnection, caller: ScimCaller, person: StoredUser) -> None:
-    """End all access of a person for good, and show them to the provider no more. What they own stays theirs.
-
-    The caller has locked the organization. Raises Conflict `last_admin`.
-    """
+    """End a person's access for good, hidden from the provider; their property stays. The organization is locked.
+    Raises Conflict `last_admin`."""
     organization_id, user_id = caller.organization_id, person.principal_id
     keys = (await end_access(connection, organization_id, principal_id=user_id)).api_key_ids
     await queries.release_user(connection, organization_id, user_id=user_id)
