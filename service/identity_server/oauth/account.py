@@ -1,8 +1,5 @@
-"""GET and POST /account/sign-in: signing in without an application on the way, to see what applications were allowed.
-
-Where there is one organization, it is that one. Where there are several, a person names theirs; whether there is one of
-that name shows in nothing, neither in the answer nor in the time it takes.
-"""
+"""GET and POST /account/sign-in: sign-in without an application, to see allowed applications. With several
+organizations a person names theirs; neither answer nor time shows whether it exists."""
 
 from uuid import UUID
 

@@ -1,7 +1,7 @@
-"""Client ID metadata documents: clients that nobody registered, described at the address that is their id
+"""Client ID metadata documents: unregistered clients, described at the address that is their id
 (draft-ietf-oauth-client-id-metadata-document). An admin allows hosts, which approves their clients; no other host is
-asked. Documents are fetched from public addresses, or from CARREL_WEBHOOK_ALLOWED_HOSTS, and kept as their headers say,
-within bounds."""
+asked. Documents come from public addresses, or CARREL_WEBHOOK_ALLOWED_HOSTS, and are kept as their headers say, within
+bounds."""
 
 import asyncio
 import json

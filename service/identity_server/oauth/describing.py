@@ -35,10 +35,9 @@ _FETCHES = DocumentFetches()
 
 
 async def describe_client(runtime: Runtime, browser: Browser, parameters: Parameters) -> bool:
-    """Fetch the document of a request's client, unless it is known; nothing for a client that is registered. Returns
-    False when a person has to sign in first, to say which organization is asked. Raises BadRequest for an unusable
-    document, Forbidden for a host that isn't allowed, without fetching; TooMany where too many from this address were
-    fetched in vain."""
+    """Fetch the document of a request's client, unless known or registered. False: a person must sign in first, to name
+    the organization. Raises BadRequest for an unusable document, Forbidden for a host that isn't allowed, without
+    fetching; TooMany after too many vain fetches from this address."""
     address = first_of(parameters).get("client_id", "")
     if not is_address(address):
         return True

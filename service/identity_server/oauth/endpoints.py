@@ -53,10 +53,8 @@ async def revoke(request: Request, runtime: RuntimeDep) -> Response:
 @router.get(METADATA + "/{path:path}")
 @router.get("/.well-known/openid-configuration")
 async def metadata(runtime: RuntimeDep, path: str = "") -> Response:
-    """Describe the server (RFC 8414); an issuer with a path has it after the well-known part.
-
-    Many libraries look at OpenID Connect's address first, and need no more than this where nobody asks for ID tokens.
-    """
+    """Describe the server (RFC 8414); an issuer's path follows the well-known part. Libraries that look at OpenID
+    Connect's address first need no more, without ID tokens."""
     issuer = runtime.settings.issuer
     if path and f"/{path}" != urlsplit(issuer).path:
         raise ServiceError("There is no such issuer here.", code="not_found", status=404)
@@ -66,10 +64,8 @@ async def metadata(runtime: RuntimeDep, path: str = "") -> Response:
 @router.get(WELL_KNOWN)
 @router.get(WELL_KNOWN + "/{path:path}")
 async def protected_resource(runtime: RuntimeDep, path: str = "") -> Response:
-    """Describe what takes the tokens of clients that are registered for /mcp (RFC 9728).
-
-    Clients that don't know the rule for addresses with a path ask at the host's.
-    """
+    """Describe what takes tokens of /mcp clients (RFC 9728). Clients that don't know the rule for paths ask at the
+    host's address."""
     issuer = runtime.settings.issuer
     own = urlsplit(resource_of(OAuthAudience.MCP, issuer)).path
     if path and f"/{path}".removesuffix("/") != own:

@@ -1,11 +1,8 @@
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 # pyright: reportUntypedBaseClass=false, reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
 # Authlib has no types, and its base classes take some parameters by other names than ours.
-"""Authlib's grants, as the service gives them: S256 for everyone, each code and refresh token used once.
-
-Authlib decides what a request must look like and which error says what is wrong with it (RFC 6749, 7009, 7636); here is
-what it leaves to us.
-"""
+"""Authlib's grants as the service gives them: S256 for everyone, each code and refresh token used once. Authlib checks
+a request's form and chooses its errors (RFC 6749, 7009, 7636)."""
 
 import hashlib
 import hmac

@@ -34,10 +34,8 @@ class _Payload(OAuth2Payload):
 
 
 class Request(OAuth2Request):
-    """A request to an endpoint, as Authlib reads it; `granted` are the scopes that a person allows.
-
-    `confirmed_at` is when that person has last proven who they are.
-    """
+    """A request to an endpoint, as Authlib reads it. `granted`: the scopes that a person allows; `confirmed_at`: their
+    last proof of identity."""
 
     client: Any
     headers: Mapping[str, str]
@@ -87,11 +85,8 @@ class Client(ClientMixin):
         """Return None: every request names its redirect URI (seed, "v1")."""
 
     def get_allowed_scope(self, scope: str | None) -> str | None:
-        """Return the requested scopes, all of the client's if none are requested, None if one isn't the client's.
-
-        Clients for /mcp don't know what they are registered for: they ask for what a server's description names. They
-        get what of that is theirs (RFC 6749, section 3.3), and None if nothing is.
-        """
+        """Return requested scopes, or all of the client's; None if any isn't the client's. Clients for /mcp ask for
+        what a server's description names, and get what is theirs (RFC 6749, section 3.3), or None."""
         asked = parse_scopes(scope or "")
         if asked is None:
             return None
@@ -105,10 +100,8 @@ class Client(ClientMixin):
         return f"This client can't be given {' '.join(refused)[:200]}. It may ask for: {' '.join(self.scopes)}."
 
     def check_redirect_uri(self, redirect_uri: str) -> bool:
-        """Return whether a redirect URI is a registered one, character by character (RFC 9700, section 2.1).
-
-        Of a public client, which runs on people's own machines, the port may be any there (RFC 8252, section 7.3).
-        """
+        """Return whether a redirect URI is registered, character by character (RFC 9700, section 2.1). Public clients
+        may use any loopback port (RFC 8252, section 7.3)."""
         if redirect_uri in self._redirect_uris:
             return True
         local = without_local_port(redirect_uri) if self.is_public else None

@@ -47,10 +47,8 @@ async def enter_by_client(connection: AsyncConnection, *, client_id: UUID) -> St
 
 
 async def lock_client(connection: AsyncConnection, organization_id: UUID, *, client_id: UUID) -> bool:
-    """Lock a client against deletion until the transaction ends; False when it was deleted.
-
-    A deletion waits for every request that has the client locked, instead of failing it half-way.
-    """
+    """Lock a client against deletion until the transaction ends; False if deleted. A deletion waits for all such
+    requests."""
     statement = select(oauth_clients.c.client_id).where(matches(oauth_clients, organization_id, client_id=client_id))
     statement = statement.with_for_update(read=True, key_share=True)
     return (await connection.execute(statement)).one_or_none() is not None
@@ -192,10 +190,8 @@ async def insert_tokens(
 async def lock_refresh_token(
     connection: AsyncConnection, organization_id: UUID, *, secret_hash: bytes
 ) -> StoredRefreshToken | None:
-    """Find a refresh token by its hash, and lock it with its family until the transaction ends.
-
-    Of two requests with one token the second waits, and sees what the first has done.
-    """
+    """Lock a refresh token, found by hash, with its family until the transaction ends. A second request waits and sees
+    the first's work."""
     statement = (
         select(
             *columns_of(
@@ -264,10 +260,8 @@ async def families_of(
 async def revoke_families(
     connection: AsyncConnection, organization_id: UUID, *, family_ids: Collection[UUID], now: datetime
 ) -> int:
-    """Revoke families of tokens with their access tokens; return how many were not revoked before.
-
-    The families are updated first: a request that refreshes one has it locked until its new tokens are inserted.
-    """
+    """Revoke families with their access tokens; return how many are newly revoked. Families go first: a refresh locks
+    its family until its new tokens are in."""
     families = (
         update(oauth_token_families)
         .where(
@@ -289,11 +283,8 @@ async def revoke_families(
 
 
 async def delete_expired(connection: AsyncConnection, organization_id: UUID, *, now: datetime, kept: timedelta) -> None:
-    """Remove what expired longer ago than `kept`: access tokens, unused codes, and families that can't be refreshed.
-
-    Codes and refresh tokens that were used stay as long as their family lives, and go with it: whoever brings one of
-    them is one of two, however long ago it was (RFC 9700, section 4.14.2).
-    """
+    """Remove what expired more than `kept` ago: access tokens, unused codes, dead families. Used codes and refresh
+    tokens live with their family: a repeat reveals a second holder, however late (RFC 9700, section 4.14.2)."""
     before = now - kept
     living = select(oauth_refresh_tokens.c.token_id).where(
         oauth_refresh_tokens.c.family_id == oauth_token_families.c.family_id,

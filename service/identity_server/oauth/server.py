@@ -1,10 +1,8 @@
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 # pyright: reportUntypedBaseClass=false, reportIncompatibleMethodOverride=false
 # Authlib has no types, and its base classes take some parameters by other names than ours.
-"""The authorization server of one request: Authlib's, over our tables and with our words.
-
-It is synchronous, so it runs in a thread (`store.in_thread`), and asks the database on the event loop.
-"""
+"""The authorization server of a request: Authlib's, over our tables and words. It is synchronous: it runs in a thread
+(`store.in_thread`) and asks the database on the event loop."""
 
 import base64
 import binascii
@@ -83,11 +81,8 @@ class AuthorizationServer(AuthlibServer):
         self.register_endpoint(Revocation)
 
     def open_grant(self, request: Request) -> "CodeGrant | Answer":
-        """Check an authorization request: return a grant to ask the person about, or an error to send back.
-
-        Raises Unusable when the client or the redirect URI isn't proven: then nobody may be redirected (RFC 6749,
-        section 4.1.2.1).
-        """
+        """Check an authorization request; return a grant to ask the person about, or an error to send. Raises Unusable
+        if client or redirect URI isn't proven: nobody may be redirected then (RFC 6749, section 4.1.2.1)."""
         try:
             return self.get_consent_grant(request)
         except OAuth2Error as error:
@@ -123,11 +118,9 @@ class AuthorizationServer(AuthlibServer):
         return self.store.client(client_id)
 
     def authenticate_client(self, request: Request, *_: object) -> Client:
-        """Return the client that has proven itself, by HTTP Basic or form fields but not both.
-
-        RFC 6749, section 2.3. Raises InvalidRequestError or InvalidClientError; InvalidGrantError where a document
-        describes the client: only its code or token says in which organization it is known.
-        """
+        """Return the client proven by HTTP Basic or form fields, not both (RFC 6749, section 2.3). Raises
+        InvalidRequestError or InvalidClientError; InvalidGrantError for a described client: only its code or token
+        names its organization."""
         authorization = request.headers.get("authorization")
         form = request.form
         if authorization is not None and "client_secret" in form:

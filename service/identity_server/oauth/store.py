@@ -29,10 +29,8 @@ async def in_thread(work: Callable[Given, Found], *args: Given.args, **kwargs: G
 
 
 class Store:
-    """Where clients, codes and tokens are, for one request in one transaction, asked from Authlib's thread.
-
-    The first client looked up decides the organization: from there on nothing of another one is to be seen.
-    """
+    """Clients, codes and tokens for a request in a transaction, asked from Authlib's thread. The first client looked up
+    decides the organization; nothing of another is visible afterwards."""
 
     def __init__(self, connection: AsyncConnection, now: datetime, *, named: str) -> None:
         """Begin; `named` is the client_id that the request has, which may be the address of a document."""
@@ -54,10 +52,8 @@ class Store:
         return from_thread.run(run)
 
     def client(self, client_id: str | None) -> Client | None:
-        """Find an approved client by its id, and lock it against deletion until the transaction ends.
-
-        One that a document describes is found by the document's address alone, whose host was judged before.
-        """
+        """Find an approved client by id, and lock it against deletion until the transaction ends. A described client is
+        found by its document's address alone, whose host was judged before."""
         row = self.ask(queries.enter_by_client, client_id=parsed) if (parsed := _uuid(client_id)) else None
         if row is None or row.status != "approved" or row.document_url not in {None, self.named}:
             return None
@@ -70,11 +66,8 @@ class Store:
         return person is not None and person.active
 
     def code(self, value: str, client: Client) -> Code | None:
-        """Return the client's unused, unexpired code; None otherwise. Raises InvalidGrantError for one that was used.
-
-        Sent again within seconds it is only refused; used again later, it revokes all tokens that it gave (RFC 6749,
-        section 4.1.2).
-        """
+        """Return the client's unused, unexpired code; otherwise None. Raises InvalidGrantError for a used code: within
+        seconds it is only refused, later it revokes all tokens that it gave (RFC 6749, section 4.1.2)."""
         secret_hash, client_id = secrets.hash_secret(value), client.client_id
         row = self.ask(queries.lock_code, client.organization_id, secret_hash=secret_hash, client_id=client_id)
         if row is None:
@@ -84,10 +77,8 @@ class Store:
         return Code(row, client) if row.expires_at > self.now else None
 
     def refresh_token(self, value: str, client: Client) -> Token | None:
-        """Return the client's usable refresh token; None otherwise. Raises InvalidGrantError for one that was used.
-
-        A token that was used some seconds ago is a lost race and only refused; used again later, it revokes its family.
-        """
+        """Return the client's usable refresh token; otherwise None. Raises InvalidGrantError for a used token: within
+        seconds it is a lost race and only refused, later it revokes its family."""
         row = self._refresh_token(value, client)
         if row is None or row.client_id != client.client_id:
             return None

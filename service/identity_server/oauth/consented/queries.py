@@ -57,10 +57,7 @@ async def list_readable_collections(
     name_contains: str | None = "",
     limit: int | None,
 ) -> list[ReadableCollection]:
-    """List the collections that a person may search: those that are chosen, then those with this in their name.
-
-    None leaves out all but the chosen ones.
-    """
+    """List collections that a person may search: chosen, then by part of a name (None: only chosen)."""
     is_chosen = in_array(collections.c.collection_id, chosen)
     is_found = false() if name_contains is None else collections.c.name.icontains(name_contains, autoescape=True)
     statement = (
@@ -117,10 +114,8 @@ async def list_consents(
     after: tuple[UUID, UUID] = BEFORE_ALL,
     limit: int | None = None,
 ) -> list[OAuthConsent]:
-    """List what people have allowed clients, of one person and of one client if given, by the ids of client and person.
-
-    `after` are the ids of the last one on the page before.
-    """
+    """List consents, of one person and client if given, by ids of client and person. `after` are the last page's final
+    ids."""
     further = (
         oauth_consents.c.principal_id.label("person_id"),
         oauth_clients.c.name.label("application_name"),
