@@ -1,8 +1,5 @@
-"""What access tokens are for: v1, or the endpoint of the Model Context Protocol; what one takes, the other refuses.
-
-A token is for what its client is registered for. Clients may say so in `resource` (RFC 8707); what protects /mcp
-describes itself to them (RFC 9728).
-"""
+"""The audiences of access tokens: v1, or /mcp; each refuses the other's. A token is for its client's audience; clients
+may name it in `resource` (RFC 8707), and /mcp describes itself (RFC 9728)."""
 
 from urllib.parse import urlsplit
 
@@ -17,11 +14,8 @@ PREFIXES: dict[OAuthAudience, Prefix] = {OAuthAudience.API: ACCESS_TOKEN, OAuthA
 
 
 def hash_client_secret(value: str, audience: OAuthAudience) -> bytes:
-    """Hash the secret of a client of this audience for storage.
-
-    One for /mcp is hashed with its audience: a release that knows no audiences, next to this one in an upgrade or
-    after a rollback, then takes it for wrong, and gives the client no tokens for v1.
-    """
+    """Hash a client's secret for storage, with its audience for /mcp: an older release beside this one then refuses it,
+    and gives no v1 tokens."""
     return hash_secret(value if audience is OAuthAudience.API else f"{audience.value} {value}")
 
 

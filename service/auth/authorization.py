@@ -1,9 +1,6 @@
-"""Checking that a caller meets what an operation requires (`carrel.wire.operations`), before its body is read.
-
-Default deny: a route can't be made without an operation that says what it requires. A scope narrows what a service
-account may do, it never widens it: what the target allows is asked later, of the access classes (seed, "Scopes").
-What changes access or credentials has to be confirmed where the organization demands a second factor.
-"""
+"""Check that a caller meets an operation's requirements (`carrel.wire.operations`), before its body is read. Default
+deny: a route needs an operation that states them. Scopes only narrow a service account: access classes decide on the
+target later. Changes of access or credentials need confirmation if the organization demands a second factor."""
 
 from datetime import datetime, timedelta
 from urllib.parse import urlencode
@@ -112,11 +109,8 @@ def may_have_to_confirm(caller: Caller) -> bool:
 
 
 async def require_confirmation(connection: AsyncConnection, caller: Caller, *, now: datetime, issuer: str) -> None:
-    """Raise Forbidden `confirmation_required` unless a person has proven who they are in the last 15 minutes.
-
-    To be asked of callers who may have to confirm (`may_have_to_confirm`); their organization must demand a second
-    factor of them.
-    """
+    """Raise Forbidden `confirmation_required` unless the person proved their identity in the last 15 minutes. Ask it of
+    callers who may have to confirm (`may_have_to_confirm`), in an organization that demands a second factor."""
     found = await queries.get_confirmation(connection, caller.organization_id, token_id=caller.credential_id)
     if is_demanded(found.second_factor, is_admin=caller.is_admin) and not is_fresh(found.confirmed_at, now=now):
         raise _confirmation_required(found.family_id, issuer=issuer)

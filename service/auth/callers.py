@@ -1,8 +1,5 @@
-"""Callers: from a credential to the caller whose permissions limit every query.
-
-Nothing is kept between requests, so that a revoked key, a deactivated user or a lost group membership counts from the
-next request on.
-"""
+"""Callers: from a credential to the caller whose permissions limit every query. Nothing is kept between requests, so a
+revoked key, a deactivated user or a lost membership counts from the next request."""
 
 import hmac
 import re
@@ -36,15 +33,12 @@ NO_TIME = timedelta(0)
 
 @dataclass(frozen=True)
 class Caller:
-    """The acting principal of a request.
-
-    `principals` are all it acts with: itself, every group it is in (nested ones too, each once) and, for an active
-    user, the organization's own id, which stands for everyone in it. `acting_through` is the owner of the credential
-    when the caller is a user whom a key acts for; `scopes` are a token's (None: the credential isn't narrowed by
-    scopes); `service_accounts_enabled` is its organization's setting; `page_key` signs page tokens. Who calls with an
-    access token is an admin only with the scope `api:admin`. The person behind a token for /mcp may have narrowed it
-    to some collections (`collection_ids`; None: to none): what is in none of them isn't to be read.
-    """
+    """The acting principal of a request. `principals` are all it acts with: itself, every group (nested too, each once)
+    and, for an active user, the organization's id, which stands for everyone in it. `acting_through` is the
+    credential's owner when a key acts for a user; `scopes` are a token's (None: not narrowed);
+    `service_accounts_enabled` is the organization's setting; `page_key` signs page tokens. With an access token, only
+    the scope `api:admin` makes an admin. `collection_ids` narrow a token for /mcp to some collections (None: not
+    narrowed); nothing else is readable."""
 
     organization_id: UUID
     principal_id: UUID
@@ -130,10 +124,8 @@ async def authenticate(
     version: Version = "v0",
     clock_offset: timedelta = NO_TIME,
 ) -> Caller:
-    """Authenticate an `Authorization` header; return its caller, whose organization the transaction then is in.
-
-    The transaction is a writing, READ COMMITTED one without an organization. Raises what `Identification` raises.
-    """
+    """Authenticate an `Authorization` header, return its caller and enter its organization. The transaction is a
+    writing, READ COMMITTED one without an organization. Raises what `Identification` raises."""
     identification = identify(authorization, keys=keys, version=version, clock_offset=clock_offset)
     await identification.batch.run(connection)
     caller = identification.caller()
@@ -145,10 +137,8 @@ async def authenticate(
 def identify(
     authorization: str | None, *, keys: Keys, version: Version = "v0", clock_offset: timedelta = NO_TIME
 ) -> "Identification":
-    """Read an `Authorization` header; return what is to be asked of the database to know its caller.
-
-    Raises Unauthenticated when the header holds nothing that could be a credential of this version.
-    """
+    """Read an `Authorization` header; return the database questions that identify its caller. Raises Unauthenticated if
+    it can't hold a credential of this version."""
     value = _bearer(authorization)
     if not value:
         raise _no_credential(authorization, version)
@@ -174,11 +164,8 @@ class Identification:
     consent: Answer[Consent] | None
 
     def caller(self) -> Caller:
-        """Return the caller, once the batch has been run.
-
-        Raises Unauthenticated: a credential that is unknown, expired or revoked, or whose owner is no longer active;
-        Forbidden: the token of a service account in an organization that has not enabled them.
-        """
+        """Return the caller after the batch has run. Raises Unauthenticated: unknown, expired or revoked credential, or
+        inactive owner; Forbidden: a service account's token where the organization has not enabled them."""
         credential, kind = self.answers.credential.row, self.kind
         if credential is None or not hmac.compare_digest(credential.secret_hash, self.secret_hash):
             raise _unknown(kind, self.value)
@@ -220,12 +207,9 @@ async def note_use(connection: AsyncConnection, caller: Caller) -> None:
 async def acting_for(
     connection: AsyncConnection, caller: Caller, user_email: str | None, *, field: str = "userEmail"
 ) -> Caller:
-    """Return the user whom the caller's key acts for; the caller itself when the request's `field` names no user.
-
-    Raises Forbidden when the key may not act for users, BadRequest when there is no active user of that address, or
-    when the caller is a service account, which never acts as a person, or has an access token, which never acts as
-    somebody else.
-    """
+    """Return the user whom the caller's key acts for; the caller if `field` names no user. Raises Forbidden if the key
+    may not act for users, BadRequest without such an active user, or for service accounts and access tokens, which
+    never act for another person."""
     acting = await find_acting(connection, caller, user_email, field=field)
     if acting is None:
         raise _unknown_user(field)
@@ -235,10 +219,8 @@ async def acting_for(
 async def find_acting(
     connection: AsyncConnection, caller: Caller, user_email: str | None, *, field: str = "userEmail"
 ) -> Caller | None:
-    """Find the user whom the caller's key acts for, like `acting_for`, but None when there is no active user.
-
-    Raises Forbidden and BadRequest for callers who may name nobody, as `acting_for` does.
-    """
+    """Like `acting_for`, but return None without such an active user. Raises Forbidden and BadRequest for callers who
+    may name no user."""
     if user_email is None:
         return caller
     _require_acting(caller, field)
@@ -315,10 +297,8 @@ async def reload_caller(
     acting_through: UUID | None,
     keys: Keys,
 ) -> Caller | None:
-    """Reload the caller of an earlier request with today's groups; None when that caller may not call any more.
-
-    What it may do is asked of grants alone: it is no admin, and has the right to call no operation.
-    """
+    """Reload the caller of an earlier request with today's groups; None if it may no longer call. Only grants decide
+    its rights: it is no admin, and may call no operation."""
     principal = await queries.get_acting_principal(connection, organization_id, principal_id=principal_id)
     organization = await get_organization(connection, organization_id)
     enabled = organization.service_accounts_enabled

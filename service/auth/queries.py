@@ -37,12 +37,9 @@ CredentialKind = Literal["apiKey", "serviceAccountToken", "accessToken"]
 
 @dataclass(frozen=True)
 class Credential:
-    """A credential with the settings of its organization.
-
-    `status` is active, expired or revoked. `scopes` narrow what it may be used for (None: nothing does), and
-    `client_scopes` what the OAuth client (`client_id`) that it was given to may ask for. `audience` is what that
-    client's tokens are for.
-    """
+    """A credential with its organization's settings. `status` is active, expired or revoked. `scopes` narrow it (None:
+    not narrowed); `client_scopes` are what its OAuth client (`client_id`) may ask for, and `audience` is what that
+    client's tokens are for."""
 
     organization_id: UUID
     secret_hash: bytes = field(repr=False)
@@ -197,10 +194,8 @@ class CredentialAnswers:
 def ask_credential(
     batch: Batch, kind: CredentialKind, *, secret_hash: bytes, clock_offset: timedelta
 ) -> CredentialAnswers:
-    """Ask for a credential by its hash, with its organization's settings, and for its owner, an inactive one too.
-
-    The first of the two enters the credential's organization in the transaction, where the second one is asked.
-    """
+    """Ask for a credential by its hash, with its organization's settings, and for its owner, also inactive. The first
+    enters the credential's organization, where the second is asked."""
     parameters = {"param_secret_hash": secret_hash, "param_offset": clock_offset}
     credential = batch.ask(_CREDENTIAL_OF_HASH[kind], Credential, parameters)
     return CredentialAnswers(credential, batch.ask(_OWNER_OF_HASH[kind], ActingPrincipal, parameters))
@@ -223,10 +218,8 @@ _CONSENT_OF_HASH = (
 
 
 def ask_consent(batch: Batch, *, secret_hash: bytes) -> Answer[Consent]:
-    """Ask for the consent that an access token rests on; no row when it was taken back.
-
-    It is asked after the credential, in whose organization the transaction is by then.
-    """
+    """Ask for the consent behind an access token; no row if withdrawn. Ask after the credential, which enters its
+    organization."""
     return batch.ask(_CONSENT_OF_HASH, Consent, {"param_secret_hash": secret_hash})
 
 

@@ -1,7 +1,5 @@
-"""Scopes of v1: their list, which covers which, and their meaning in plain words.
-
-`api:agent:message:*` covers `api:agent:message:<agentId>`; every other scope covers itself alone.
-"""
+"""Scopes of v1: their list, coverage and meaning in plain words. `api:agent:message:*` covers
+`api:agent:message:<agentId>`; every other scope covers itself."""
 
 from collections.abc import Collection
 from uuid import UUID

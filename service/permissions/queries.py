@@ -1,8 +1,5 @@
-"""SQL of resources, and the builders of the conditions of visibility.
-
-Grants are kept per access class; a caller's groups are expanded once, when it is authenticated. So every question of
-visibility is one look at `class_readers`, and a change to a grant or a group counts from its commit on.
-"""
+"""SQL of resources, and the conditions of visibility. Grants are kept per access class and a caller's groups expanded
+once, at authentication. So visibility is one look at `class_readers`, and a change counts from its commit."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -74,12 +71,9 @@ _readers = class_readers.c
 
 
 def readable_classes(caller: Reader, *, at_least: Role = Role.VIEWER) -> Select[int]:
-    """Select the access classes the caller has a role in: THE condition of visibility, default deny.
-
-    Compose it inside every query that lists, counts or ranks resources or their contents, before its LIMIT. Where a
-    caller who is narrowed to collections may read, too, it is `is_readable` that stands there: this raises Forbidden
-    for them.
-    """
+    """Select the access classes the caller has a role in: THE condition of visibility, default deny. Compose it into
+    every query that lists, counts or ranks resources or contents, before its LIMIT. Callers narrowed to collections get
+    Forbidden here; where they may read, use `is_readable`."""
     _refuse_narrowed(caller)
     return classes_of(caller, at_least=at_least)
 

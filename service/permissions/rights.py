@@ -13,10 +13,8 @@ from service.platform.errors import Forbidden, NotFound
 
 
 def role_in(access: Access, caller: Caller) -> Role | None:
-    """Return the best role that an access gives the caller, directly or through a group; None without any.
-
-    A caller who is narrowed to collections has none: an access says nothing of where a document is.
-    """
+    """Return the best role that an access gives the caller, directly or by group; otherwise None. A caller narrowed to
+    collections has none: an access doesn't tell a document's place."""
     if caller.collection_ids is not None:
         return None
     held = frozenset(caller.principals)
