@@ -1,7 +1,6 @@
-"""Carrying out a plan: a few large requests, in an order in which stopping anywhere does no harm. People and groups
-come first, then who joins, then who leaves, and who is deactivated last: nobody who moves between groups is in neither.
-Each request is all or none and can be sent twice. What has come into a group since an old plan was made stays there,
-unless the plan names it."""
+"""Carry out a plan in a few large requests, safe to stop anywhere. People and groups come first, then joins, departures
+and deactivations: nobody who moves is in neither group. Each request is all or none and can be repeated. Later
+additions to a group stay, unless the plan names them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar

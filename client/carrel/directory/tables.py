@@ -1,8 +1,5 @@
-"""Tables of a directory, CSV files of any spreadsheet or directory server or rows of a program, and their checked rows.
-
-What is wrong with a row is a Problem with its line, and the rows after it are read on. What is wrong with a file as a
-whole is a Problem that can't be skipped: nothing of such a file can be trusted, its absences least of all.
-"""
+"""Tables of a directory (CSV files or a program's rows), and their checked rows. A Problem names a bad row's line, and
+later rows are read. A Problem of a whole file cannot be skipped: nothing in it can be trusted, absences least."""
 
 import csv
 import io
@@ -84,10 +81,8 @@ class _Reader(Protocol):
 
 
 def read_table(table: Table, *, kind: str, columns: Columns) -> Rows:
-    """Return the rows of a table; `kind` names one that has no file name. Raises OSError for a path that can't be read.
-
-    A file is UTF-8, with or without a mark, and its cells are separated by commas, semicolons or tabs.
-    """
+    """Return a table's rows; `kind` names a table without a file name. A file is UTF-8, with or without a mark,
+    separated by commas, semicolons or tabs. Raises OSError for an unreadable path."""
     if isinstance(table, str | os.PathLike):
         path = Path(table)
         return _csv(Rows(str(path)), path.read_bytes(), columns=columns)

@@ -19,11 +19,10 @@ POLL_SECONDS = 0.02
 
 
 class StoredTokens:
-    """The tokens of one session of a store, as a client uses them: `Carrel(tokens=…)`.
-    Safe to share between threads and event loops; the store's lock keeps several objects for one session apart, in all
-    processes. A refresh runs to its end in its thread, and nobody gets new tokens before the store has them. A crash in
-    between leaves a used refresh token: the next refresh is refused, the entry deleted, and SignInRequiredError says
-    what to do."""
+    """The tokens of a session in a store, as a client uses them: `Carrel(tokens=…)`. Safe to share between threads and
+    event loops; the store's lock separates several objects for a session, in all processes. A refresh runs to its end
+    in its thread, and new tokens are used only after storing. A crash in between leaves a used refresh token: the next
+    refresh is refused, the entry deleted, and SignInRequiredError says what to do."""
 
     def __init__(self, store: TokenStore, key: str, *, refresh: Callable[[Tokens], Tokens]) -> None:
         self._store = store

@@ -19,9 +19,9 @@ from carrel.oauth.tokens import Tokens
 
 
 class TokenStore(Protocol):
-    """Tokens by the key of a session; the methods block, and may be called in any thread. `lock` excludes all others
-    from a key, in every process that shares the store, until its block ends or the process dies: tokens are refreshed
-    under it, each refresh token once. `put` returns when the tokens are safe."""
+    """Tokens by the key of a session; methods block and may run in any thread. `lock` excludes all others from a key,
+    in every process, until its block ends or the process dies: each refresh token is used once. `put` returns when the
+    tokens are safe."""
 
     def get(self, key: str, /) -> Tokens | None:
         """Return the tokens of a session, None when there are none."""
@@ -74,9 +74,9 @@ class MemoryTokenStore:
 
 
 class FileTokenStore:
-    """Tokens in a folder of one's own, a file for each session, readable by its owner alone (0600), and not encrypted.
-    A file is replaced as a whole, and flushed to disk before `put` returns. Raises ConfigurationError for a folder that
-    others may write to, and OSError when the disk fails."""
+    """Tokens in a private folder: a file per session, readable by its owner alone (0600), not encrypted. A file is
+    replaced as a whole and flushed before `put` returns. Raises ConfigurationError if others may write to the folder,
+    and OSError if the disk fails."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
@@ -104,9 +104,8 @@ class FileTokenStore:
         _sync_folder(self.folder)
 
     def lock(self, key: str, /) -> AbstractContextManager[object]:
-        """Lock a session among all processes of this machine; the system releases the lock when a process dies.
-        Sessions share 256 lock files, which stay: a file removed while others wait for its lock would lock nobody
-        out."""
+        """Lock a session among all processes of this machine; the lock ends with the process. Sessions share 256
+        permanent lock files: removing a file that others wait for would end its lock."""
         name = f"{self._path(key).stem[:2]}.lock"
         return FileLock(self.folder / name, mode=0o600, thread_local=False, fallback_to_soft=False)
 
