@@ -53,10 +53,8 @@ def sign_in() -> SignIn:
 
 @cache
 def connections() -> httpx.Client:
-    """Return the HTTP client for the service, which all sessions share because it has no credentials.
-
-    The number of connections isn't limited: each reply that is watched keeps one open.
-    """
+    """Return the HTTP client for the service, shared by all sessions because it has no credentials. Connections are
+    unlimited, since each watched reply keeps a connection open."""
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
     return httpx.Client(limits=limits, **http_options(settings().base_url))
 
@@ -73,11 +71,8 @@ LOOKED_AT_EVERY = 5.0  # seconds
 
 
 def require_person() -> Person:
-    """Return the signed-in person; without one, offer sign-in and end the page's run.
-
-    The page's state and caches belong to one person: when another one is signed in now, in the same window, they are
-    emptied.
-    """
+    """Return the signed-in person; without a person, offer sign-in and end the page's run. If another person has signed
+    in in the same window, the page's state and caches are emptied."""
     session = current_session()
     owner = None if session is None else session.key
     former = st.session_state.get(_OWNER)
@@ -94,10 +89,8 @@ def require_person() -> Person:
 
 
 def require_session() -> None:
-    """Raise SignInRequiredError when the session that the page was drawn for has ended.
-
-    For callbacks of buttons, fragments and dialogs, which run without the page and so without `require_person`.
-    """
+    """Raise SignInRequiredError if the page's session has ended. For callbacks (buttons, fragments, dialogs), which run
+    without the page and `require_person`."""
     _require(cast("str | None", st.session_state.get(_OWNER)))
 
 

@@ -1,6 +1,5 @@
-"""The routes of sign-in, /oauth/login, /oauth/callback and /oauth/logout; and who may use uploads and downloads. A
-state is good once, for ten minutes, in its browser; a page to return to is the workbench's; each callback begins a new
-session."""
+"""The routes of sign-in, /oauth/login, /oauth/callback and /oauth/logout, and access to uploads and downloads. A state
+is good once, for ten minutes, in its browser; each callback begins a new session."""
 
 import html
 import logging
@@ -187,9 +186,9 @@ class SignIn:
         return {own.hostname, asked.hostname} <= LOOPBACK and own.hostname != asked.hostname and own.port == asked.port
 
     def _is_meant(self, request: Request) -> bool:
-        """Return whether the request comes from the person's own action on the workbench. Browsers say so at addresses
-        they trust (https, or this machine). Elsewhere a form's POST must come from a page here: Lax cookies aren't sent
-        from other sites, and other ports of this host have another origin."""
+        """Return whether the request comes from the person's own action on the workbench. Browsers say so at trusted
+        addresses (https, or this machine). Elsewhere a form's POST must come from a page here: Lax cookies aren't sent
+        from other sites, and other ports have another origin."""
         if (site := request.headers.get("sec-fetch-site")) is not None:
             return request.method != "HEAD" and site in {"same-origin", "none"}
         return request.method == "POST" and is_own(request, origin=self._origin)
