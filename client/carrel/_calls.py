@@ -37,9 +37,8 @@ RENEWABLE = frozenset({"credential_expired", "credential_revoked", "invalid_cred
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[Model]):
-    """An operation with its arguments, before anything is sent. The members of a GET's `body` are its parameters.
-    `patience`: seconds to wait for the answer at least, whatever the client's timeout. `values`: those for the places
-    in the operation's path."""
+    """An operation with its arguments, before sending; the members of a GET's `body` are its parameters. `patience`:
+    least seconds to wait for the answer. `values`: those of the operation's path."""
 
     operation: ApiOperation[Any, Model]
     body: RequestModel | Upload

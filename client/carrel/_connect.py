@@ -71,12 +71,8 @@ def connect(
     timeout: Timeout,
     max_retries: int,
 ) -> tuple[Connection, Http]:
-    """Build the connection of a new client, and open its HTTP client for the address.
-
-    Requests carry the headers of the HTTP client, and `headers`.
-
-    Raises ConfigurationError; its message never contains the credential.
-    """
+    """Build a new client's connection and open its HTTP client. Requests carry the HTTP client's headers and `headers`.
+    Raises ConfigurationError, never with the credential."""
     credential = credentials.choose()
     is_key = isinstance(credential, str)
     base_url = addresses.v0 if is_key else addresses.v1

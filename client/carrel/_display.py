@@ -1,6 +1,6 @@
-"""What results show in a notebook: HTML in which all text is escaped, and plain text next to it. `register_displays`
-adds `_repr_mimebundle_` and `_repr_html_` to the classes: the wire models, which the service uses too, stay plain.
-Colours are relative to those of the page, and so fit light and dark themes."""
+"""Show results in notebooks: HTML with all text escaped, and plain text. `register_displays` adds `_repr_mimebundle_`
+and `_repr_html_` to the wire models, which the service uses too. Colours are relative to the page's, for light and dark
+themes."""
 
 import html
 import re

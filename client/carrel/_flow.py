@@ -1,10 +1,7 @@
-"""The effects an operation can ask for; whoever drives it (synchronously, asynchronously, in a test) carries them out.
-
-A flow is a generator: it yields a Request and is sent the `httpx.Response`, or thrown the `httpx.HTTPError`; it yields
-a Sleep and is sent None; it yields Work and is sent what the work returns; it returns its result. One that is walked
-yields, beside those, Read and is sent the next event of a stream, None at its end, or thrown the `httpx.HTTPError`; and
-Emit, whose item is for whoever walks it.
-"""
+"""The effects that an operation asks for, carried out by its driver (blocking, asynchronous, test). A flow is a
+generator: it yields a Request and gets the `httpx.Response` or the thrown `httpx.HTTPError`; a Sleep, and gets None;
+Work, and gets its result; and returns its own. A walked flow also yields Read, and gets a stream's next event (None at
+its end) or the thrown error; and Emit, an item for its walker."""
 
 import sys
 from collections.abc import Callable, Generator, Mapping

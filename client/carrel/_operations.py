@@ -1,9 +1,7 @@
-"""Operations as attributes of resources: written once, typed for every way of calling them.
-
-A resource is generic in its mode: `Catalog[Sync]` on a Carrel, `Catalog[Async]` on an AsyncCarrel, `Catalog[Raw[Sync]]`
-and `Catalog[Raw[Async]]` behind `with_raw_response`. An operation is a method that returns a Call; the descriptor made
-of it has the method's parameters and documentation, and the result the resource's mode asks for.
-"""
+"""Operations as attributes of resources: written once, typed for every way of calling them. A resource is generic in
+its mode: `Catalog[Sync]` on a Carrel, `Catalog[Async]` on an AsyncCarrel, `Catalog[Raw[Sync]]` and
+`Catalog[Raw[Async]]` behind `with_raw_response`. An operation is a method that returns a Call; its descriptor has the
+method's parameters and documentation, and the mode's result."""
 
 from collections.abc import Callable, Coroutine, Mapping
 from functools import update_wrapper

@@ -1,16 +1,9 @@
-"""The retry policy: whether to send a request again, and after how long.
-
-Sent again: connections that were refused, reset, cut short or timed out, and the statuses 408, 429 and 5xx (but 501 and
-505, which can't change, and 507, for which somebody has to make room first). A 409 is sent again only when waiting can
-help: its code says that another request is just changing the same thing, or the service gave a Retry-After. A taken
-name stays taken, so `collection_name_taken` and its like are raised at once.
-
-A 503 that says that there is no reply is raised at once too: the service has tried the model as often as makes sense,
-and would answer the message anew each time it came. Only a reply that is still being made is waited for again.
-
-Every operation can be sent twice: reads and upserts come to the same, and what creates or sends carries an
-Idempotency-Key that stays the same over the retries.
-"""
+"""The retry policy: whether to send a request again, and when. Refused, reset, cut and timed-out connections are
+retried, and the statuses 408, 429 and 5xx except 501 and 505, which stay, and 507, which needs room first. A 409 is
+retried only with Retry-After or a code that says another request is changing the same thing; a taken name
+(`collection_name_taken`) is raised at once. A 503 without a reply is raised at once: the service has tried the model
+enough, and would answer anew each time. Only a reply in the making is waited for. Every operation can be sent twice:
+reads and upserts repeat safely, and creating or sending carries an Idempotency-Key."""
 
 import random
 from dataclasses import dataclass, replace
@@ -41,11 +34,9 @@ class RetryPolicy:
     max_retries: int = 2
 
     def wait_after_answer(self, error: APIError, *, attempt: int) -> float | None:
-        """Return how long to wait after an error response to attempt 0, 1, …; None: give up.
-
-        Retry-After is respected, with a little jitter so that callers don't return together; when it is longer than two
-        minutes, the caller decides, and finds it on the error. A service that is busy and gives it is asked more often.
-        """
+        """Return how long to wait after an error response to attempt 0, 1, …; None: give up. Retry-After gets a little
+        jitter, so that callers don't return together; beyond two minutes the caller decides. A busy service that gives
+        it is asked more often."""
         is_busy = error.status == 503 and error.retry_after is not None
         most = self.over_a_restart().max_retries if is_busy else self.max_retries
         if attempt >= most or not is_temporary(error):

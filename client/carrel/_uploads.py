@@ -48,11 +48,9 @@ class Source:
 
 
 def source_of(file: FileInput, *, file_name: str | None, fallback_name: str) -> Source:
-    """Return the source of a file's bytes.
-
-    The name is `file_name`, else the file's own, else `fallback_name`. An open file is sent from its position.
-    Raises OSError when a path can't be read, InvalidArgumentError for a file open as text.
-    """
+    """Return the source of a file's bytes, named `file_name`, else the file's own name, else `fallback_name`. An
+    open file is sent from its position. Raises OSError for an unreadable path, InvalidArgumentError for a file open
+    as text."""
     if isinstance(file, str | os.PathLike):
         path = Path(file)
         with path.open("rb") as handle:

@@ -19,10 +19,8 @@ _SCHEMES = {"http": "http", "https": "https", "socks": "socks5", "socks5": "sock
 
 
 def http_options(base_url: str) -> dict[str, Any]:
-    """Return httpx's options for requests to an address; raises ConfigurationError that names the wrong variable.
-
-    Requests to this machine use no proxy, and plain HTTP uses no certificates: their variables are not read then.
-    """
+    """Return httpx's options for an address; ConfigurationError names a wrong variable. This machine needs no proxy and
+    plain HTTP no certificates: their variables are not read."""
     url = httpx.URL(base_url)
     return {"proxy": proxy_for(url)[1], "verify": _certificates_for(url), "trust_env": False}
 
