@@ -79,10 +79,8 @@ class AgentDeps:
         return [*told, *([self.note] if self.note else [])]
 
     async def search(self, query: str) -> list[tuple[int, Passage]]:
-        """Search with the sender's present rights; return passages with numbers that stay the same in a reply.
-
-        The document of the best passage comes first; a document's passages come in reading order.
-        """
+        """Search with the sender's present rights; return passages with stable numbers in a reply. The best passage's
+        document comes first; its passages come in reading order."""
         self.searches += 1
         lookup = Lookup(query, PASSAGES_A_SEARCH, messages=self.messages, options=self.retrieval)
         retrieved = await retrieve(self.runtime, await self.sender(), collection_ids=self.collection_ids, lookup=lookup)

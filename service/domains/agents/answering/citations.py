@@ -1,10 +1,7 @@
 # ruff: noqa: RUF001 - the quotation marks of many languages
-"""From what a model writes to what a reader is shown: citations that are checked, and nothing that leads elsewhere.
-
-A model cites as `[[n: "exact words of passage n"]]`. Words that stand in that passage become `[k]`, the reply's k-th
-citation, and everything else of the kind is dropped with a warning; so are numbers in brackets of the model's own,
-which would look like citations.
-"""
+"""Turn a model's words into a checked reply with safe links. A model cites as `[[n: "exact words of passage n"]]`.
+Words found in that passage become `[k]`, the reply's k-th citation; other citations, and bracketed numbers that look
+like them, are dropped with a warning."""
 
 import re
 from collections.abc import Iterable, Sequence

@@ -23,12 +23,10 @@ Sender = Callable[[], Awaitable[Caller]]
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A message to answer, as whom, and with what.
-
-    `sender` returns the caller with present rights, and raises Forbidden or NotFound when no answer is due any more;
-    each search asks it. `model` None is the service's default; of the agent's `collection_ids`, the searchable count;
-    `history` is the readable conversation, oldest first; `retrieval` are the agent's options.
-    """
+    """A message to answer, with its sender and options. `sender` returns the caller with present rights, or raises
+    Forbidden or NotFound when no answer is due; each search calls it. `model` None is the service's default; searchable
+    ones of `collection_ids` count; `history` is the readable conversation, oldest first; `retrieval` are the agent's
+    options."""
 
     sender: Sender
     message: str

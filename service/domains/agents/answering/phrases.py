@@ -1,8 +1,6 @@
-"""The phrases of the built-in model, in the language of the question: what it says around quotes, and small talk.
-
-`phrases.toml` has a section for each language. Words of grammar tell the language, else the letters; English is the
-rest. A greeting, thanks and a question of its abilities count when they are the whole message.
-"""
+"""The built-in model's phrases in the question's language: words around quotes, and small talk. `phrases.toml` has a
+section per language. Grammar words or letters tell the language, with English as the rest. Greetings, thanks and
+questions of its abilities must be the whole message."""
 
 import re
 import tomllib
@@ -18,12 +16,9 @@ from service.text.languages import ENGLISH, tell_language
 
 @dataclass(frozen=True, slots=True)
 class Phrases:
-    """What the built-in model says in a language, and the words that it knows of it.
-
-    `source` and `section` name where quotes stand. `nothing_answers` is said whatever the reason, `nothing_about` of
-    the new words of a message that follows an earlier one. `greetings` include questions how somebody is; `grammar` are
-    words that tell the language.
-    """
+    """The built-in model's phrases and known words in a language. `source` and `section` name a quote's place.
+    `nothing_answers` is said for any reason, `nothing_about` of new words of a follow-up message. `greetings` include
+    "how are you"; `grammar` are words that tell the language."""
 
     nothing_answers: str
     nothing_about: str

@@ -59,10 +59,8 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """Passages, best first, and how they were looked up, for the reader of a reply from them.
-
-    `narrowed` has the words of the message that state filters, and whether collections were narrowed by them.
-    """
+    """Passages, best first, and how they were found. `narrowed` has the message's words that state filters, and whether
+    they narrowed collections."""
 
     passages: Sequence[Passage]
     narrowed: Mapping[str, frozenset[bool]] = field(default_factory=dict[str, frozenset[bool]])
@@ -70,11 +68,9 @@ class Retrieved:
 
 
 async def retrieve(runtime: Runtime, caller: Caller, *, collection_ids: Sequence[UUID], lookup: Lookup) -> Retrieved:
-    """Return the best passages (at most MOST_PASSAGES) from these collections.
-
-    Collections that the caller may not search are passed over silently, as are documents it may not READ. A chunk that
-    stands in several collections comes once. Raises Unavailable when the query can't be embedded.
-    """
+    """Return the best passages (at most MOST_PASSAGES) from these collections. Unsearchable collections and unreadable
+    documents are skipped silently. A chunk in several collections comes once. Raises Unavailable when the query can't
+    be embedded."""
     query = lookup.query.strip()[:LONGEST_QUERY]
     if not query or not collection_ids:
         return Retrieved(())

@@ -1,8 +1,6 @@
-"""Which sentences answer a question, and whether any does.
-
-A score is the sentence's cosine with the question, in its document, and its share of the question's words. The weights
-and the bound were calibrated on questions with and without an answer (docs/decisions has the results).
-"""
+"""Choose sentences that answer a question, if any. A score is the sentence's cosine with the question, in its document,
+and its share of the question's words. Weights and bound are calibrated on questions with and without an answer
+(docs/decisions has the results)."""
 
 import asyncio
 import math
@@ -56,11 +54,9 @@ class Quotable:
 async def choose_quotes(
     embedder: Embedder, question: str, quotable: Sequence[Quotable], *, having: Sequence[str] = ()
 ) -> list[Quotable]:
-    """Return the one to three sentences that answer best, in their order; none when none answers.
-
-    Only sentences count that have the words `having`, in any form, themselves or in what they stand under.
-    The best one's document comes first. It depends on these sentences alone, and so on nothing the person can't read.
-    """
+    """Return the one to three best sentences in order, the best document first; empty without an answer. Sentences
+    count only if they, or headings above, have the words `having` in any form. The result depends only on these
+    sentences, so never on unreadable text."""
     if having:
         quotable = await asyncio.to_thread(_keep_having, quotable, having)
     if not quotable or not question.strip():

@@ -20,10 +20,8 @@ _TAG = re.compile(r"<(?:[^a-zA-Z/]|[^<>]*>)")
 
 
 class Draft:
-    """The text of a model so far; words before its first look-up are held back, as they may be no reply.
-
-    `passages` is the run's own list, which grows as it searches; links in `known` texts may be repeated.
-    """
+    """A model's text so far; words before its first look-up are held back, as they may be no reply. `passages` is the
+    run's growing list; links in `known` texts may be repeated."""
 
     def __init__(
         self, progress: Progress, *, passages: Sequence[Passage], known: Sequence[str], searches: bool

@@ -1,8 +1,5 @@
-"""The job that answers a turn, with the rights that its sender has now.
-
-The turns of a conversation are answered one after the other: a conversation has one job at most, and whoever ends a
-turn enqueues the job of the next. A turn whose job was abandoned is ended, too.
-"""
+"""The job that answers a turn with its sender's present rights. A conversation has at most one job: ending a turn
+enqueues the next turn's job. A turn with an abandoned job is ended too."""
 
 import asyncio
 from dataclasses import dataclass, replace
@@ -54,10 +51,8 @@ class _Started:
 
 
 async def answer_turn(runtime: Runtime, *, organization_id: UUID, turn_id: UUID) -> None:
-    """Answer a running turn, from the beginning even if an earlier job began it; do nothing if it isn't running.
-
-    Database errors are raised while the database can't be reached, so that the job is put back.
-    """
+    """Answer a running turn from its beginning, whatever an earlier job did; otherwise do nothing. Database errors are
+    raised while it is out of reach, to put the job back."""
     started = await _start(runtime, organization_id, turn_id)
     if started is None:
         return

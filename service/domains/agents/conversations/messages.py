@@ -33,12 +33,10 @@ class BegunTurn:
 async def begin_turn(
     runtime: Runtime, request: Request, caller: Caller, *, message: Message, by_program: bool
 ) -> BegunTurn:
-    """Add a turn for a message of the caller's, in the request's transaction, and have a worker answer it.
-
-    `by_program`: over v0, which the agent must be open to. Raises Forbidden for a token for other agents, and
-    `api_access_off`; NotFound for an agent or a conversation that isn't the caller's; Conflict for an Idempotency-Key
-    of another request; and what `fill_in` raises.
-    """
+    """Add a turn for the caller's message, in the request's transaction, for a worker to answer. `by_program`: over v0,
+    which the agent must allow. Raises Forbidden for a token for other agents, and `api_access_off`; NotFound for an
+    agent or conversation that isn't the caller's; Conflict for an Idempotency-Key of another request; and what
+    `fill_in` raises."""
     connection = request.connection
     agent = await _require_agent(connection, caller, agent_id=message.agent_id)
     if message.conversation_id is not None:

@@ -58,10 +58,8 @@ VARIABLE = re.compile(r"\{\{([^{}]{1,300})\}\}")
 
 
 async def fill_in(connection: AsyncConnection, caller: Caller, *, message: Message) -> str:
-    """Return a message's text with documents' names for its variables.
-
-    Raises NotFound without READ, BadRequest for a name given twice, and for a message that becomes too long.
-    """
+    """Return a message's text with documents' names for its variables. Raises NotFound without READ, BadRequest for a
+    repeated name or a result that is too long."""
     variables = message.variables
     if not variables:
         return message.text

@@ -66,10 +66,8 @@ class JudgedTurn:
 async def lock_conversation(
     connection: AsyncConnection, caller: Caller, *, conversation_id: UUID, agent_id: UUID
 ) -> bool:
-    """Lock the caller's conversation with an agent until the transaction ends; False when there is none.
-
-    Every transaction that adds or ends a turn locks first, so that turns are numbered and answered one after the other.
-    """
+    """Lock the caller's conversation with an agent until the transaction ends; False without any. Each transaction that
+    adds or ends a turn locks first, so that turns are numbered and answered in order."""
     statement = (
         select(conversations.c.conversation_id)
         .where(
@@ -291,10 +289,8 @@ async def note_feedback(
     principal_ids: Collection[UUID] | None,
     feedback: str,
 ) -> JudgedTurn | None:
-    """Keep the last verdict on a reply of this agent to one of these principals (None: to anybody).
-
-    Return the turn; None when there was no such turn in the organization.
-    """
+    """Keep the last verdict on a reply of this agent to these principals (None: anyone); return the turn, or None
+    without such a turn."""
     statement = (
         update(turns)
         .where(
@@ -315,10 +311,8 @@ async def note_feedback(
 async def list_abandoned(
     connection: AsyncConnection, organization_id: UUID, *, before: datetime, limit: int
 ) -> Sequence[UUID]:
-    """List turns begun before a moment that are the first RUNNING one of a conversation without any job.
-
-    The transaction is set to the organization, because only then does it see the organization's jobs.
-    """
+    """List turns begun before a moment that are the first RUNNING of a conversation without a job. The transaction must
+    be in the organization, to see its jobs."""
     other = turns.alias("other")
     others = select(other.c.turn_id).where(
         matches(other, organization_id, conversation_id=turns.c.conversation_id, status=RUNNING)

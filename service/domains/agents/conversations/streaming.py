@@ -1,8 +1,6 @@
-"""Sending a job's progress as server-sent events, from where a client stopped reading; on v0 from the start.
-
-An event's id is `<attempt>-<characters sent>`: text only grows, and a client with void text first gets `restarted`. The
-job is read in short transactions, each of which authenticates the client again.
-"""
+"""Send a job's progress as server-sent events, from where a client stopped reading; on v0 from the start. An event's id
+is `<attempt>-<characters sent>`: text only grows, and a client with void text first gets `restarted`. Each read is a
+short transaction that authenticates the client again."""
 
 import asyncio
 import re
@@ -40,10 +38,8 @@ RETRY_SECONDS = 5
 
 
 async def wait_until_done(runtime: Runtime, request: Request, *, organization_id: UUID, turn_id: UUID) -> None:
-    """Wait until a turn is done, or erased. The turn is answered even if waiting ends early.
-
-    Raises Unavailable after too long or when the service stops, ClientDisconnect when the client has gone away.
-    """
+    """Wait until a turn is done, or erased; it is answered even if waiting ends early. Raises Unavailable after too
+    long or when the service stops, ClientDisconnect when the client has gone away."""
     pause = FIRST_PAUSE_SECONDS
     deadline = time.monotonic() + runtime.settings.model_seconds + QUEUE_SECONDS
     stops_at = deadline
@@ -124,10 +120,8 @@ async def read_job(runtime: Runtime, request: Request, *, job_id: UUID) -> SeenT
 async def stream_events(
     request: Request, *, turn: SeenTurn, position: Position, look: Look, tell: Tell, cut: bytes = b""
 ) -> AsyncGenerator[bytes]:
-    """Yield a job's events from a position on, until it ends, the service stops (with `cut`), or rights end.
-
-    `look` reads the turn again, and `tell` returns the events between a position and a turn.
-    """
+    """Yield a job's events from a position until it ends, the service stops (with `cut`), or rights end. `look` reads
+    the turn again; `tell` returns events between a position and a turn."""
     quiet_since = time.monotonic()
     while True:
         news, position = tell(turn, position)

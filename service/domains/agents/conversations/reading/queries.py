@@ -1,7 +1,5 @@
-"""SQL of what people see of their conversations: each turn with whether its reply is `withheld` from them now.
-
-Names and addresses of sources are read as they are now.
-"""
+"""SQL of people's view of their conversations: each turn with whether its reply is `withheld` now, and sources' present
+names and addresses."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -220,11 +218,8 @@ async def list_conversations(
     position: WalkPosition | None,
     limit: int,
 ) -> list[ListedConversation]:
-    """List the caller's own conversations that no program began, the last `touched` (changed) first.
-
-    A page after a position keeps the order of the moment when the first page was read: conversations changed since then
-    stay where they were, so that every one is listed once.
-    """
+    """List the caller's own conversations that no program began, the last `touched` (changed) first. Later pages keep
+    the first page's order despite changes, so that each is listed once."""
     touched: ColumnElement[datetime] = conversations.c.updated_at
     if position is not None:
         touched = case(
@@ -259,10 +254,7 @@ def _latest_message_before(caller: Caller, moment: datetime) -> ColumnElement[da
 
 
 def _conversations(caller: Caller, agent_ids: Collection[UUID] | None) -> Select[*tuple[Any, ...]]:
-    """Select conversations with their agent's name, the beginning of their first message, and their `length`.
-
-    One that nothing was said in yet is none of them.
-    """
+    """Select conversations that have a message, with agent name, first words and `length`."""
     of_conversation = and_(matches(turns, caller.organization_id, conversation_id=conversations.c.conversation_id))
     first = (
         select(func.left(turns.c.message, TITLE_CHARACTERS))

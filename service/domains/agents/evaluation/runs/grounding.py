@@ -1,10 +1,7 @@
-"""How much of what a reply says its cited passages support: by fixed rules, without a model.
-
-A sentence is supported when the passages that it cites have all of its numbers and two thirds of its other words, in
-any form that the passages' language has of them. A sentence without a citation is held against each passage that the
-reply cites. Sentences that say nothing to look up don't count: questions, headings, what ends in a colon, and one word.
-So a negation that is missing goes unseen, and a reply in another language than its passages is hardly supported.
-"""
+"""Measure how far cited passages support a reply: by fixed rules, without a model. A sentence is supported if its cited
+passages have all of its numbers and two thirds of its other words, in any form of their language. A sentence without a
+citation is compared with each cited passage. Questions, headings, endings with a colon and single words don't count. A
+missing negation goes unseen, and a reply in another language is hardly supported."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,10 +41,8 @@ class _Words:
 
 
 def measure_groundedness(reply: str, passages: Mapping[int, str]) -> float | None:
-    """Return the supported share of a reply's sentences, 0 to 1; None when it cites no passage or says nothing.
-
-    `passages` are the texts of the cited passages, by the number of the citation: `[1]` in the reply is number 1.
-    """
+    """Return the supported share (0 to 1) of a reply's sentences; None without citations or statements. `passages` are
+    the cited texts by citation number."""
     if not passages:
         return None
     stemming = stemming_of(tell_language(list(passages.values())), default=ENGLISH)

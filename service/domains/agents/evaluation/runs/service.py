@@ -46,11 +46,9 @@ async def add_run(
     grounded: Mapping[UUID | None, float | None],
     default_model: str,
 ) -> EvaluationRun:
-    """Keep what a run measured, or has measured since; results of cases that are gone by now are left out.
-
-    Results that it has stay. `grounded`, by message, is from `runs.replies`. Raises NotFound of the set, the agent or
-    the run, BadRequest `unknown_case` when no case is left, and `wrong_mode`, Conflict `too_many_evaluation_runs`.
-    """
+    """Keep a run's results so far, except of deleted cases; present results stay. `grounded`, by message, is from
+    `runs.replies`. Raises NotFound of the set, the agent or the run, BadRequest `unknown_case` when no case is left,
+    and `wrong_mode`, Conflict `too_many_evaluation_runs`."""
     set_id = request.evaluation_set_id
     await lock_set(connection, caller, set_id)
     stored = await require_set(connection, caller, set_id)
