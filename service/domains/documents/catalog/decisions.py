@@ -23,12 +23,9 @@ _COMPARED = ("name", "external_url", "custom_metadata", "source_updated_at", "fi
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """A request to make a file on disk the document of a form's external id.
-
-    `new_only`: another upload of the same key may have made the document already, but only from the same file.
-    `container`: the contents that the file comes out of, if it comes out of another document. `title`: the file's own
-    once it has been read, empty if it has none.
-    """
+    """A request to make a file on disk the document of a form's external id. `new_only`: the document may exist only
+    from the same file and key. `container`: the contents that the file comes from, if any. `title`: the file's own once
+    read, empty for none."""
 
     caller: Caller
     form: UploadFileForm
@@ -96,15 +93,10 @@ class AskedState:
 
 
 async def decide(connection: AsyncConnection, upload: Upload, state: AskedState) -> Decision:
-    """Judge an upload in this state; a file in a container has the container's owner and access.
-
-    Raises:
-        Forbidden: `external_id_taken`, `owner_required`, `collection_editor_required`.
-        NotFound: a collection the caller has no role in. Conflict: `caller_chunks`, `document_in_container`, or
-            `idempotency_key_reused` if the upload is `new_only`.
-        BadRequest: unknown readers, metadata that doesn't fit the collection's schema.
-        ContainerChangedError: the container has other contents now.
-    """
+    """Judge an upload in this state; a contained file has its container's owner and access. Raises Forbidden
+    `external_id_taken`, `owner_required`, `collection_editor_required`; NotFound: a collection without a role; Conflict
+    `caller_chunks`, `document_in_container`, or `idempotency_key_reused` if `new_only`; BadRequest: unknown readers, or
+    metadata against the collection's schema; ContainerChangedError: the container has other contents now."""
     form, caller = upload.form, state.acting.caller()
     container = None
     if upload.container is not None and state.container is not None:

@@ -1,7 +1,5 @@
-"""Rules of looking at documents and fetching their files.
-
-An admin sees the names and the history of every document; contents only where access says so.
-"""
+"""Look at documents and fetch their files. Admins see every document's name and history, and contents only by
+access."""
 
 from collections.abc import Collection
 from datetime import datetime

@@ -1,8 +1,5 @@
-"""The job that brings the files in a document's file into the catalog, and deletes those that are not there any more.
-
-Each is uploaded as by the person who uploaded the container, but owned and read as the container is. A job that is done
-twice changes nothing the second time: what is there with the same bytes is not even read.
-"""
+"""The job that adds a file's contained files to the catalog, and deletes gone ones. Uploads count as by the container's
+uploader, with its owner and access. A repeated job changes nothing and reads no known bytes."""
 
 import asyncio
 import hashlib
@@ -83,14 +80,10 @@ NOBODY: Reason = (
 
 @dataclass
 class Run:
-    """A run of the job: the container, and who uploads its files.
-
-    `files_left` and `bytes_left` are what the limits of the outermost container leave for this one; `is_too_deep`: it
-    is in too many others. `kept` are the documents of the files in the container, whether or not those could be read;
-    `read` are the numbers, from 0, of the files that could be, and `left_out` are the others that
-    were looked at, by their numbers. `deleted` documents were of files that are gone; `has_changed`: some document is
-    not as it was. `is_whole`: every file was looked at.
-    """
+    """A run of the job: the container, and its uploader. `files_left` and `bytes_left` are left of the outermost
+    container's limits; `is_too_deep`: nested too deep. `kept` are documents of contained files, readable or not; `read`
+    are the numbers, from 0, of readable files, and `left_out` of the others looked at. `deleted` documents were of gone
+    files; `has_changed`: some document changed. `is_whole`: every file was looked at."""
 
     runtime: Runtime
     document: StoredDocument

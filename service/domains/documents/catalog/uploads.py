@@ -1,14 +1,9 @@
-"""Uploads: creating or updating a document from a file, all of it or nothing.
-
-`judge` compares the upload with the catalog, without a lock. `read` extracts the text of the file, if its bytes are
-new, outside any transaction. `commit` locks the document, judges again, and saves everything in one transaction; if a
-change meanwhile means that the file has to be read, it saves nothing and returns the new decision. So a file that can't
-be read, a refusal, a crash or a full disk leaves the document as it was. At worst, a file that no version refers to
-stays in the store until it is collected.
-
-decisions.py has the rules of judging, writing.py the rows that a commit writes, waiting.py the request's wait for the
-index.
-"""
+"""Uploads: creating or updating a document from a file, all or nothing. `judge` compares the upload with the
+catalog, without a lock. `read` extracts new bytes' text outside any transaction. `commit` locks the document, judges
+again and saves all in a transaction; if a change means that the file must be read, it saves nothing and returns the
+new decision. So an unreadable file, a refusal, a crash or a full disk leaves the document as before; at worst, an
+unreferenced file waits for collection. decisions.py has the judging rules, writing.py a commit's rows, waiting.py
+the wait for the index."""
 
 from dataclasses import asdict, replace
 from typing import TypeVar
@@ -41,14 +36,11 @@ async def save_upload(
     new_only: bool = False,
     container: Container | None = None,
 ) -> SavedUpload:
-    """Create or update the document of `form.document_external_id` from a file that lies on disk.
-
-    All of an upload but to wait for its index, which needs neither a connection nor the file. With `new_only` a
-    document that is there with other bytes is a Conflict `idempotency_key_reused`. A file in a `container` is saved
-    while that still has the same contents; otherwise ContainerChangedError is raised. Raises what `decide` does,
-    UnreadableFile for a file that can't be read, Conflict `resource_taken` or `concurrent_change`, and
-    InsufficientStorage, or, before the file is read, Unavailable `indexing_backlog`.
-    """
+    """Create or update the document of `form.document_external_id` from a file on disk, except the wait for its index,
+    which needs neither connection nor file. With `new_only`, other bytes are a Conflict `idempotency_key_reused`. A
+    file in a changed `container` raises ContainerChangedError. Raises what `decide` does, UnreadableFile, Conflict
+    `resource_taken` or `concurrent_change`, InsufficientStorage, and before the file is read Unavailable
+    `indexing_backlog`."""
     upload = Upload(caller, form, file, new_only, container)
     contents: Contents | None = None
     outcome, commits = await judge(runtime, upload), 0

@@ -115,11 +115,9 @@ def _to_collection(
 async def read_collection(
     connection: AsyncConnection, caller: Caller, *, collection_id: UUID, lock: bool = False
 ) -> StoredCollection | None:
-    """Return a collection with the caller's role, also without any role.
-
-    `lock` keeps it until the transaction ends from being deleted, and its space from being replaced. It is taken by a
-    statement of its own, because one that waits for a lock goes on with what it saw of other tables before.
-    """
+    """Return a collection with the caller's role, if any. `lock` prevents its deletion and its space's replacement
+    until the transaction ends. Its own statement takes it, because a statement that waits for a lock keeps its older
+    view of other tables."""
     own = matches(collections, caller.organization_id, collection_id=collection_id)
     if lock:
         kept = select(collections.c.collection_id).where(own).with_for_update(key_share=True, read=True)

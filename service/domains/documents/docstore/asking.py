@@ -1,14 +1,8 @@
-"""Asking a document database, which is not trusted: at allowed addresses only, within limits, with explained errors.
-
-Whoever may edit a collection names a document database, and the service connects to it from inside its network. So
-names are not trusted: each address is checked at the moment of connecting, whether it came from the URI, from DNS, or
-from a server that lists its replicas, and nothing can change between the check and the connection (`Egress`).
-
-What a server announces about itself is limited to what MongoDB's own servers announce (`bound_announcements`). A server
-announces how large its messages may be, and the driver allocates a whole message once its header has come. It announces
-the members of its replica set, and the driver watches each. It says how many times a password is to be hashed, and the
-driver does so on the event loop. The driver limits none of these, and has no option for it.
-"""
+"""Ask a document database, which is not trusted: at allowed addresses, within limits, with explained errors. A
+collection's editor names it, and the service connects from inside its network. So each address is checked while
+connecting, whether from the URI, DNS, or a server's list of replicas (`Egress`). Announcements are limited to what
+MongoDB's own servers announce (`bound_announcements`), since the driver believes any: it allocates a whole message once
+its header has come, watches each replica, and hashes passwords as often as told, on the event loop."""
 
 import asyncio
 import ipaddress

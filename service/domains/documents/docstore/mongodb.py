@@ -1,9 +1,6 @@
-"""A collection of a MongoDB database as a source, through pymongo's asynchronous client.
-
-Documents are read page by page. Each page is a query of its own that begins after the last document, so that no
-cursor has to live while documents are indexed. MongoDB compares values of one type only, so ids are read one type
-after the other, each from the least value of its type on.
-"""
+"""A MongoDB collection as a source, through pymongo's asynchronous client. Documents are read by page, each a query
+that begins after the last document, so no cursor must outlive indexing. MongoDB compares values of the same type only,
+so ids are read type by type, each from its least value."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence

@@ -1,8 +1,6 @@
-"""The job that reads scanned pages of a document, and pictures in it, and adds what they say to its contents.
-
-A job reads a few pages, each of which is kept at once, so that a kill costs one page; then it queues the rest behind
-the other documents' jobs. So a book keeps nobody waiting, and what was read of it is found before it ends.
-"""
+"""The job that reads a document's scanned pages and pictures into its contents. It reads a few pages, each kept at
+once, then queues the rest behind others' jobs. So a kill costs a page, a book delays nobody, and read pages are found
+early."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence

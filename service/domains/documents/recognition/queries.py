@@ -151,10 +151,8 @@ def _to_recognition(*, unfinished: int, **found: Any) -> TextRecognition | None:
 async def find_waiting_page(
     connection: AsyncConnection, organization_id: UUID, *, document_id: UUID
 ) -> WaitingPage | None:
-    """Return the first page of a document that waits, else the first picture; None without, or once it was deleted.
-
-    Those whose reading was interrupted come last: their `error` is how often that was.
-    """
+    """Return the first waiting page of a document, else picture; None without, or if deleted. Interrupted ones come
+    last: `error` counts interruptions."""
     own = _own(organization_id, document_id)
     last = select(func.max(scanned_pages.c.page)).where(own).scalar_subquery()
     number, on_page = scanned_pages.c.page, scanned_pages.c.picture_page

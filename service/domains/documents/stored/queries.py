@@ -174,12 +174,9 @@ class AskedDocument:
 
 
 def ask_document(batch: Batch, organization_id: UUID, *, document_id: UUID, lock: bool = False) -> AskedDocument:
-    """Ask for a document without a check of rights.
-
-    `lock` holds its resource row until the transaction ends, as grants and index writes do; it is taken by a statement
-    of its own, because one that waits for a lock goes on with what it saw of other tables before. Both are run whether
-    there is a document or not, so that the time taken tells nobody.
-    """
+    """Ask for a document without a check of rights. `lock` holds its resource row until the transaction ends, as grants
+    and index writes do, by its own statement, because a statement that waits for a lock keeps its older view of other
+    tables. Both run even without a document, so that timing reveals nothing."""
     locked = ask_lock(batch, organization_id, document_id) if lock else None
     document = batch.ask(_DOCUMENT, _to_document, params(organization_id, document_id=document_id))
     return AskedDocument(document, locked)

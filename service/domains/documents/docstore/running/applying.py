@@ -1,12 +1,7 @@
-"""Bringing source documents into the catalog: those that failed before, all in the first run, then changes.
-
-The first walk goes by id. Before it, the latest change is read from the source: a change during the walk has a later
-time, so that the following walk by changes finds it. A time in the future proves nothing: no walk begins later than the
-moment at which the walk before it began.
-
-Documents are uploaded as by any caller. An error of one document fails that document alone, and the next run tries it
-again; an error that would concern all documents ends the run.
-"""
+"""Bring source documents into the catalog: earlier failures, all in the first run, then changes. The first walk goes by
+id; before it, the source's latest change is read, so that the walk by changes finds changes during the walk. A time in
+the future proves nothing: no walk begins later than the one before. Documents are uploaded as by any caller. A
+document's own error fails only that document until the next run; an error that concerns all ends the run."""
 
 import asyncio
 import json

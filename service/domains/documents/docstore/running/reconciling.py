@@ -1,8 +1,6 @@
-"""Comparing the catalog with a list of the source: read what the catalog lacks, delete what the source lacks.
-
-Nothing is deleted unless the list is complete, isn't empty, and lacks no more documents than a source may lose between
-two runs: a database that was emptied, restored or answered badly looks like one whose documents were deleted.
-"""
+"""Compare the catalog with the source's list: read what the catalog lacks, delete what the source lacks. Deletion needs
+a complete list, not empty, with no more losses than allowed between runs: an emptied or restored database looks like
+deleted documents."""
 
 from collections.abc import Sequence
 from uuid import UUID
