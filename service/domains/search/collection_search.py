@@ -94,10 +94,8 @@ async def search_collection(
 
 
 def _cut(ranking: Ranking, *, metric: str, threshold: float) -> Ranking:
-    """Return the hits whose scores in the collection's metric reach a threshold, with these scores.
-
-    Vectors have unit norm: COSINE and DOTPRODUCT are the same number, a EUCLIDEAN distance d becomes 1 / (1 + d).
-    """
+    """Return the hits that reach a threshold in the collection's metric, with these scores. Vectors have unit norm:
+    COSINE and DOTPRODUCT are equal, a EUCLIDEAN distance d becomes 1 / (1 + d)."""
     similarities = ranking.similarities
     if metric == DistanceMetric.EUCLIDEAN:
         similarities = [1 / (1 + sqrt(max(0.0, 2 - 2 * cosine))) for cosine in similarities]

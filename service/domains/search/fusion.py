@@ -1,7 +1,5 @@
-"""From two rankings to one: scores standardised within each leg, and their mean.
-
-A *hit* is a document in the catalog, or a chunk in a collection. Its scores are exact; the legs choose hits and scales.
-"""
+"""Fuse two rankings: the mean of scores standardised within each leg. A hit is a document in the catalog, or a chunk in
+a collection. Scores are exact; the legs choose hits and scales."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,9 +1,6 @@
-"""The search log: keeping searches, and reading them.
-
-A search is kept in its own transaction, in the message that reads its results. It is kept afterwards, in another
-transaction of the primary, where the first can't write (a standby), or where what is shown is not known yet (an index
-on several servers, reranking).
-"""
+"""The search log. A search is kept in its own transaction, with the message that reads its results. It is kept
+afterwards, in a transaction of the primary, where the first can't write (a standby), or where results aren't known yet
+(an index on several servers, reranking)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -44,11 +44,9 @@ AskContents = Callable[[Batch, Scope, SearchQuery, Sequence[Hit], ChunkWeights],
 
 @dataclass(frozen=True, slots=True)
 class Plan(Generic[Row]):
-    """A search to make: the caller, the texts, and the space to search (None: nothing is indexed yet).
-
-    `texts` are the query, or the questions in its place; `limit` is the number of hits to show; conditions of
-    `filtering` count unless nothing fits; `cut` leaves out hits. Plans may share `embeddings`, which are by model.
-    """
+    """A search to make: the caller, the texts, and the space (None: nothing is indexed). `texts` are the query, or
+    questions instead; `limit` is the number of hits; `filtering` counts unless nothing fits; `cut` leaves out hits.
+    Plans may share `embeddings` by model."""
 
     runtime: Runtime
     caller: Caller

@@ -1,8 +1,6 @@
-"""Running the statements of a search: the two legs, the exact scores of their hits, and the results' contents.
-
-The legs are flat queries over the access classes the caller may read; every condition (access, metadata, kind of
-resource) stands inside them, before any ordering or LIMIT. All run in one REPEATABLE READ snapshot.
-"""
+"""Run a search's statements: the two legs, their hits' exact scores, and the results' contents. The legs are flat
+queries over readable access classes; every condition (access, metadata, kind of resource) is inside them, before any
+ordering or LIMIT. All run in one REPEATABLE READ snapshot."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -178,11 +176,8 @@ def ask_candidates(batch: Batch, scope: Scope, search_query: SearchQuery, *, at_
 async def find_candidates(
     connection: AsyncConnection, scope: Scope, search_query: SearchQuery, *, at_least: int
 ) -> tuple[Legs, dict[Hit, ExactScores]]:
-    """Return what the legs of a search's mode find, and both scores of each hit and its chunk nearest in meaning.
-
-    By meaning, candidates are found by their binary codes, then ranked by exact inner product; by words, by BM25. A leg
-    names at least so many hits, if it can.
-    """
+    """Return the legs' finds, with both scores of each hit and its chunk nearest in meaning. By meaning: candidates by
+    binary codes, ranked by exact inner product; by words: BM25. A leg names at least so many hits, if it can."""
     if search_query.mode is SearchMode.LEXICAL and not search_query.looks_for_words:
         return Legs((), ()), {}
     batch = Batch()
@@ -279,10 +274,8 @@ async def note_feedback(
     principal_ids: Collection[UUID] | None,
     feedback: str,
 ) -> Findings | None:
-    """Keep the newest feedback on a search by one of these principals (None: by anybody).
-
-    Return what the search found; None when there was no such search in the organization.
-    """
+    """Keep these principals' (None: anyone's) newest feedback on a search; return its results, or None without such a
+    search."""
     statement = (
         update(searches)
         .where(
@@ -326,10 +319,7 @@ async def list_searches(
 async def count_searches(
     connection: AsyncConnection, organization_id: UUID, *, since: datetime, until: datetime, bucket: str
 ) -> list[SearchesInBucket]:
-    """How many searches there were from one moment until before another, by the `day` or `week` in UTC they were in.
-
-    Empty ones are left out.
-    """
+    """Count searches from a moment until before another, by `day` or `week` in UTC, without empty ones."""
     start = func.date_trunc(bucket, searches.c.at, "UTC").label("from_")
 
     statement = (

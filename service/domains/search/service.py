@@ -1,7 +1,5 @@
-"""Searching the catalog, and feedback on what was found; collections are searched in `collection_search`.
-
-A search waits for six answers of the database at most, then one to log it, and one to check again on several servers.
-"""
+"""Search the catalog, and take feedback; `collection_search` searches collections. A search waits for at most six
+database answers, then a log entry, and on several servers a check."""
 
 from functools import partial
 from uuid import UUID

@@ -1,7 +1,5 @@
-"""The statements of search, each built once for its shape and run with the parameters of a search.
-
-Tables are bound to `organization_id`, readable rows by `service.permissions.queries.reader_parameters`.
-"""
+"""The statements of search, built once per shape and run with parameters. Tables are bound to `organization_id`,
+readable rows by `service.permissions.queries.reader_parameters`."""
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -117,10 +115,8 @@ def lexical_score(column: ColumnElement[Any], shape: Shape) -> ColumnElement[flo
 
 
 def _in_scope(table: FromClause, shape: Shape) -> ColumnElement[bool]:
-    """Build the condition of an index table's rows in scope: THE place that limits a search to what may be read.
-
-    An index of the table finds the access classes one by one; rows without one are compared with a hash table of them.
-    """
+    """Build the condition of index rows in scope: THE place that limits a search to readable rows. The table's index
+    finds access classes singly; rows without one are compared with a hash table."""
     document_id: ColumnElement[UUID] = table.c.document_id
     access_class: ColumnElement[int] = table.c.access_class
     readable = readable_by_parameters()
@@ -234,11 +230,8 @@ def _score_all(shape: Shape) -> CTE:
 
 @lru_cache(SHAPES)
 def dense_leg(shape: Shape) -> AnySelect:
-    """Build the statement of the semantic leg: the chunks nearest in meaning.
-
-    Where much is in scope, the best `page_limit` code pages are found by their binary codes; of their best
-    `document_limit` documents, every chunk is scored exactly.
-    """
+    """Build the semantic leg: the chunks nearest in meaning. In a large scope, binary codes find the best `page_limit`
+    code pages, and every chunk of their best `document_limit` documents is scored exactly."""
     pages, chunks = INDEX_TABLES[shape.dimensions].code_pages, INDEX_TABLES[shape.dimensions].chunks
     code = constant("code", BIT(shape.dimensions), shape)
     slots = (pages.c[f"c{slot}"] for slot in range(1, CHUNKS_PER_PAGE + 1))
@@ -270,11 +263,9 @@ def dense_leg(shape: Shape) -> AnySelect:
 
 @lru_cache(SHAPES)
 def lexical_leg(shape: Shape) -> AnySelect:
-    """Build the statement of the lexical leg: the chunks with the highest BM25 scores, if they have a query term.
-
-    Where much is in scope, an index finds chunks by the `keys` of terms. No other chunk has a score above `bound`, so
-    they will do if `at_least` (or twenty) have one, or if it is 0. Otherwise every chunk that may be read is scored.
-    """
+    """Build the lexical leg: the chunks with query terms and the highest BM25 scores. In a large scope, an index finds
+    chunks by the `keys` of terms. No other chunk scores above `bound`, so they suffice if `at_least` (or twenty) reach
+    it, or it is 0. Otherwise every readable chunk is scored."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
     scores = lexical_score(chunks.c.terms, shape)
     scored = select(chunks.c.document_id, chunks.c.chunk_no, scores.label("negative"))
@@ -302,11 +293,9 @@ def _can_look_up(shape: Shape) -> ColumnElement[bool]:
 
 
 def may_read_index(function: str, *, of: str) -> ColumnElement[bool]:
-    """Build the condition that a function can use an index of a table for which it was made (both names of ours).
-
-    It can where its owner bypasses row-level security and may read the table. A superuser counts only if the table is
-    its own too: what the function calls belongs to the table's owner, who could change it.
-    """
+    """Build the condition that a function can use its table's index (both names are ours): its owner bypasses row-level
+    security and may read the table. A superuser counts only as the table's owner, who could change what the function
+    calls."""
     table = f"'{of}'::regclass"
     may_read = f"has_table_privilege(proowner, {table}, 'SELECT')"
     owner = f"rolsuper AND proowner = relowner OR rolbypassrls AND NOT rolsuper AND {may_read}"
@@ -357,11 +346,9 @@ def _is_of(hit: FromClause, chunks: FromClause, shape: Shape) -> ColumnElement[b
 
 @lru_cache(SHAPES)
 def candidates(shape: Shape, *, by_words: bool, by_meaning: bool) -> AnySelect:
-    """Build the statement of the legs, and of the exact scores of what they find.
-
-    A hit has its rank in each leg (`dense_rank`, `lexical_rank`), its two best scores, negative, and its nearest chunk.
-    Hits of a leg's first 100 chunks count, and more while there are fewer than `at_least`.
-    """
+    """Build the legs and their hits' exact scores. A hit has its rank in each leg (`dense_rank`, `lexical_rank`), its
+    two best scores, negative, and its nearest chunk. Hits of a leg's first 100 chunks count, and more while fewer than
+    `at_least`."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
     legs = {"dense_rank": dense_leg(shape)} if by_meaning else {}
     legs |= {"lexical_rank": lexical_leg(shape)} if by_words else {}
@@ -415,11 +402,8 @@ def _given_hits(*, ids: str = "ids", numbers: str = "numbers") -> FromClause:
 
 @lru_cache(SHAPES)
 def scores_near(shape: Shape) -> AnySelect:
-    """Build the statement of hits' negative cosines with the question vector moved towards the examples' mean.
-
-    Examples are the chunks in the parameters `example_…`. `weights` is a vector with the mean's weight in every
-    dimension.
-    """
+    """Build hits' negative cosines with the question vector moved towards the examples' mean. Examples are the chunks
+    in `example_…`; `weights` repeats the mean's weight in every dimension."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
     vector = VECTOR(shape.dimensions)
     given = _given_hits(ids="example_ids", numbers="example_numbers")

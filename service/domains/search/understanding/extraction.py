@@ -1,8 +1,6 @@
-"""Extracting the questions of a long message or of a conversation by rules; what is in doubt stays one question.
-
-Greetings, signatures, thanks and quotes are dropped. Questions are kept, with the sentence before if they need it, and
-with sentences that tell a number or a name. The rules read English, and the question mark of all languages.
-"""
+"""Extract the questions of a long message or conversation by rules; doubtful text stays one question. Greetings,
+signatures, thanks and quotes are dropped. Questions keep a needed sentence before, and sentences with a number or name.
+The rules read English, and every language's question mark."""
 
 import re
 from collections import Counter

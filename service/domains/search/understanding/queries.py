@@ -45,10 +45,8 @@ def ask_values(
 
 @lru_cache(1)
 def _values() -> AnySelect:
-    """Build the statement; a function of the database reads the index, which row-level security keeps from others.
-
-    It returns the organization's documents, none without its index. Only the fields asked for are spelled as keys.
-    """
+    """Build the statement; a database function reads the index past row-level security. It returns the organization's
+    documents, none without an index. Only requested fields are spelled as keys."""
     usable = may_read_index("documents_with_values", of="space_documents")
     keys = case((usable, array_of("keys", Text())), else_=literal([], ARRAY(Text())))
     columns = (

@@ -42,11 +42,9 @@ _LEFT_OUT = (
 
 @dataclass(frozen=True, slots=True)
 class Understood:
-    """What was read in a query before its search.
-
-    `conditions` are None where rules draw them, in the snapshot of the search; `questions` are none where the query
-    itself is searched for. `note` says what the model left to the rules, or what was left out of what it read.
-    """
+    """What was read in a query before its search. `conditions` are None where rules draw them in the search's snapshot;
+    `questions` are empty where the query itself is searched. `note` says what the model left to the rules, or what was
+    left out."""
 
     questions: Sequence[str] = ()
     conditions: Sequence[DrawnCondition] | None = None
