@@ -1,7 +1,5 @@
-"""SQL of the directory as admins look at it: users with what is known of them, groups' members, clients of hosts.
-
-A page or a count is a statement. Rows of 50,000 users are filtered by an index each: of memberships, of sign-ins.
-"""
+"""SQL of the directory for admins: users with details, groups' members, clients of hosts. A page or count is a
+statement. An index each, of memberships and of sign-ins, filters 50,000 users."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -343,10 +341,8 @@ async def count_granted(connection: AsyncConnection, organization_id: UUID, *, g
 
 
 async def delete_group(connection: AsyncConnection, organization_id: UUID, *, group_id: UUID) -> None:
-    """Delete a group, and with it (by foreign keys) its memberships on both sides and its roles in access classes.
-
-    The classes stay, as they are found by what they were made of; nothing new comes into those that name the group.
-    """
+    """Delete a group with its memberships on both sides and its roles in access classes (by foreign keys). The classes
+    stay, as they are found by their composition; no new resource enters those that name the group."""
     await connection.execute(
         delete(principals).where(matches(principals, organization_id, principal_id=group_id, kind="group"))
     )

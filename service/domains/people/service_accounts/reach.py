@@ -29,12 +29,9 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True)
 class Reach:
-    """What a caller could do; a part that none of its scopes opens is empty.
-
-    `through_groups`: documents it could READ only as a member of `groups`; `fruitless`: collections it would search in
-    vain; `collections` and `agents`: the first `MOST_NAMED`; `through_agents`: documents whose words agents would give
-    it; `without_search`: agents that it could message, without a collection that it may search.
-    """
+    """What a caller could do; parts without a scope are empty. `through_groups`: documents readable only by `groups`;
+    `fruitless`: collections searched in vain; `collections` and `agents`: the first `MOST_NAMED`; `through_agents`:
+    documents whose words agents would give; `without_search`: agents without a searchable collection."""
 
     documents: int = 0
     editable_documents: int = 0
