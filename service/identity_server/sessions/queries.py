@@ -138,10 +138,8 @@ async def delete_consents_of(
 async def revoke_families_of(
     connection: AsyncConnection, organization_id: UUID, *, principal_ids: Collection[UUID]
 ) -> int:
-    """Revoke every token that applications have of people; return how many families of tokens worked until now.
-
-    The families are updated first: a request that refreshes one has it locked until its new tokens are inserted.
-    """
+    """Revoke people's tokens of applications; return how many families worked until now. Families go first: a refresh
+    locks its family until its new tokens are in."""
     revoked = await _revoke_of(connection, organization_id, table=oauth_token_families, principal_ids=principal_ids)
     await _revoke_of(connection, organization_id, table=oauth_access_tokens, principal_ids=principal_ids)
     return revoked

@@ -106,9 +106,9 @@ class Ended(EndedSignIns):
 async def end_sign_ins(
     connection: AsyncConnection, organization_id: UUID, *, principal_ids: Collection[UUID], consents: bool = False
 ) -> EndedSignIns:
-    """End the sessions, sign-ins that have begun, codes, tokens of applications and invitations of people, for good.
-    With `consents`, what they allowed applications ends, too. Their API keys are refused while they are inactive. To be
-    called before the people's own rows are changed: requests lock these in the same order."""
+    """End people's sessions, begun sign-ins, codes, applications' tokens and invitations, for good; with `consents`,
+    also those. API keys are refused while they are inactive. Call it before changing the people's rows: requests lock
+    in that order."""
     if not principal_ids:
         return EndedSignIns(0, 0, 0)
     sessions = await queries.delete_sessions_of(connection, organization_id, principal_ids=principal_ids)

@@ -1,6 +1,6 @@
-"""Signing in by address and password, slowed down where it fails: for an account, and for a network's address. An
-attempt counts as failed before it is made, in a transaction of its own, so that a hundred at once are a hundred.
-Nothing shows whether there is such an account: no answer, no time that it takes or has to wait."""
+"""Sign-in by address and password, slowed after failures of an account or a network's address. An attempt counts as
+failed before it is made, in its own transaction, so that a hundred at once are a hundred. No answer, time or wait shows
+whether an account exists."""
 
 import hashlib
 from dataclasses import dataclass
@@ -91,10 +91,9 @@ async def forgive(connection: AsyncConnection, attempt: Attempt, *, now: datetim
 
 
 async def record_failure(runtime: Runtime, attempt: Attempt, *, was_made: bool) -> None:
-    """Record a failed attempt on the audit log, if its address is a person's; an unknown address is kept nowhere. An
-    attempt that had to wait was not made, and is counted on the account's newest entry: so an account gets no more
-    entries than attempts that are slowed down. Call it when the attempt is answered: it takes longer where there is an
-    account."""
+    """Record a failed attempt on the audit log, if the address is a person's; unknown addresses are kept nowhere. An
+    attempt that had to wait was not made, and counts on the account's newest entry, which limits entries. Call it after
+    the answer: it takes longer for existing accounts."""
     email, source = normal_email(attempt.email), attempt.source
     organization_id = attempt.organization_id
     async with runtime.database.transaction(organization_id) as connection:

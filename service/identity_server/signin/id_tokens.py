@@ -1,7 +1,5 @@
-"""Verifying ID tokens (OpenID Connect Core 1.0, section 3.1.3.7).
-
-Nothing that a provider sends is trusted: a token or key that can't be read is refused like a wrong one.
-"""
+"""Verify ID tokens (OpenID Connect Core 1.0, section 3.1.3.7). Nothing from a provider is trusted: unreadable tokens or
+keys are refused like wrong ones."""
 
 import hmac
 import json
@@ -55,10 +53,8 @@ REASONS: Mapping[str, str] = {
 
 
 class NotVouched(Exception):  # noqa: N818 - what the person is
-    """The provider doesn't prove who is signing in, or may not sign them in; `reason` is a stable code.
-
-    `audience` is what the token is meant for, if that is why.
-    """
+    """The provider doesn't prove who is signing in, or may not sign them in; `reason` is a stable code. `audience` is
+    the token's, if it is the reason."""
 
     def __init__(self, reason: str, *, principal_id: UUID | None = None, audience: str | None = None) -> None:
         super().__init__(reason)
@@ -91,11 +87,9 @@ class Subject:
         return cls(issuer, subject, email, verified is True or verified == "true", claims)
 
     def complete_by(self, user_info: Mapping[str, Any]) -> Self:
-        """Return the identity with what a UserInfo endpoint adds to the token, which goes before (section 5.3.2).
-
-        What is said of somebody else counts for nothing, and neither does whether another address is verified, nor when
-        somebody signed in, which is the token's to say.
-        """
+        """Return the identity with a UserInfo endpoint's additions; the token goes first (section 5.3.2). Data about
+        another subject doesn't count, nor whether another address is verified, nor the sign-in time, which is the
+        token's."""
         if user_info.get("sub") != self.subject:
             return self
         own = {*ONLY_OF_TOKENS, *(("email_verified",) if "email" in self.claims else ())}
@@ -103,11 +97,8 @@ class Subject:
         return type(self).of(self.issuer, {**added, **self.claims})
 
     def proven_at(self, now: datetime, *, not_before: datetime | None) -> datetime | None:
-        """Return when the person proved at the provider who they are (`auth_time`); None if it doesn't say.
-
-        With `not_before` it must say, and the time must not be before (section 3.1.3.7, no. 13). Raises NotVouched
-        `auth_time` or `old_sign_in`.
-        """
+        """Return when the person proved their identity at the provider (`auth_time`), if it says. With `not_before` it
+        must say, and not be earlier (section 3.1.3.7, no. 13). Raises NotVouched `auth_time` or `old_sign_in`."""
         said: object = self.claims.get("auth_time")
         stamp = said if isinstance(said, int | float) and not isinstance(said, bool) else None
         # Neither a time that is none, nor one that is still to come, counts longer than one of now.
@@ -167,10 +158,8 @@ def text_of(claims: Mapping[str, Any], name: str) -> str | None:
 def signed_claims(
     token: object, keys: Mapping[str, Any], expected: Expected, *, essential: Collection[str] = ("sub", "exp")
 ) -> Mapping[str, Any]:
-    """Return the claims of a token that the provider signed, for the audience and not too late. Raises NotVouched.
-
-    `essential` are claims that it must have, beside issuer, audience and time of issue.
-    """
+    """Return the claims of a provider's signed token for the audience, in time, with the `essential` claims beside
+    issuer, audience and time of issue. Raises NotVouched."""
     options: dict[str, Any] = {name: {"essential": True} for name in ("aud", "iat", *essential)}
     options["iss"] = {"essential": True, "value": expected.issuer}
     registry = jwt.JWTClaimsRegistry(leeway=LEEWAY_SECONDS, **options)
@@ -183,10 +172,8 @@ def signed_claims(
 
 
 def claims_before_verifying(token: str) -> Mapping[str, Any]:
-    """Return what a token says, whoever signed it: so what can't be right is refused and nobody is asked for keys.
-
-    Raises NotVouched `algorithm` or `claims`.
-    """
+    """Return an unverified token's claims, to refuse impossible tokens before asking for keys. Raises NotVouched
+    `algorithm` or `claims`."""
     try:
         signed = jws.extract_compact(token.encode())
         claims: object = json.loads(signed.payload)

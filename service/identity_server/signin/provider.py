@@ -1,9 +1,6 @@
-"""An OpenID Connect provider: sending people to it, and verifying who comes back.
-
-The person is asked for at each sign-in (OpenID Connect Core 1.0); the provider's metadata and keys are kept for some
-minutes, so that a flood of requests here is none there. What an admin named is asked at public addresses alone, or at
-those that a setting allows.
-"""
+"""An OpenID Connect provider: sending people there, and verifying returns. The person is asked for at each sign-in
+(OpenID Connect Core 1.0); metadata and keys are kept for minutes, so floods of requests here don't reach it. An admin's
+provider is asked only at public addresses, or those that a setting allows."""
 
 import asyncio
 import hashlib
@@ -133,11 +130,9 @@ class Provider:
     async def sign_in_address(
         self, proof: Proof, *, state: str, prompt: str | None, hint: str | None = None, must_be_new: bool = False
     ) -> str:
-        """Return the provider's address to redirect a browser to, with this state and proof.
-
-        `hint` is the address that somebody gave (`login_hint`); with `must_be_new` the provider is to ask the person
-        again who they are, and to say when it did (OpenID Connect Core 1.0, section 3.1.2.1). Raises ProviderAway.
-        """
+        """Return the provider's address for a browser, with this state and proof. `hint` is the given address
+        (`login_hint`); `must_be_new` has the provider ask the person again and say when (OpenID Connect Core 1.0,
+        section 3.1.2.1). Raises ProviderAway."""
         metadata = await self._discover()
         again: Mapping[str, str] = _asking_again(self._issuer) if must_be_new else {}
         parameters = {
@@ -158,13 +153,10 @@ class Provider:
     async def subject(
         self, code: str, proof: Proof, *, issuer: str | None, needs: Collection[Collection[str]] = ()
     ) -> SignedInThere:
-        """Exchange a code for an ID token, and return its subject; `issuer` is the response's `iss` (RFC 9207).
-
-        Where the token lacks all claims of one of the `needs`, the UserInfo endpoint is asked, if the provider has one:
-        with an access token beside it, a token may name nothing but the subject (OpenID Connect Core 1.0, section 5.4).
-
-        Raises NotVouched when the provider doesn't vouch for anybody, ProviderAway when it doesn't answer.
-        """
+        """Exchange a code for an ID token, and return its subject; `issuer` is the response's `iss` (RFC 9207). If the
+        token lacks all claims of one of the `needs`, the UserInfo endpoint is asked, if any: with an access token
+        beside it, a token may name only the subject (OpenID Connect Core 1.0, section 5.4). Raises NotVouched when the
+        provider doesn't vouch for the person, ProviderAway without an answer."""
         begun = time.monotonic()
         metadata = await self._discover()
         if issuer is None and metadata.get("authorization_response_iss_parameter_supported") is True:
@@ -202,10 +194,8 @@ class Provider:
         )
 
     async def _verify(self, verify: Callable[[Mapping[str, Any]], Verified], *, again_since: float) -> Verified:
-        """Return what `verify` makes of the kept keys, or, where none of them fits, of keys newer than `again_since`.
-
-        Raises NotVouched and ProviderAway.
-        """
+        """Return what `verify` makes of the kept keys or, if none fits, of keys newer than `again_since`. Raises
+        NotVouched and ProviderAway."""
         try:
             return verify(await self._keys())
         except NotVouched as exc:
@@ -214,10 +204,8 @@ class Provider:
         return verify(await self._keys(since=again_since))
 
     async def sign_out_address(self, *, back_to: str, id_token: str | None) -> str | None:
-        """Return the provider's address that signs a browser out (OpenID Connect RP-Initiated Logout 1.0).
-
-        None when the provider has none. Raises ProviderAway.
-        """
+        """Return the provider's sign-out address (OpenID Connect RP-Initiated Logout 1.0), or None. Raises
+        ProviderAway."""
         endpoint = (await self._discover()).get("end_session_endpoint")
         if not isinstance(endpoint, str) or not self._is_safe(endpoint):
             return None
@@ -335,12 +323,9 @@ class Provider:
 
 
 def _asking_again(issuer: str) -> Mapping[str, str]:
-    """Return the parameters by which a provider asks somebody again who they are, and says when it did.
-
-    Entra makes a token end `max_age` seconds after the person gave the password (issue 444 of
-    AzureAD/microsoft-authentication-library-for-python): after none it has ended. It asks again by `prompt`. Google
-    asks nobody again and has no `login`; by `claims` it says when somebody signed in (its "Security bundle").
-    """
+    """Return the parameters by which a provider asks a person again and says when. Entra ends a token `max_age` seconds
+    after the password (issue 444 of AzureAD/microsoft-authentication-library-for-python), so it gets `prompt`. Google
+    never asks again and has no `login`; by `claims` it tells the sign-in time (its "Security bundle")."""
     host = urlsplit(issuer).hostname
     if host in ENTRA_HOSTS:
         return {"prompt": "login", "max_age": "900"}

@@ -77,10 +77,7 @@ _INVITATION_OF_HASH = (
 
 
 async def enter_by_session(connection: AsyncConnection, *, secret_hash: bytes) -> Session | None:
-    """Find a session by its hash, and set the transaction to the session's organization.
-
-    A transaction that is set to another organization doesn't find the session.
-    """
+    """Find a session by its hash, and enter its organization; not found from within another organization."""
     return await find_row(connection, _SESSION_OF_HASH, Session, {"param_secret_hash": secret_hash})
 
 
@@ -177,11 +174,8 @@ async def begin_attempt(
     remembered: timedelta,
     now: datetime,
 ) -> datetime | None:
-    """Count an attempt as failed before it is made, so that concurrent ones count too; return until when it must wait.
-
-    Returns None when it need not wait. After `free` failures the wait doubles with each, up to `longest`; failures
-    count for `remembered`.
-    """
+    """Count an attempt as failed before it is made, so that concurrent attempts count too; return until when it must
+    wait, if so. After `free` failures the wait doubles, up to `longest`; failures count for `remembered`."""
     failures = case((sign_in_attempts.c.forgotten_at <= now, 1), else_=sign_in_attempts.c.failures + 1)
     values = {"failures": 1, "blocked_until": now, "forgotten_at": now + remembered}
     new = insert(sign_in_attempts).values(organization_id=organization_id, subject=subject, **values)

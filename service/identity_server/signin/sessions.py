@@ -78,8 +78,8 @@ Way = Literal["password", "passkey", "openIdConnect"]
 
 @dataclass(frozen=True)
 class SignedIn:
-    """A person who is signed in with a browser; `confirmed_at` is when they last proved who they are. `by_password`
-    says that it was by a password or a passkey, and not at a provider."""
+    """A person signed in with a browser. `confirmed_at`: their last proof of identity; `by_password`: by password or
+    passkey, not a provider."""
 
     organization_id: UUID
     organization_name: str
@@ -151,10 +151,10 @@ async def begin_session(
     provider: ProviderSession | None = None,
     details: Mapping[str, str] | None = None,
 ) -> Browser:
-    """Sign a person in, and whoever was signed in out; return the browser with its new value. A passkey belongs to the
-    account that a password is kept of, so another password ends that session, too. `second_factor` is the kind that was
-    given after the password, `proven_at` when the person proved at a provider who they are (None: unknown, so it
-    confirms nothing), `provider` where the person came from; `details` are added to the audit entry."""
+    """Sign a person in, and the browser's earlier person out; return the browser with its new value. A passkey belongs
+    to the account with a password, so another password ends that session too. `second_factor` is the kind given after
+    the password, `proven_at` the proof at a provider (None: unknown, confirms nothing), `provider` the person's origin;
+    `details` go to the audit entry."""
     organization_id, by_password = person.organization_id, by != "openIdConnect"
     await end_session(connection, browser, organization_id=organization_id)
     fresh = browser.renew()

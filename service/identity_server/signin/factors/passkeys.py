@@ -1,6 +1,6 @@
-"""Passkeys: the challenge of a page, and verifying what an authenticator answers to it (WebAuthn, W3C). A challenge
-says until when it is good, and carries a code of the service for one browser and purpose: nothing is stored until it is
-answered. Each authenticator has to verify the person, by a PIN or a finger: so a passkey counts as two factors."""
+"""Passkeys: a page's challenge, and verifying the authenticator's answer (WebAuthn, W3C). A challenge has an end and a
+code for one browser and purpose: nothing is stored before the answer. Authenticators must verify the person by PIN or
+finger, so a passkey counts as two factors."""
 
 import hashlib
 import hmac

@@ -1,5 +1,5 @@
-"""Sign-ins that wait for a second factor: the password was right, and nobody is signed in yet. Such a sign-in is no
-session. It can be continued in its browser alone, for ten minutes, and ends when it succeeds."""
+"""Sign-ins that wait for a second factor after a right password: no session yet. They continue only in their browser,
+for ten minutes, and end with success."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -82,10 +82,8 @@ _PASSKEY_OF_ID = (
 
 
 async def enter_by_passkey(connection: AsyncConnection, *, credential_id: bytes) -> Passkey | None:
-    """Find a passkey by the authenticator's id of it, and set the transaction to its organization.
-
-    A transaction that is set to another organization doesn't find the passkey.
-    """
+    """Find a passkey by its authenticator id, and enter its organization; not found from within another
+    organization."""
     return await find_row(connection, _PASSKEY_OF_ID, Passkey, {"param_credential_id": credential_id})
 
 

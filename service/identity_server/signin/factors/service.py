@@ -175,8 +175,8 @@ async def use_passkey(
     organization_id: UUID | None = None,
     principal_id: UUID | None = None,
 ) -> queries.Passkey | Rejected:
-    """Verify what a passkey has signed, and set the transaction to its organization; return the passkey. It has to be
-    of this organization and person, if they are given; without a person it has to name its own."""
+    """Verify a passkey's signature, enter its organization and return it. It must match a given organization and
+    person; without a person it must name its own."""
     sent = read_answer(answer)
     challenge = None if sent is None else ceremony.challenge_of(sent, now=now)
     if sent is None or challenge is None:

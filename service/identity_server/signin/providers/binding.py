@@ -1,9 +1,6 @@
-"""Whose account a provider's subject is: known by the subject, by an id that was provisioned, or by an address.
-
-A subject never passes to another person, and an address may: so a person is bound to one subject of an issuer for good,
-and an address binds once, within the domains that the provider decides about. The groups that a token names bring
-memberships at each sign-in.
-"""
+"""Find the account of a provider's subject: by subject, provisioned id, or address. A subject never passes to another
+person, but an address may: so a person is bound to one subject of an issuer for good, and an address binds once, within
+the provider's domains. Groups in a token bring memberships at each sign-in."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -71,10 +68,8 @@ async def find_or_bind(
     subject: Subject,
     now: datetime,
 ) -> Person:
-    """Return the active person whom a subject is bound to, or bind it to one; `provider` is None for the settings'.
-
-    Raises NotVouched `unverified`, `personal`, `domain`, `unknown`, `taken` or `inactive`.
-    """
+    """Return the active person bound to a subject, or bind it; `provider` None: the settings'. Raises NotVouched
+    `unverified`, `personal`, `domain`, `unknown`, `taken` or `inactive`."""
     known = _known_by(provider, subject)
     bound = await signin.find_identity(connection, organization_id, issuer=known.issuer, subject=known.subject)
     if bound is None:
@@ -133,10 +128,8 @@ async def _find_person(
 
 
 def _is_believed_about(provider: StoredProvider, person: Person, subject: Subject) -> bool:
-    """Return whether a provider's id for somebody is enough to be a person: within its domains alone.
-
-    An admin's account takes the address beside it, verified or not: who has a provisioning token sets the ids.
-    """
+    """Return whether a provider's id is enough to be a person: within its domains alone. Admins also need their
+    address, verified or not, because a provisioning token sets ids."""
     if person.email.rpartition("@")[2] not in provider.confirmed_domains:
         return False
     named = (subject.email, text_of(subject.claims, "preferred_username"))
@@ -144,10 +137,8 @@ def _is_believed_about(provider: StoredProvider, person: Person, subject: Subjec
 
 
 def _refuse_personal(provider: StoredProvider | None, subject: Subject) -> None:
-    """Refuse an account of Google's that no organization has given, by its claim `hd`. Raises NotVouched `personal`.
-
-    Anybody can make an account there with an address of elsewhere, which stays verified when they lose the address.
-    """
+    """Refuse a Google account that no organization gave, by its claim `hd`. Raises NotVouched `personal`. Anyone can
+    have such an account with a foreign address, which stays verified after its loss."""
     if urlsplit(subject.issuer).hostname != GOOGLE_HOST:
         return
     given_by = text_of(subject.claims, "hd")
@@ -156,11 +147,8 @@ def _refuse_personal(provider: StoredProvider | None, subject: Subject) -> None:
 
 
 def vouched_address(provider: StoredProvider | None, subject: Subject) -> str:
-    """Return the address of a subject, as addresses are kept. Raises NotVouched `unverified` or `personal`.
-
-    The token says that it is verified, or an admin trusts the addresses of the provider, which then may be the name
-    that people sign in with there.
-    """
+    """Return a subject's address, as addresses are kept, if its token says verified or an admin trusts the provider's
+    addresses, which may be sign-in names. Raises NotVouched `unverified` or `personal`."""
     _refuse_personal(provider, subject)
     given = subject.email
     if not subject.is_verified:
@@ -279,11 +267,8 @@ async def update_memberships(
 
 
 def named_groups(claims: Mapping[str, Any], claim: str) -> set[str] | str:
-    """Return the groups that a claim lists; else how the token fails to: `leftOut`, `absent` or `notAList`.
-
-    Entra leaves out too many groups: a link (`_claim_names`) or `hasgroups` stands in place of the claim. One group may
-    be a text without a list.
-    """
+    """Return a claim's groups, or the failure: `leftOut`, `absent` or `notAList`. Entra replaces too many groups by a
+    link (`_claim_names`) or `hasgroups`. A single group may be plain text."""
     value: object = claims.get(claim)
     if is_named_elsewhere(claims, claim):
         return "leftOut"

@@ -21,10 +21,8 @@ MOST_LOOKED_AT = 1000
 
 @dataclass(frozen=True, slots=True)
 class StoredProvider:
-    """A provider of an organization; `sealed_secret` is None once the key that it was encrypted under was lost.
-
-    Of its `domains` it decides about the `confirmed_domains`.
-    """
+    """An organization's provider; `sealed_secret` is None after its key was lost. It decides about `confirmed_domains`
+    of `domains`."""
 
     provider_id: UUID
     organization_id: UUID

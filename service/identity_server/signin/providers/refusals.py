@@ -1,7 +1,5 @@
-"""Sign-ins by a provider that were refused: what the person is told, and the security log of the organization.
-
-Nobody is told who has an account: what a page says follows from the token and the provider's settings alone.
-"""
+"""Refused sign-ins by a provider: the person's page, and the security log. A page never reveals accounts: it follows
+from the token and the provider's settings alone."""
 
 import hashlib
 from datetime import timedelta
@@ -51,10 +49,8 @@ def refusal_of(error: NotVouched | ProviderAway) -> ServiceError:
 
 
 async def record_refusal(runtime: Runtime, provider: StoredProvider | None, error: NotVouched, *, address: str) -> None:
-    """Record a refused sign-in on the audit log: of the person if known, else of the provider if it is one of theirs.
-
-    Of each reason and network there are few entries, however often it is tried.
-    """
+    """Record a refused sign-in on the audit log: of the person if known, else of the organization's provider; few
+    entries per reason and network."""
     organization_id = error.organization_id if provider is None else provider.organization_id
     target = ("signInProvider", None if provider is None else provider.provider_id)
     if error.principal_id is not None:

@@ -1,6 +1,4 @@
-"""Which provider a sign-in is at, with its secret: one of an organization, or the one of the settings;
-and the ways to sign in that the sign-in page shows.
-"""
+"""The provider of a sign-in, with its secret: an organization's or the settings'; and the ways on the sign-in page."""
 
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -54,10 +52,8 @@ class Registered:
         return [address] if groups is GroupsClaim.NONE else [address, {groups.value.lower()}]
 
     def session(self, runtime: Runtime, vouched: SignedInThere) -> ProviderSession | None:
-        """Return what a session keeps of the provider's; None for the provider of the settings.
-
-        The ID token is kept where signing out there needs it, and if an address can hold it.
-        """
+        """Return what a session keeps of an organization's provider (settings': None). The ID token is kept if signing
+        out needs it and an address can hold it."""
         if self.stored is None:
             return None
         kept = self.stored.sign_out_there and len(vouched.id_token) <= LONGEST_HINT
@@ -133,10 +129,8 @@ def way_of_settings(settings: Settings, *, address: str) -> Way | None:
 async def list_ways(
     connection: AsyncConnection, organization_id: UUID, settings: Settings, *, address: str
 ) -> list[Way]:
-    """List the ways into an organization: its providers, oldest first, and the one of the settings.
-
-    `address` is where the one of the settings is left for; those of the organization are below it.
-    """
+    """List the ways into an organization: its providers, oldest first, and the settings'. The settings' way leaves for
+    `address`; the others are below it."""
     path, mark, query = address.partition("?")
     found = await queries.list_providers(connection, organization_id, after=NIL, limit=MOST_SHOWN)
     ways = [Way(one.name, f"{path}/{one.provider_id}{mark}{query}") for one in found]
