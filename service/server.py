@@ -29,10 +29,8 @@ DRAIN_SECONDS = 6
 
 
 class Server(uvicorn.Server):
-    """A uvicorn server whose connections are bounded where they are accepted.
-
-    Signals are the supervisor's, which tells its workers what to do (`serve`).
-    """
+    """A uvicorn server that bounds connections where it accepts them; signals are the supervisor's, which orders its
+    workers (`serve`)."""
 
     def __init__(
         self, config: uvicorn.Config, connections: Connections, *, on_start: Callable[[], object] = lambda: None
@@ -76,10 +74,7 @@ class Server(uvicorn.Server):
                 self.stop()
 
     def stop(self) -> None:
-        """Finish what is in flight and end; asked twice, end at once.
-
-        While it serves, uvicorn does so by itself. While the application is opened or closed, nobody else would.
-        """
+        """Finish work in flight and end; asked twice, end at once. Only while serving does uvicorn do so by itself."""
         self.force_exit = self._is_stopping
         self.should_exit = self._is_stopping = True
         if self.force_exit and not self.started and self.running is not None:
@@ -138,10 +133,8 @@ def bind(settings: Settings) -> socket:
 
 
 async def serve(settings: Settings, listener: socket, orders: socket, *, most: int, share: Share, **parts: Any) -> None:
-    """Serve until ordered to stop; an order that comes during the start is obeyed as soon as all is open to be closed.
-
-    `most` connections at a time are taken. Raises DatabaseServerError when the database is out of reach.
-    """
+    """Serve until ordered to stop; an order during the start waits until all is open. `most` connections at a time are
+    taken. Raises DatabaseServerError when the database is out of reach."""
     connections = Connections(most, is_shared=shared_addresses(settings.trusted_proxies), share=share)
     config = server_config(settings)
     server = Server(config, connections, on_start=lambda: listening.say(READY))

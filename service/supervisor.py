@@ -1,10 +1,7 @@
-"""The processes of a service: this one, which starts, watches and ends the others; its workers; and one that embeds.
-
-It binds the port, on which the workers listen, and has the database's server, if that is embedded. It has no threads
-and no event loop, so that it can fork: a worker begins with everything imported, and shares that memory with the
-others. It tells its processes what to do by a socket each, and not by signals, which whoever stops a service may send
-to all of its processes at once. A further process starts an embedded server again that has died, which may take long.
-"""
+"""A service's processes: this one, which starts, watches and ends the others; workers; and one that embeds. It binds
+the workers' port and has an embedded database's server. Without threads and event loop it can fork: workers begin with
+everything imported, in shared memory. It gives orders by sockets, not signals, which a stop may send to all processes
+at once. Another process restarts a dead embedded server, which may take long."""
 
 import asyncio
 import gc
@@ -87,10 +84,8 @@ class Supervisor:
         self._status = 0
 
     def run(self) -> int:
-        """Serve until a signal ends that; returns the exit status.
-
-        A first SIGTERM or SIGINT that comes during the start is obeyed when the start is done, a second one at once.
-        """
+        """Serve until a signal; return the exit status. A first SIGTERM or SIGINT during the start takes effect after
+        it, a second at once."""
         settings = self.settings
         with ExitStack() as stack:
             traces.load()

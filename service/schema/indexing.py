@@ -1,7 +1,5 @@
-"""Spaces (the catalog, each collection) and what is indexed in them.
-
-One pair of chunk and code-page tables exists per embedding dimension; `index_tables` makes it.
-"""
+"""Spaces (the catalog, each collection) and their index; `index_tables` makes a pair of chunk and code-page tables per
+embedding dimension."""
 
 from dataclasses import dataclass
 
@@ -131,11 +129,9 @@ class IndexTables:
 
 
 def index_tables(dimensions: int) -> IndexTables:
-    """Declare the pair of index tables for vectors of `dimensions` numbers.
-
-    Both stand on the document's row in its space, which can't go before they do (and their terms are subtracted). The
-    migration keeps embeddings and terms in the row (`STORAGE`), where the exact scores read them.
-    """
+    """Declare the pair of index tables for vectors of `dimensions` numbers. Both depend on the document's row in its
+    space, which goes last (after its terms are subtracted). The migration keeps embeddings and terms in the row
+    (`STORAGE`), where the exact scores read them."""
     chunks = Table(
         f"chunks_{dimensions}",
         metadata,

@@ -78,10 +78,8 @@ async def enqueue_deliveries(
     delivery_ids: Sequence[UUID],
     pause: timedelta | None = None,
 ) -> None:
-    """Have deliveries attempted, after a pause if one is given.
-
-    Each comes behind one more of every organization's: so the few of one never wait for the many of another.
-    """
+    """Attempt deliveries, after a pause if given. Each queues behind one of every organization, so few never wait for
+    another's many."""
     before = await queries.count_pending(connection, organization_id) - len(delivery_ids)
     for number, delivery_id in enumerate(delivery_ids, start=before):
         await runtime.jobs.enqueue(

@@ -1,9 +1,7 @@
-"""Webhooks: messages posted to a web address, signed as the Standard Webhooks specification says.
-
-The specification: https://www.standardwebhooks.com. Who sets an address is an admin, and the service posts to it from
-inside its network. So the host's name is looked up here, each address is judged, and the connection is made to the one
-that was judged: a name that changes its address afterwards changes nothing. Redirects are not followed.
-"""
+"""Webhooks: messages posted to a web address, signed as the Standard Webhooks specification says:
+https://www.standardwebhooks.com. An admin sets the address, and the service posts from inside its network. So the
+host's name is looked up here, each address is judged, and the connection is made to a judged address. Redirects are not
+followed."""
 
 import asyncio
 import base64
