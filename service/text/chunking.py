@@ -81,8 +81,6 @@ class _WholeSpan:
 
 @dataclass(slots=True)
 class _Passage:
-    """A block's spans, and the number of pieces of each."""
-
     block: Block
     spans: list[Span]
     pieces: list[int] = field(default_factory=list[int])
@@ -132,7 +130,6 @@ def _hash(text: str) -> bytes:
 
 
 def _passages(blocks: Iterable[Block], budget: int, tokenizer: WordPieces) -> list[_Passage]:
-    """Cut the blocks into spans and count their pieces; spans too long for a chunk are cut further."""
     passages = [_Passage(block, list(_spans(block))) for block in blocks]
     counts = iter(_count_pieces([span.text for passage in passages for span in passage.spans], tokenizer))
     for passage in passages:
@@ -193,7 +190,6 @@ def _between_words(span: Span, longest: int, tokenizer: WordPieces) -> Iterator[
 
 
 def _units(passages: Sequence[_Passage], title: str) -> list[_WholeSpan]:
-    """Put the passages' spans in one row, each with the headings above it and its rank as the beginning of a chunk."""
     units: list[_WholeSpan] = []
     headings: list[tuple[int, _Path]] = []
     path, below_heading = _Path(), False

@@ -37,7 +37,6 @@ def join_places(blocks: Sequence[Block], *, starts: Sequence[int], media_type: s
 
 
 def _page_boxes(blocks: Sequence[Block], starts: Sequence[int]) -> list[PageBox]:
-    """Return the parts of pages where blocks stand, in reading order; none if one of them is unknown."""
     parts: list[tuple[int, int, Edges]] = []
     for block, start in zip(blocks, starts, strict=True):
         if block.box is None:

@@ -161,7 +161,6 @@ class Reranker:
         return scores
 
     async def _ask_in(self, query: str, texts: Sequence[str], *, takes_documents: bool) -> dict[int, float]:
-        """Ask in one of the two shapes; in the second, several requests have parts of the texts."""
         if takes_documents:
             body = {"query": query, "documents": list(texts), "top_n": len(texts)}
             named = {"model": self.model} if self.model else {}
@@ -181,7 +180,6 @@ class Reranker:
         return found
 
     async def _post(self, body: Mapping[str, object]) -> bytes:
-        """Return an answer's body; raise _Failed for one that is no success or too large."""
         try:
             async with self._client.stream("POST", self._endpoint, json=body) as response:
                 status = response.status_code
@@ -203,7 +201,6 @@ def _endpoint(url: str) -> httpx.URL:
 
 
 def _scores(content: bytes, count: int) -> dict[int, float]:
-    """Read an answer's scores; raise _Failed for one that isn't of these texts."""
     try:
         answer = _ANSWER.validate_json(content)
     except ValidationError as error:

@@ -56,17 +56,14 @@ class _Request:
     future: "Future[Rows]" = field(default_factory=Future[Rows])
 
     def longest_within(self, length: int) -> int | None:
-        """Return the position in `left` of the longest text of at most `length` tokens; None when there is none."""
         place = bisect_right(self.left, length, key=lambda text: len(self.texts[text])) - 1
         return place if place >= 0 else None
 
     def longest(self, within: int) -> int:
-        """Return the length of the longest text of at most `within` tokens, or 0."""
         place = self.longest_within(within)
         return 0 if place is None else len(self.texts[self.left[place]])
 
     def take(self, place: int) -> int:
-        """Remove the text at a position of `left`, and return its number."""
         text = self.left.pop(place)
         self.tokens_left -= len(self.texts[text])
         return text
@@ -132,7 +129,6 @@ class BatchQueue:
         return batch
 
     def _fill(self, batch: _Batch, request: _Request, *, longest: int, room: int) -> None:
-        """Add the request's texts that are shorter than `longest` by no more than the padding allowed."""
         while request.left and len(batch) < room:
             place = request.longest_within(longest)
             if place is None or len(request.texts[request.left[place]]) < longest - self._limits.padding:

@@ -80,18 +80,14 @@ class Line:
 
 
 class _Frames(asyncio.Protocol):
-    """A connection on which both sides send frames: a size, and so many bytes."""
-
     def __init__(self) -> None:
         self._transport: asyncio.WriteTransport | None = None
         self._received = bytearray()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
         self._transport = cast("asyncio.WriteTransport", transport)  # uvloop's is none by its class
 
     def data_received(self, data: bytes) -> None:
-        """Take the frames that are whole."""
         self._received += data
         while len(self._received) >= _SIZE.size:
             end = _SIZE.size + _SIZE.unpack_from(self._received)[0]
@@ -104,43 +100,35 @@ class _Frames(asyncio.Protocol):
             self.take(number, kind, texts, frame[start:], trace=frame[_HEAD.size : start].decode())
 
     def take(self, number: int, kind: int, texts: int, body: bytes, *, trace: str) -> None:
-        """Take a frame, which may be of a trace."""
         raise NotImplementedError
 
     def send(self, number: int, kind: int, texts: int, body: bytes = b"") -> None:
-        """Send a frame, unless the connection is gone."""
         if self._transport is not None and not self._transport.is_closing():
             trace = traces.traceparent().encode()
             head = _HEAD.pack(number, kind, len(trace), texts)
             self._transport.write(_SIZE.pack(len(head) + len(trace) + len(body)) + head + trace + body)
 
     def close(self) -> None:
-        """Close the connection."""
         if self._transport is not None:
             self._transport.close()
 
 
 class _Answering(_Frames):
-    """The embedding process's end of a connection."""
-
     def __init__(self, arithmetic: Arithmetic) -> None:
         super().__init__()
         self._arithmetic = arithmetic
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Say that there is somebody."""
         super().connection_made(transport)
         self.send(0, _HERE, 0)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop what nobody waits for any more."""
         del exc
         for task in self._tasks.values():
             task.cancel()
 
     def take(self, number: int, kind: int, texts: int, body: bytes, *, trace: str) -> None:
-        """Begin to embed, or stop it."""
         if kind == _CANCEL:
             if (task := self._tasks.get(number)) is not None:
                 task.cancel()
@@ -167,8 +155,6 @@ class _Answering(_Frames):
 
 
 class _Asking(_Frames):
-    """The other processes' end of a connection."""
-
     def __init__(self) -> None:
         super().__init__()
         self.is_lost = False
@@ -177,7 +163,6 @@ class _Asking(_Frames):
         self._waiting: dict[int, asyncio.Future[Rows]] = {}
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell everybody who waits."""
         del exc
         self.is_lost = True
         for future in (self.answered, *self._waiting.values()):
@@ -198,7 +183,6 @@ class _Asking(_Frames):
                 self.send(number, _CANCEL, 0)
 
     def take(self, number: int, kind: int, texts: int, body: bytes, *, trace: str) -> None:
-        """Answer who waits for it."""
         del trace
         if kind == _HERE:
             self.answered.set_result(None)

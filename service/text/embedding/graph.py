@@ -48,8 +48,6 @@ class Shape:
 
 @dataclass
 class _Builder:
-    """Collects the nodes and constants of a graph; a node is named after its output."""
-
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     constants: dict[str, onnx.TensorProto] = field(default_factory=dict)
 
@@ -105,7 +103,6 @@ def _embeddings(graph: _Builder, tensors: Weights, shape: Shape) -> str:
 
 
 def _mask_bias(graph: _Builder) -> str:
-    """Add the attention bias: 0 for a token and `_MASKED` for padding, as (batch, 1, 1, length)."""
     mask = graph.node("Cast", ["attention_mask"], "mask", to=TensorProto.FLOAT)
     padding = graph.node("Sub", [graph.constant("one", np.array(1, np.float32)), mask], "padding")
     scaled = graph.node("Mul", [padding, graph.constant("masked", np.array(_MASKED, np.float32))], "padding.scores")
@@ -113,7 +110,6 @@ def _mask_bias(graph: _Builder) -> str:
 
 
 def _layer(graph: _Builder, tensors: Weights, shape: Shape, *, prefix: str, value: str, bias: str) -> str:
-    """Add a transformer layer: attention, then the feed-forward network, each added and normalised."""
 
     def linear(value: str, name: str) -> str:
         return graph.linear(value, name, tensors[name + ".weight"], tensors[name + ".bias"])
@@ -146,7 +142,6 @@ def _attention(graph: _Builder, tensors: Weights, shape: Shape, *, prefix: str, 
 
 
 def _heads(graph: _Builder, shape: Shape, value: str, order: list[int]) -> str:
-    """Add a transposition from (batch, length, width) to one matrix per head."""
     split = graph.integers(0, 0, shape.heads, shape.width // shape.heads)
     return graph.node(
         "Transpose", [graph.node("Reshape", [value, split], value + ".split")], value + ".heads", perm=order
@@ -154,7 +149,6 @@ def _heads(graph: _Builder, shape: Shape, value: str, order: list[int]) -> str:
 
 
 def _pool(graph: _Builder, value: str) -> None:
-    """Add mean pooling and normalisation to unit length, which make the mean a plain sum."""
     mask = graph.node("Unsqueeze", ["mask", graph.integers(1)], "mask.row")
     pooled = graph.node("Squeeze", [graph.node("MatMul", [mask, value], "sum.row"), graph.integers(1)], "sum")
     graph.node("LpNormalization", [pooled], "embedding", axis=-1, p=2)

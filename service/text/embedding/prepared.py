@@ -58,7 +58,6 @@ def _save(files: ModelFiles, precision: Precision, path: Path) -> None:
 
 
 def _write(path: Path, write: Callable[[Path], None]) -> None:
-    """Fill a file beside `path` with `write`, flush it to disk, and give it its name."""
     partial = path.with_suffix(".partial")
     write(partial)
     with partial.open("rb") as file:

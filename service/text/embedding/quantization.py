@@ -60,7 +60,6 @@ def quantize(model: onnx.ModelProto) -> None:
 def _quantize_product(
     node: onnx.NodeProto, weight: _Floats, activations: _Floats
 ) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
-    """Return the nodes that stand for one product, and their constants."""
     name = node.name
     factors = _factors(activations, np.abs(weight).max(axis=1))
     smoothed = weight * factors[:, None]

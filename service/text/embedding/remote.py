@@ -125,7 +125,6 @@ class RemoteEmbedder:
         return response
 
     def _rows(self, response: httpx.Response, count: int) -> NDArray[np.float32]:
-        """Check the response, and return its rows in order and of unit length."""
         try:
             data = sorted(_Answer.model_validate_json(response.content).data, key=lambda row: row.index)
         except ValidationError as exc:

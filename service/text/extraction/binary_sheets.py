@@ -51,7 +51,6 @@ def _read_texts(archive: zipfile.ZipFile, part: str) -> list[str]:
 
 
 def _read_forms(archive: zipfile.ZipFile, part: str) -> list[str]:
-    """Return the number format of each style of cells."""
     forms: dict[int, str] = dict(BUILTIN_FORMATS)
     used: list[str] = []
     for kind, record in _records(read_undamaged(archive, part)):
@@ -102,7 +101,6 @@ def _unpack_rk(number: int) -> float:
 
 
 def _text(record: bytes, place: int) -> tuple[str, int]:
-    """Return a text that begins with its length, and the place after it."""
     end = place + 4 + 2 * int.from_bytes(record[place : place + 4], "little")
     return record[place + 4 : end].decode("utf-16-le", "replace"), end
 

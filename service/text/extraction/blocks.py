@@ -170,7 +170,6 @@ def are_short(data: bytes) -> bool:
 
 
 def _pack(block: Block) -> list[Any]:
-    """Return a block's values in order; most blocks have none of the last four."""
     row = [_NUMBERS[block.kind], block.text, block.level, block.page]
     if block.sheet is block.rows is block.box is block.confidence is None:
         return row

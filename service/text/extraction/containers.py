@@ -87,7 +87,6 @@ def _unread(entry: _Entry, why: Unreadable) -> ContainedFile:
 
 @contextmanager
 def _open_archive(path: Path, limits: Limits) -> Generator[Sequence[_Entry]]:
-    """Open a ZIP archive; Unreadable when it is damaged, or holds more than the limits allow."""
     try:
         archive = zipfile.ZipFile(path)
     except _BROKEN as error:
@@ -132,7 +131,6 @@ def _open_outlook(path: Path, limits: Limits) -> Generator[Sequence[_Entry]]:
 
 
 def _entries(parts: Sequence[tuple[str, str, Callable[[], bytes]]]) -> list[_Entry]:
-    """Return the files of a message, given by name, media type and how to read each, as entries."""
     paths = _clean_paths([name or f"attachment{mimetypes.guess_extension(kind) or ''}" for name, kind, _ in parts])
     return [_Entry(cleaned, partial(_cut, read)) for cleaned, (_, _, read) in zip(paths, parts, strict=True)]
 

@@ -178,7 +178,6 @@ def _comment_pieces(comment: Any) -> Iterator[str]:
 
 
 def _add_chart_data(plot: Any, builder: BlockBuilder, page: int | None) -> None:
-    """Add a row for each category, whose columns are the series."""
     series = list(plot.iter(_CHART + "ser"))
     names = [_values(each.find(_CHART + "tx")) for each in series]
     columns = [_points(each, "val", "yVal") for each in series]
@@ -193,7 +192,6 @@ def _add_chart_data(plot: Any, builder: BlockBuilder, page: int | None) -> None:
 
 
 def _points(series: Any, *names: str) -> dict[int, str]:
-    """Return the cached values of a series by their index; a category of several levels is one text."""
     found: dict[int, str] = {}
     for name in names:
         for point in series.iterfind(f"{_CHART}{name}//{_CHART}pt"):
@@ -208,7 +206,6 @@ def _points(series: Any, *names: str) -> dict[int, str]:
 
 
 def _format_number(value: str, form: str) -> str:
-    """Return a number of a chart's data as its format shows it."""
     try:
         return show_number(float(value), form or GENERAL)
     except ValueError:

@@ -54,7 +54,6 @@ def _read_row(book: Any, row: Sequence[Any]) -> Mapping[int, str]:
 
 
 def _show(book: Any, cell: Any) -> str:
-    """Return the text that a cell shows."""
     style = book.xf_list[cell.xf_index] if cell.xf_index is not None and cell.xf_index < len(book.xf_list) else None
     form = book.format_map.get(style.format_key) if style is not None else None
     code = form.format_str if form is not None else GENERAL
@@ -104,7 +103,6 @@ def read_stored_picture(path: Path, place: str) -> bytes:
 
 
 def _note_pictures(data: bytes, sheets: Mapping[int, str], builder: BlockBuilder) -> None:
-    """Note the pictures that are drawn on each sheet, after all of the workbook's text."""
     store = b"".join(_join_records(data, _STORE).values())
     places = [
         place
@@ -143,7 +141,6 @@ def _join_records(data: bytes, wanted: int) -> dict[int, bytes]:
 
 
 def _records(data: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """Yield the place, the kind and the content of each record."""
     place = 0
     while place + 4 <= len(data):
         kind, size = struct.unpack_from("<2H", data, place)
@@ -152,7 +149,6 @@ def _records(data: bytes) -> Iterator[tuple[int, int, bytes]]:
 
 
 def _string(data: bytes) -> str:
-    """Return a text that begins with its length, in two bytes, and how it is written, in one."""
     if len(data) < 4:
         return ""
     count, form = struct.unpack_from("<HB", data)

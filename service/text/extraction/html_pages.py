@@ -61,8 +61,6 @@ def _root(text: str) -> Any:
 
 
 class _Page:
-    """Visits a tree without recursion, collecting text until an element ends the paragraph."""
-
     def __init__(self, builder: BlockBuilder, *, strict: bool) -> None:
         self._builder = builder
         self._strict = strict

@@ -103,12 +103,10 @@ def parse_mailbox(data: bytes, builder: BlockBuilder) -> None:
 
 
 def _is_mail(message: EmailMessage) -> bool:
-    """Return whether a message has one of the headers that mail has."""
     return any(name in message for name in ("From", "Date", "Subject"))
 
 
 def _add_message(message: EmailMessage, builder: BlockBuilder, number: int = 0) -> str | None:
-    """Add a message, which has a number in a mailbox, and return its subject."""
     subject = one_line(_header(message, "Subject"))
     builder.heading(subject or (f"Message {number}" if number else ""), 1)
     builder.lines("\n".join(f"{name}: {_header(message, name)}" for name in _HEADERS if name in message))

@@ -85,8 +85,6 @@ def _without_tags(text: str) -> str:
 
 
 class _Writer:
-    """Turns the flat list of tokens into blocks, and knows in which list or table it is."""
-
     def __init__(self, builder: BlockBuilder) -> None:
         self._builder = builder
         self._lists: list[int | None] = []

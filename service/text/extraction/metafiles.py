@@ -110,7 +110,6 @@ def with_header(bitmap: bytes) -> bytes:
 
 
 def _lines(texts: list[_Text]) -> Iterator[str]:
-    """Yield the texts, those that follow each other on a line as one."""
     line, end = "", 0.0
     for before, each in pairwise([_Text("", 0, 0, 0, 0), *texts]):
         gap = each.x - end
@@ -131,7 +130,6 @@ def _place(text: str, x: float, y: float, width: float, height: float, *, follow
 
 
 def _records(data: bytes, place: int) -> Iterator[tuple[int, bytes]]:
-    """Yield kind and whole of each record of an EMF."""
     for _ in range(_MOST_RECORDS):
         kind, size = struct.unpack_from("<2I", data, place)
         if size < 8:
@@ -156,15 +154,12 @@ class _Pen:
         self._moved: tuple[int, int] | None = None
 
     def align(self, mode: int) -> None:
-        """Follow what says whether texts are drawn at the pen."""
         self._is_used = bool(mode & _AT_PEN)
 
     def move(self, x: int, y: int) -> None:
-        """Follow a move of the pen."""
         self._moved = x, y
 
     def place(self, x: int, y: int) -> tuple[int, int, bool]:
-        """Return where a text that names this place is drawn, and whether it runs on from the one before."""
         moved, self._moved = self._moved, None
         if not self._is_used:
             return x, y, False
@@ -183,7 +178,6 @@ class _EmfReader:
         self._font = _Font()
 
     def read(self, kind: int, record: bytes) -> None:
-        """Follow a record."""
         if kind in {83, 84}:
             self._add_text(record, 36, wide=kind == 84)
         elif kind in {96, 97}:
@@ -205,7 +199,6 @@ class _EmfReader:
             self._choose(kind, record)
 
     def _turn(self, kind: int, record: bytes) -> None:
-        """Follow how what is drawn is moved and turned."""
         if kind == 33:
             self._saved = [*self._saved[-100:], self._matrix]
         elif kind == 34 and self._saved:
@@ -221,7 +214,6 @@ class _EmfReader:
                 self._matrix = _product(read, self._matrix) if mode == 2 else _product(self._matrix, read)
 
     def _choose(self, kind: int, record: bytes) -> None:
-        """Follow which font is in force."""
         if kind == 82 and len(self._fonts) < _MOST_OBJECTS:
             number = int.from_bytes(record[8:12], "little")
             name = record[40:104].decode("utf-16-le", "replace").partition("\0")[0]
@@ -270,13 +262,11 @@ _BITMAPS: Mapping[int, tuple[int, int]] = {76: (84, 92), 77: (84, 92), 80: (48, 
 
 
 def _bitmap(record: bytes, header: int, pixels: int) -> bytes:
-    """Return a bitmap in a record, given where the record says where it is, as a file."""
     (start, size), (first, length) = (struct.unpack_from("<2I", record, place) for place in (header, pixels))
     return with_header(record[start : start + size] + record[first : first + length]) if size and length else b""
 
 
 def _read_plus(data: bytes, found: _Found) -> None:
-    """Read the records that EMF+ keeps in a comment: texts, and pictures in the formats of files."""
     place = 0
     while place + 12 <= len(data) and len(found.others) < _MOST_TEXTS:
         kind, _, size, length = struct.unpack_from("<2H2I", data, place)
@@ -321,7 +311,6 @@ class _WmfReader:
         self._font = _Font()
 
     def read(self, kind: int, record: bytes) -> None:
-        """Follow a record."""
         if kind == 0x0A32:
             y, x, count, options = struct.unpack_from("<2h2H", record)
             start = 8 + (8 if options & _RECTANGLE else 0)
@@ -345,7 +334,6 @@ class _WmfReader:
             self._choose(kind, record)
 
     def _choose(self, kind: int, record: bytes) -> None:
-        """Follow which objects there are, and which font is in force."""
         if kind in _CREATES and len(self._objects) < _MOST_OBJECTS:
             number = next(number for number in range(len(self._objects) + 1) if number not in self._objects)
             name = record[18:50].partition(b"\0")[0].decode("cp1252", "replace")

@@ -41,13 +41,10 @@ _DELIMITER = re.compile(rb"^--([^\r\n]{1,200}?)[ \t]*\r?\n(?=[\w-]+:|\r?\n)", re
 
 
 class _Header(str):
-    """A decoded header, of which the library asks `content_disposition`."""
-
     __slots__ = ()
 
     @property
     def content_disposition(self) -> str:
-        """The first word of the header."""
         return self.partition(";")[0].strip().lower()
 
 

@@ -67,7 +67,6 @@ def _choose_encoding(data: bytes) -> str:
 
 
 def _score(data: bytes, encoding: str) -> float:
-    """Return how much a text looks like words in an encoding: 0, or up to 1."""
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError:

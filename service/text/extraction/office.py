@@ -54,14 +54,12 @@ def _symbol(node: Any) -> str:
 
 
 def _check_box(box: Any) -> str:
-    """Return a check box of a form, ticked or empty."""
     states = {each.tag: each.get(_WORD + "val", "1") for each in box}
     is_ticked = states.get(_WORD + "checked", states.get(_WORD + "default", "0")) in {"1", "true", "on"}
     return f"{symbols.BOXES[is_ticked]} "
 
 
 def _chosen(choices: Any) -> str:
-    """Return the chosen entry of a list of a form."""
     entries = [each.get(_WORD + "val") or "" for each in choices.iter(_WORD + "listEntry")]
     result = choices.find(_WORD + "result")
     said = result.get(_WORD + "val") or "" if result is not None else ""
@@ -211,7 +209,6 @@ def _heading_levels(styles: Any) -> dict[str, int]:
 
 
 def _flow(container: Any, wanted: Collection[str], wrappers: Collection[str]) -> Iterator[Any]:
-    """Yield the wanted elements in order, also those in wrappers: content controls, accepted insertions, groups."""
     stack = [iter(container)]
     while stack:
         for element in stack[-1]:
@@ -270,7 +267,6 @@ def _word_row(row: Any, above: Sequence[str]) -> list[str]:
 
 
 def _related(part: Any, *kinds: str) -> Iterator[tuple[str, Any]]:
-    """Yield kind and root of each part that a part refers to by one of these kinds of relationship."""
     for relation in part.rels.values():
         kind = relation.reltype.rpartition("/")[2]
         if kind in kinds and not relation.is_external:
@@ -278,14 +274,12 @@ def _related(part: Any, *kinds: str) -> Iterator[tuple[str, Any]]:
 
 
 def _targets(part: Any) -> Iterator[tuple[str, str]]:
-    """Yield kind and target of each relationship of a part within its file."""
     for relation in part.rels.values():
         if not relation.is_external:
             yield relation.reltype.rpartition("/")[2], str(relation.target_part.partname)
 
 
 def _entries(part: Any) -> Callable[[str], str | None]:
-    """Return what tells the entry of the file that a relationship of a part leads to; None for one out of it."""
 
     def find(identity: str) -> str | None:
         relation = part.rels.get(identity)
@@ -304,7 +298,6 @@ def _previews(part: Any) -> Iterator[str]:
 
 
 def _notes(document: Document) -> dict[tuple[str, str], str]:
-    """Return the texts of footnotes, endnotes and comments by their kind and number."""
     return {
         (kind.removesuffix("s"), note.get(_WORD + "id") or ""): _word_text(note)
         for kind, root in _related(document.part, "footnotes", "endnotes", "comments")
@@ -324,7 +317,6 @@ def _add_headers(document: Document, builder: BlockBuilder) -> None:
 
 
 def _add_graphics(element: Any, part: Any, builder: BlockBuilder, *, page: int | None = None) -> None:
-    """Add the charts and diagrams that are drawn below an element of a part."""
     for identity in drawings.graphics(element):
         relation = part.rels.get(identity)
         if relation is not None and not relation.is_external:
@@ -358,7 +350,6 @@ def _add_slide(slide: Any, number: int, repeated: set[str], archive: zipfile.Zip
 
 
 def _add_masters(masters: Iterable[Any], builder: BlockBuilder) -> None:
-    """Add what layouts and masters show on every slide; their places for a slide's own texts hold only hints."""
     texts = (
         text
         for master in masters
@@ -371,7 +362,6 @@ def _add_masters(masters: Iterable[Any], builder: BlockBuilder) -> None:
 
 
 def _add_shape(shape: Any, part: Any, number: int, repeated: set[str], builder: BlockBuilder) -> None:
-    """Add a shape's table, chart or diagram, or its paragraphs; those of a footer only on the first slide."""
     table = next(shape.iter(A + "tbl"), None)
     if table is not None:
         writer = TableWriter(builder, page=number)

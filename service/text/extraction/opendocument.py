@@ -132,7 +132,6 @@ def _add_beside_cells(archive: zipfile.ZipFile, table: Any, builder: BlockBuilde
 
 
 def _read_rows(table: Any, builder: BlockBuilder, where: str) -> Iterator[tuple[int, Mapping[int, str]]]:
-    """Yield the number of each row that has cells with text, and these cells by their columns."""
     number = 0
     for row in table.iter(_TABLE + "table-row"):
         # Of a table that stands in a cell, the cell's text is read.
@@ -189,7 +188,6 @@ def _entry_of(image: Any) -> str:
 
 
 def _add_rest(archive: zipfile.ZipFile, copies: Collection[str], builder: BlockBuilder) -> str | None:
-    """Add what is printed above and below pages and what masters of slides say, and return the title."""
     with builder.refinement("pictures of the document"):
         leave_out_entries(archive, builder, copies=copies)
     styles, meta = (read_damaged(read_undamaged(archive, name)) for name in (_STYLES, _META))
@@ -254,7 +252,6 @@ def _note_picture(
 
 
 def _add_object(archive: zipfile.ZipFile, link: str, number: int | None, builder: BlockBuilder) -> None:
-    """Add the titles and the table of a chart, an equation, or the texts of another document that is embedded."""
     part = f"{link.removeprefix('./').strip('/')}/{_CONTENT}"
     if part in archive.namelist():
         root = drawings.read_part(archive.read(part))
@@ -340,8 +337,6 @@ class _Open:
 
 
 class _Finder:
-    """Counts the items of lists and the headings, as they come."""
-
     def __init__(self, styles: Iterable[Any]) -> None:
         self.markers: dict[Any, str] = {}
         self._levels: dict[str, dict[int, Level]] = {}

@@ -54,8 +54,6 @@ _DEEPEST = 16
 
 @dataclass(frozen=True, slots=True)
 class _Attachment:
-    """A file or message that a message carries: its part there without contents, and its storage."""
-
     part: EmailMessage
     folder: Folder
 
@@ -115,7 +113,6 @@ class _MessageFile:
         self._file.close()
 
     def message(self, folder: Folder) -> tuple[EmailMessage, list[_Attachment]]:
-        """Return the message in a storage, with empty parts for what it carries; Unreadable when it is damaged."""
         try:
             message, html = self._read_message(folder)
             names = sorted(filter(_ATTACHMENT.fullmatch, self._entries.get(folder, ())))
@@ -127,7 +124,6 @@ class _MessageFile:
         return message, attachments
 
     def read(self, attachment: _Attachment, depth: int = 0) -> bytes:
-        """Return the bytes of a file, or of a message as a mail; OSError when they are not there."""
         if not attachment.is_message:
             return self._stream(attachment.folder, f"{_CONTENT}{_BYTES}", must=True)
         return self._mail(attachment.folder, depth + 1).as_bytes()
@@ -167,7 +163,6 @@ class _MessageFile:
         return message
 
     def _read_message(self, folder: Folder) -> tuple[EmailMessage, str]:
-        """Return a message without what it carries, and its text as HTML if it has that."""
         message = EmailMessage()
         self._add_headers(message, folder)
         plain = self._text(folder, _BODY)
@@ -248,7 +243,6 @@ class _MessageFile:
 
 
 def _part(name: str, kind: str, identity: str = "") -> EmailMessage:
-    """Return an empty part for a file, with a Content-ID if the message's text shows it."""
     part = EmailMessage()
     part["Content-Type"] = kind
     if name:

@@ -75,7 +75,6 @@ def _render_shown(path: Path, page: int) -> tuple[Image.Image | None, int]:
 
 
 def _decode_frame(path: Path, page: int, *, pixels: int) -> tuple[Image.Image | None, int]:
-    """Return a page of a picture, None after the last one, and the number of pages."""
     with open_picture(path, pixels=pixels) as picture:
         count = count_frames(picture)
         if page > count:
@@ -96,7 +95,6 @@ def open_page(
 
 
 def _show_frame(picture: Image.Image, number: int, *, pixels: int, side: int) -> Image.Image:
-    """Return a frame of a picture in RGB, turned as its camera says and at most so many pixels wide and high."""
     picture.seek(number)
     check_pixels(picture, pixels=pixels)
     # A JPEG is decoded at a half, a fourth or an eighth of its size when that is enough.

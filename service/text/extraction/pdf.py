@@ -75,14 +75,12 @@ class _Frame:
     size: tuple[float, float]
 
     def show(self, left: float, bottom: float, right: float, top: float) -> Box:
-        """Return where a rectangle is shown, in points from the page's upper left corner."""
         (width, height), (a, b), (c, d) = self.size, self.across, self.down
         x, other_x = (self.left + left * a + bottom * b) * width, (self.left + right * a + top * b) * width
         y, other_y = (self.top + left * c + bottom * d) * height, (self.top + right * c + top * d) * height
         return min(x, other_x), min(y, other_y), max(x, other_x), max(y, other_y)
 
     def to_parts(self, shown: Box) -> Box:
-        """Return a rectangle that is shown in parts of the page, within the page."""
         width, height = self.size
         parts = (shown[0] / width, shown[1] / height, shown[2] / width, shown[3] / height)
         left, top, right, bottom = (round(min(max(part, 0.0), 1.0), 4) for part in parts)
@@ -143,7 +141,6 @@ def _add_end(data: bytes) -> bytes:
 
 
 def _pages(document: Any, builder: BlockBuilder, *, with_pictures: bool) -> list[list[Line]]:
-    """Return the lines of each page, and note the pictures of those that have no text and of the others."""
     characters = builder.limits.characters
     pages: list[list[Line]] = []
     total = 0
@@ -263,7 +260,6 @@ def _lines(page: Any, text_page: Any, number: int, builder: BlockBuilder) -> lis
 
 
 def _find_tables(text_page: Any, frame: _Frame, lines: list[Line], firsts: Sequence[int]) -> None:
-    """Replace the lines that are in tables by lines that name their table; `firsts` has their first characters."""
     for area in find_tables(_pieces(text_page, frame, lines)):
         left, top, right, bottom = frame.to_parts(area.box)
         inside = [
@@ -299,7 +295,6 @@ def _pieces(text_page: Any, frame: _Frame, lines: Sequence[Line]) -> list[Box]:
 
 
 def _words(text_page: Any, frame: _Frame, line: str, first: int) -> Iterator[tuple[str, Box]]:
-    """Yield the words of a line, whose first character has a number, with where they are shown."""
     place = 0
     for word in line.split():
         place = line.index(word, place)
@@ -329,7 +324,6 @@ def _extents(text_page: Any, *indexes: int) -> list[Any]:
 
 
 def _measure(page: Any) -> _Frame:
-    """Return where points of a page stand when it is shown: cut to its visible part, and turned."""
     origin, right, up = (_show(page, x, y) for x, y in ((0, 0), (_FAR, 0), (0, _FAR)))
     (a, b), (c, d) = (((right[axis] - origin[axis]) / _FAR, (up[axis] - origin[axis]) / _FAR) for axis in range(2))
     return _Frame(*origin, across=(a, b), down=(c, d), size=page.get_size())
@@ -343,7 +337,6 @@ def _show(page: Any, x: float, y: float) -> tuple[float, float]:
 
 
 def _add_annotations(document: Any, builder: BlockBuilder) -> None:
-    """Add each page's filled form fields with their names, and the texts of its notes."""
     if document.get_formtype() != raw.FORMTYPE_NONE:
         document.init_forms()
     form = document.formenv.raw if document.formenv else None
@@ -364,7 +357,6 @@ def _add_annotations(document: Any, builder: BlockBuilder) -> None:
 
 
 def _annotation_text(annotation: Any, form: Any) -> str:
-    """Return the value of a text or choice field after its name, the text of a note, or nothing."""
     kind = raw.FPDFAnnot_GetSubtype(annotation)
     if kind != raw.FPDF_ANNOT_WIDGET:
         return "" if kind == raw.FPDF_ANNOT_POPUP else _wide(raw.FPDFAnnot_GetStringValue, annotation, b"Contents")

@@ -119,7 +119,6 @@ class _Tables:
         self._lines_since = 0
 
     def add(self, table: Table, page: int) -> None:
-        """Add the rows of a table, unless they were: a PDF may hold the lines of two tables by turns."""
         if table in self._added:
             return
         self._added.add(table)
@@ -134,11 +133,9 @@ class _Tables:
             self._writer.row(cells, page=page, box=box)
 
     def pass_over(self, lines: int) -> None:
-        """Count lines that are in no table."""
         self._lines_since += lines
 
     def close(self) -> None:
-        """End the table, if there is one."""
         if self._writer is not None:
             self._writer.close()
         self._writer = self._last = None
@@ -209,7 +206,6 @@ def _keys(line: Line, number: int) -> tuple[str, ...]:
 
 
 def _heading_levels(pages: Sequence[Sequence[Line]]) -> dict[float, int]:
-    """Return the level of each size that stands out from the size of most text, the largest first."""
     weights: Counter[float] = Counter()
     for page in pages:
         for line in page:
@@ -229,7 +225,6 @@ class _Paragraph(NamedTuple):
 
 
 def _paragraphs(lines: Sequence[Line], levels: dict[float, int]) -> Iterator[_Paragraph]:
-    """Yield each run of lines that belong together."""
     pitch = _usual_pitch(lines)
     run: list[Line] = []
     for line in lines:
@@ -242,7 +237,6 @@ def _paragraphs(lines: Sequence[Line], levels: dict[float, int]) -> Iterator[_Pa
 
 
 def _usual_pitch(lines: Sequence[Line]) -> float:
-    """Return the usual distance between lines of a paragraph on a page, in points: the lower quarter of all."""
     pitches = sorted(
         above.bottom - line.bottom
         for above, line in pairwise(lines)

@@ -156,7 +156,6 @@ def _columns(lines: Sequence[Sequence[Box]]) -> list[tuple[float, float]]:
 
 
 def _merge(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return spans from left to right, those that overlap as one."""
     merged: list[tuple[float, float]] = []
     for left, right in sorted(spans):
         if merged and left < merged[-1][1]:
@@ -167,7 +166,6 @@ def _merge(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def _widen(columns: Sequence[tuple[float, float]], pieces: Sequence[Box]) -> list[tuple[float, float]]:
-    """Return the columns with all pieces that stand in one of them alone."""
     widened = list(columns)
     for piece in pieces:
         over = [number for number, column in enumerate(columns) if _overlaps(piece, column)]
@@ -184,7 +182,6 @@ def _is_across(line: Sequence[Box], columns: Sequence[tuple[float, float]]) -> b
 
 
 def _is_prose(lines: Sequence[Sequence[Box]], columns: Sequence[tuple[float, float]]) -> bool:
-    """Return whether columns hold running text: long lines, or lines that fill them."""
     pieces = [piece for line in lines for piece in line]
     if not pieces:
         return True

@@ -111,8 +111,6 @@ def _add_paragraphs(text: str, number: int | None, builder: BlockBuilder) -> Non
 
 
 class _Pictures:
-    """The pictures that slides show, which are kept beside them."""
-
     def __init__(self, file: "_Presentation", streams: Mapping[str, bytes], folder: str, builder: BlockBuilder) -> None:
         self._file = file
         self._streams = streams
@@ -155,7 +153,6 @@ class _Presentation:
         self.printed: list[str] = []
 
     def _read_edit(self, place: int) -> int:
-        """Read where the objects of one saving are, unless a later one has them; return where the one before is."""
         record = self._record(place)
         if record.kind != _EDIT:
             raise corrupt_file(_KIND)
@@ -171,7 +168,6 @@ class _Presentation:
         return before
 
     def read_lists(self) -> dict[int, list[_Listed]]:
-        """Return the slides, masters and pages of notes in their order, and keep what is printed on each."""
         lists: dict[int, list[_Listed]] = {_SLIDES: [], _MASTERS: [], _NOTES_PAGES: []}
         listed: list[_Listed] = []
         list_end = printed_end = 0
@@ -193,7 +189,6 @@ class _Presentation:
         return lists
 
     def shapes(self, number: int, *, placeholders: bool = True) -> Iterator[str]:
-        """Yield the texts that are drawn in an object; without placeholders, only what every slide shows."""
         is_placeholder = False
         for record in self._within(number):
             if record.kind == _SHAPE:
@@ -204,7 +199,6 @@ class _Presentation:
                 yield self._text(record)
 
     def comments(self, number: int) -> Iterator[str]:
-        """Yield the comments on a slide."""
         end = 0
         for record in self._within(number):
             if record.kind == _COMMENT:
@@ -213,13 +207,11 @@ class _Presentation:
                 yield self._text(record)
 
     def find_stored(self) -> Iterator[tuple[bool, int]]:
-        """Yield where each picture is, as `officeart.find_stored` does."""
         for record in self._within(self._document):
             if record.kind == officeart.STORE:
                 yield from officeart.find_stored(self._data, record.start, record.end)
 
     def find_pictures(self, number: int) -> Iterator[tuple[int, bool]]:
-        """Yield the number of each picture that an object shows, and whether it stands for another program's object."""
         shown, is_preview = 0, False
         for record in self._within(number):
             if record.kind == _SHAPE:
@@ -232,11 +224,9 @@ class _Presentation:
         yield shown, is_preview
 
     def count(self, kind: int) -> int:
-        """Return how many records of a kind the document has."""
         return sum(record.kind == kind for record in self._within(self._document))
 
     def notes_of(self, number: int) -> int:
-        """Return the number of a slide's page of notes, 0 for none."""
         for record in self._within(number):
             if record.kind == _SLIDE:
                 return struct.unpack_from("<I", self._data, record.start + 16)[0]

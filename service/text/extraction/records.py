@@ -39,13 +39,11 @@ class _Property(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The value without its parts' separators and escapes."""
         parts = re.split(r"(?<!\\);", self.value) if self.name in _IN_PARTS else [self.value]
         return _ESCAPED.sub(lambda found: "\n" if found[1] in "nN" else found[1], ", ".join(filter(None, parts)))
 
     @property
     def shown(self) -> str:
-        """The value for people: a time with its zone, a person by name."""
         if moment := _MOMENT.fullmatch(self.value):
             zone = " UTC" if moment[6] else f" {self.parameters.get('TZID', '')}" if moment[4] else ""
             return (
@@ -102,7 +100,6 @@ def parse_contacts(data: bytes, builder: BlockBuilder) -> str | None:
 
 
 def _properties(text: str) -> Iterator[_Property]:
-    """Yield the properties of a calendar or contact without binary data, and the ends that the file lacks."""
     opened: list[str] = []
     text = _SOFT_BREAK.sub(lambda found: found[1].replace("=\n", ""), clean(text))
     for line in _FOLD.sub("", text).split("\n"):

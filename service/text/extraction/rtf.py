@@ -56,8 +56,6 @@ _BYTES = re.compile(r"\\bin(\d{1,9})")
 
 @dataclass(slots=True)
 class _State:
-    """What holds within a group."""
-
     to: str = "body"
     """Where its text goes: into the paragraph, nowhere, or to what the group says of the file."""
     opened: str = ""
@@ -128,8 +126,6 @@ def _end_of_group(data: str, place: int) -> int:
 
 
 class _Reader:
-    """Reads the control words of one file, in order."""
-
     def __init__(self, data: bytes, builder: BlockBuilder) -> None:
         # Each character is a byte; what a byte means is said by the code page in force.
         self._data = data.decode("latin-1")
@@ -152,7 +148,6 @@ class _Reader:
         self._writer: TableWriter | None = None
 
     def read(self) -> str:
-        """Add the blocks, and return the title."""
         place = 0
         while (token := _TOKEN.search(self._data, place)) is not None:
             place = token.end()
@@ -181,7 +176,6 @@ class _Reader:
         return self._title
 
     def _add_picture(self, place: int) -> int:
-        """Keep a picture for after the paragraph, and return where it ends."""
         content, end = _read_picture(self._data, place)
         self._pictures.append((place, content, self._state.is_object))
         self._state.to = "nowhere"
@@ -236,7 +230,6 @@ class _Reader:
             self._mark(word)
 
     def _say(self, word: str, number: int | None) -> bool:
-        """Add the character that a word stands for; return whether it was one."""
         if word in _CHARACTERS:
             self._put(_CHARACTERS[word])
         elif word == "u" and number is not None:
@@ -280,7 +273,6 @@ class _Reader:
             self._pages[self._number] = f"cp{number}" if word == "cpg" else FONT_CODE_PAGES[number]
 
     def _mark(self, word: str) -> None:
-        """End what a word ends: a cell, a row, a paragraph."""
         flow = self._flows[-1]
         if self._state.to != "body" or self._state.deleted:
             return
@@ -368,5 +360,4 @@ class _Reader:
 
 
 def _join_halves(text: str) -> str:
-    """Return a text with the halves of its rarer characters joined."""
     return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -116,7 +116,6 @@ def _identity(sheet: Any) -> str:
 
 
 def _read_forms(archive: zipfile.ZipFile, part: str) -> Iterator[str]:
-    """Yield the number format of each style of cells."""
     root = read_damaged(read_undamaged(archive, part))
     if root is None:
         return
@@ -128,7 +127,6 @@ def _read_forms(archive: zipfile.ZipFile, part: str) -> Iterator[str]:
 
 
 def _joined(item: Any) -> str:
-    """Return a text with its parts joined, without its pronunciation, and with characters in place of their codes."""
     parts = item.iterfind(".//{*}t")
     return unescape("".join(part.text or "" for part in parts if not part.getparent().tag.endswith("}rPh")))
 
@@ -147,7 +145,6 @@ def _iterate(archive: zipfile.ZipFile, part: str, name: str, builder: BlockBuild
 def _read_rows(
     archive: zipfile.ZipFile, part: str, book: _Book, builder: BlockBuilder, where: str
 ) -> Iterator[tuple[int, Mapping[int, str]]]:
-    """Yield the number of each row and its cells by their columns."""
     shared: dict[str | None, tuple[str, str]] = {}
     number = 0
     for row in _iterate(archive, part, "row", builder, f"rest of {where}"):
@@ -168,7 +165,6 @@ def _read_rows(
 
 
 def _show(cell: Any, book: _Book) -> str | None:
-    """Return the text that a cell shows; None without a value."""
     kind, value, style = cell.get("t") or "n", cell.findtext("{*}v"), cell.get("s") or ""
     form = book.forms[int(style)] if style.isdecimal() and int(style) < len(book.forms) else GENERAL
     if kind == "inlineStr":
@@ -198,7 +194,6 @@ def _formula(cell: Any, formula: Any, shared: dict[str | None, tuple[str, str]])
 
 
 def _add_beside(archive: zipfile.ZipFile, part: str, builder: BlockBuilder, where: str) -> None:
-    """Add a sheet's comments, text boxes, charts, diagrams, headers and footers."""
     relations = [*related(archive, part)]
     for _, kind, target in relations:
         with builder.refinement(f"comments and drawings of {where}"):

@@ -111,7 +111,6 @@ def _text(element: Any) -> str:
 
 
 def _pictures(root: Any) -> Iterator[tuple[bool | None, bytes]]:
-    """Yield the pictures that a drawing holds itself, and of each whether text may be read in it."""
     for element in root.iter(etree.Element):
         if local_name(element).lower() == "image":
             for name, value in element.items():

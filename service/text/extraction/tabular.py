@@ -16,8 +16,6 @@ MOST_SPANNED = 50
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A row's cells, its number in the table, its page, and its part of the page."""
-
     values: list[str]
     number: int
     page: int | None
@@ -122,7 +120,6 @@ def _looks_like_groups(values: Sequence[str]) -> bool:
 
 
 def _fill(values: Sequence[str]) -> list[str]:
-    """Return cells with each empty one filled from its left."""
     filled: list[str] = []
     for value in values:
         filled.append(value or (filled[-1] if filled else ""))

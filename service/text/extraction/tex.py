@@ -113,8 +113,6 @@ def _said(words: str, macros: dict[str, str], limits: Limits) -> str:
 
 
 class _Reader:
-    """Walks over the tokens of a text once, collecting words until something ends the paragraph, cell or row."""
-
     def __init__(self, text: str, macros: dict[str, str], builder: BlockBuilder) -> None:
         self._text = text
         self._macros = macros
@@ -150,7 +148,6 @@ class _Reader:
         self._end_paragraph()
 
     def _cross(self, edge: str, name: str) -> None:
-        """Begin or end an environment; formulas and code are taken whole."""
         plain = name.removesuffix("*")
         if edge == "end":
             self._end_table() if name in _TABLES else self._end_paragraph()
@@ -198,7 +195,6 @@ class _Reader:
         self._words.append(_LETTERS.get(name) or self._macros.get(name, " " if name in _APART else ""))
 
     def _skip_arguments(self, name: str) -> None:
-        """Step over a command's arguments that say nothing; keep how many columns a cell of a table takes."""
         if name == "cmidrule":
             self._skip(_TRIM)
         elif name == "multicolumn" and (columns := _NEXT_ARGUMENT.match(self._text, self._place)):

@@ -120,7 +120,6 @@ def _read_lists(table: bytes, place: int) -> dict[int, NumberedList]:
 
 
 def _read_level(table: bytes, place: int) -> tuple[Level, int]:
-    """Return a level, and where it ends."""
     start, form, flags = struct.unpack_from("<iBB", table, place)
     late, after = table[place + 26], place + 28 + table[place + 24] + table[place + 25]
     (length,) = struct.unpack_from("<H", table, after)
@@ -278,7 +277,6 @@ def _find_code_page(sample: bytes) -> str:
 
 
 def _read_pieces(main: bytes, table: bytes, header: _Header) -> list[_Piece]:
-    """Return the pieces that a text is made of, in its order."""
     offset, size = header.pieces
     if not size or (header.is_old and not header.is_complex):
         return [_Piece(0, min(sum(header.lengths), len(main)), header.text_start, 1)]
@@ -299,7 +297,6 @@ def _read_pieces(main: bytes, table: bytes, header: _Header) -> list[_Piece]:
 
 
 def _read_text(main: bytes, pieces: list[_Piece], header: _Header) -> str:
-    """Return a document's text, one character for each 16 bits of it, as all places in the file count."""
     parts: list[str] = []
     size = 0
     for piece in pieces:
@@ -317,7 +314,6 @@ def _decode_single(data: bytes, header: _Header) -> str:
 
 
 def _decode_double(data: bytes) -> str:
-    """Return UTF-16 with its surrogates apart."""
     wide = bytearray(len(data) // 2 * 4)
     wide[0::4], wide[1::4] = data[0 : len(data) // 2 * 2 : 2], data[1::2]
     return wide.decode("utf-32-le", "surrogatepass")
@@ -341,7 +337,6 @@ class _Marked:
 
 
 def _spans(start: int, end: int, pieces: list[_Piece]) -> Iterator[tuple[int, int]]:
-    """Yield the stretches of the text that these bytes of the main stream hold."""
     for piece in pieces:
         first = max(start, piece.offset)
         last = min(end, piece.offset + piece.length * piece.width)
@@ -353,7 +348,6 @@ def _spans(start: int, end: int, pieces: list[_Piece]) -> Iterator[tuple[int, in
 
 
 def _blanked(text: str, spans: list[tuple[int, int]]) -> str:
-    """Return the text with NULs in place of these spans of it."""
     parts: list[str] = []
     place = 0
     for begin, end in sorted(spans):
@@ -395,7 +389,6 @@ class _Formats:
         self._data = [data for _, _, data in runs]
 
     def at(self, place: int) -> _Paragraph:
-        """Return the format of the paragraph that ends at this character; its list is counted on."""
         piece = self._pieces[max(bisect_right(self._starts, place) - 1, 0)]
         offset = piece.offset + (place - piece.start) * piece.width
         number = bisect_right(self._ends, (offset, 1 << 32)) - 1
@@ -425,7 +418,6 @@ def _runs(
 
 
 def _character_data(page: bytes, held: int, index: int) -> bytes:
-    """Return the operations that format a run of characters."""
     place = page[4 * (held + 1) + index] * 2
     return page[place + 1 : place + 1 + page[place]] if place else b""
 
@@ -489,8 +481,6 @@ def _add_paragraph(text: str, kind: _Paragraph, builder: BlockBuilder) -> None:
 
 
 class _Table:
-    """The table that is being read, if one is: marks end its cells and rows."""
-
     def __init__(self, builder: BlockBuilder) -> None:
         self._builder = builder
         self._writer: TableWriter | None = None
@@ -498,11 +488,9 @@ class _Table:
         self._cell: list[str] = []
 
     def add(self, text: str) -> None:
-        """Add a paragraph to the cell."""
         self._cell.append(text)
 
     def cell(self, text: str, *, ends_row: bool) -> None:
-        """End a cell, or a row."""
         self._writer = self._writer or TableWriter(self._builder)
         if ends_row:
             self._writer.row(self._cells)
@@ -512,7 +500,6 @@ class _Table:
         self._cell = []
 
     def close(self) -> None:
-        """End the table, if one is being read, with what was not ended."""
         if self._cells or self._cell:
             self.cell("", ends_row=False)
             self.cell("", ends_row=True)
@@ -522,12 +509,10 @@ class _Table:
 
 
 def _lines(part: str) -> Iterator[str]:
-    """Yield the paragraphs of a part of the text that is beside its body."""
     return (_clean(line).strip() for line in _MARK.split(part))
 
 
 def _clean(text: str) -> str:
-    """Return the text of a paragraph, the halves of its rarer characters joined."""
     text = text.translate(_OTHERS)
     if text.isascii():
         return text

@@ -40,8 +40,6 @@ def mark_list_items(body: Any, numbering: Any, styles: Any) -> None:
 
 
 class _Lists:
-    """The lists of a document, counted paragraph by paragraph."""
-
     def __init__(self, numbering: Any, styles: Any) -> None:
         self._styles = {each.get(_WORD + "styleId") or "": each for each in styles.iter(_WORD + "style")}
         defined = {each.get(_WORD + "abstractNumId"): each for each in numbering.iter(_WORD + "abstractNum")}
@@ -60,7 +58,6 @@ class _Lists:
         }
 
     def count(self, paragraph: Any) -> str:
-        """Count a paragraph, and return what stands before it; empty when it is in no list."""
         properties = paragraph.find(_PROPERTIES)
         if properties is None:
             return ""
@@ -75,7 +72,6 @@ class _Lists:
         return count_item(use, min(place, DEEPEST - 1))
 
     def _of_style(self, name: str) -> tuple[str, str]:
-        """Return the use of a list, and the level there, that a style or one that it is based on names."""
         for _ in range(MOST_STYLES):
             style = self._styles.get(name)
             if style is None:

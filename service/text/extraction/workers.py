@@ -136,7 +136,6 @@ class Extractor:
         *,
         seconds: float | None = None,
     ) -> Result:
-        """Return what a worker makes of a file within so many seconds of processor time; raises UnreadableFile."""
         seconds = seconds or self._seconds
         pauses, crashes = iter(_PAUSES), 0
         while True:

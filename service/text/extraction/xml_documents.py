@@ -50,14 +50,12 @@ def _entities(root: Any) -> Mapping[str, str]:
 
 
 def _is_container(element: Any) -> bool:
-    """Return whether an element holds elements alone, and no text between them."""
     between = (element.text, *(child.tail for child in element))
     blank = all(not text or text.isspace() for text in between)
     return blank and len(element) > 0 and all(child.tag is not etree.Entity for child in element)
 
 
 def _is_record(element: Any) -> bool:
-    """Return whether an element holds one value for each of several names."""
     names = [local_name(child) for child in element]
     return len(set(names)) == len(names) > 1 and not any(len(child) for child in element)
 
@@ -100,6 +98,5 @@ def _text(element: Any, entities: Mapping[str, str]) -> str:
 
 
 def _is_next(node: Any) -> bool:
-    """Return whether an element follows another one with nothing between them."""
     before = node.getprevious()
     return before is not None and not before.tail and etree.Entity not in {node.tag, before.tag}

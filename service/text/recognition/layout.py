@@ -123,7 +123,6 @@ def _turn(line: RecognizedLine, angle: float) -> RecognizedLine:
 
 
 def _certainty(lines: Sequence[RecognizedLine]) -> float:
-    """Return the certainty of the reading of an average letter of some lines."""
     return sum(len(line.text) * line.confidence for line in lines) / sum(len(line.text) for line in lines)
 
 
@@ -163,7 +162,6 @@ def _is_column(lines: Sequence[RecognizedLine]) -> bool:
 
 
 def _rows(lines: Sequence[RecognizedLine], usual: float) -> list[Row]:
-    """Return lines whose middles are at the same height as rows, from the top down; those close together as one."""
     rows: list[list[RecognizedLine]] = []
     for line in sorted(lines, key=lambda line: line.top + line.bottom):
         middle = (line.top + line.bottom) / 2
@@ -175,7 +173,6 @@ def _rows(lines: Sequence[RecognizedLine], usual: float) -> list[Row]:
 
 
 def _join_close(row: Sequence[RecognizedLine], usual: float) -> Row:
-    """Return a row whose lines that are no farther apart than words of justified text are joined."""
     joined: list[RecognizedLine] = []
     for line in row:
         if joined and line.left - joined[-1].right < _CELL_GAP * usual:
@@ -209,7 +206,6 @@ def _begins_another(run: Sequence[Row], row: Row, usual: float) -> bool:
 
 
 def _compose(rows: Sequence[Row], usual: float) -> tuple[BlockKind, int, str]:
-    """Return the kind, the level and the text of a block: lines of a paragraph are joined, rows of a table kept."""
     if any(len(row) > 1 for row in rows):
         return "paragraph", 0, "\n".join(_CELLS.join(line.text for line in row) for row in rows)
     lines = [row[0].text for row in rows]
