@@ -61,7 +61,6 @@ def without_collecting() -> Generator[None]:
 
 
 def _setting(error: ErrorDetails) -> str:
-    """Return what a line about an error begins with; one about several settings names them itself."""
     return f"CARREL_{'.'.join(map(str, error['loc'])).upper()}: " if error["loc"] else ""
 
 

@@ -141,7 +141,6 @@ class Supervisor:
             self._take_ended(may_restart=False)
 
     def _wait(self, seconds: float) -> None:
-        """Wait until something happens, or a time has passed."""
         due = [each.due - time.monotonic() for each in self._restarts.values() if each.due is not None]
         seconds = max(0.0, min([seconds, *due]))
         try:
@@ -162,7 +161,6 @@ class Supervisor:
                 child.hear()
 
     def _take_ended(self, *, may_restart: bool) -> None:
-        """Take note of processes that have ended, and plan the next start of those that weren't told to."""
         for child in [each for each in self._children if each.process.exitcode is not None]:
             self._children.remove(child)
             self._forget(child)

@@ -251,7 +251,6 @@ _OF_PAGES: dict[str, TypeEngine[Any]] = _OF_EACH_ROW | {"page_no": Integer(), **
 
 
 def _upsert_rows(table: Table, rows: TableValuedAlias, *, key: str) -> Insert:
-    """Build an upsert of rows into a space, by document and `key`."""
     values: dict[str, ColumnElement[Any]] = {"organization_id": ORGANIZATION, "space_id": param(table.c.space_id)}
     types: dict[str, TypeEngine[Any]] = {column.name: column.type for column in table.columns}
     values |= {column.name: cast(column, types[column.name]) for column in rows.c}

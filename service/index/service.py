@@ -169,23 +169,18 @@ async def write_index(
 
 @dataclass(slots=True)
 class _Weighed:
-    """A document with the terms of its chunks, and what is indexed of it before."""
-
     document: DocumentToIndex
     terms: Sequence[Mapping[int, float]]
     before: Sequence[IndexedChunk] = ()
 
     @property
     def texts(self) -> list[str]:
-        """The texts of its chunks, now and before."""
         return [chunk.text for chunk in (*self.document.chunks, *self.before)]
 
     def is_wanted(self, locked: LockedEntry | None) -> bool:
-        """Whether the document's version is still desired in the space."""
         return locked is not None and locked.version == self.document.version
 
     def row(self, number: int) -> ChunkRow:
-        """Return the row to write for a chunk."""
         chunk = self.document.chunks[number]
         return ChunkRow(
             chunk_no=number,

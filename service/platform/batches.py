@@ -69,12 +69,10 @@ class _Compiled:
     types: tuple[TypeEngine[Any], ...]
 
     def bind(self, parameters: Mapping[str, Any]) -> list[Any]:
-        """Return the values to send. KeyError for a parameter that is missing."""
         given = {**self.constants, **parameters}
         return [self.binding[name](given[name]) if name in self.binding else given[name] for name in self.names]
 
     def read(self, rows: Sequence[tuple[Any, ...]], codes: tuple[int, ...]) -> Sequence[Sequence[Any]]:
-        """Return rows with the values of their columns' types; `codes` are the server's types."""
         reading = _read_by(self.types, codes)
         if not reading:
             return rows

@@ -71,7 +71,6 @@ def driver_url(url: str, *, setting: str = "CARREL_DATABASE_URL") -> URL:
 
 
 def _move_hosts(rest: str) -> str:
-    """Move several hosts of an address, without its scheme, to where SQLAlchemy reads them."""
     place, _, query = rest.partition("?")
     user, _, server = place.rpartition("@")
     hosts, _, database = server.partition("/")

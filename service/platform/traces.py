@@ -256,7 +256,6 @@ class _Seldom(logging.Filter):
         self._next = 0.0
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether a line is written."""
         del record
         now = time.monotonic()
         if now < self._next:

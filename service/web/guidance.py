@@ -119,7 +119,6 @@ def _hint(error: Mapping[str, Any], model: type[BaseModel] | None) -> str:
 
 
 def _models_at(model: type[BaseModel] | None, path: Sequence[str | int]) -> list[type[BaseModel]]:
-    """Return the models at a place in a model; of a union, all of them."""
     models = [model] if model is not None else []
     for step in path:
         fields = [field for each in models for name, field in each.model_fields.items() if step in {name, field.alias}]
@@ -162,7 +161,6 @@ def _refuse(request: Request, error: HTTPException) -> ServiceError:
 
 @cache
 def _endpoints() -> Mapping[str, tuple[str, ...]]:
-    """Return the endpoints by their path without `/api/v0`, in lower case; of both versions, v0's comes first."""
     found = {place.lower(): tuple(each) for place, *each in _OTHERS}
     for place, operation in OPERATIONS.items():
         versions = [operation.version] if operation.version else ["v0", "v1"]

@@ -171,7 +171,6 @@ class _Sink:
         self._discarded = False
 
     def write(self, pieces: list[bytes]) -> None:
-        """Append the pieces."""
         data = b"".join(pieces)
         self._hash.update(data)
         with self._lock:
@@ -179,11 +178,9 @@ class _Sink:
                 self._append(data)
 
     def sha256(self) -> bytes:
-        """Return the SHA-256 of everything written."""
         return self._hash.digest()
 
     def discard(self) -> None:
-        """Remove the file, if there is one; nothing is written afterwards."""
         with self._lock:
             self._discarded = True
             self.path.unlink(missing_ok=True)
@@ -215,7 +212,6 @@ class _Parts:
         self._ended = False
 
     def callbacks(self) -> "MultipartCallbacks":
-        """Return the functions to be called by the parser."""
         return {
             "on_part_begin": self._begin,
             "on_header_field": self._collect(0),
@@ -228,12 +224,10 @@ class _Parts:
         }
 
     def take(self) -> list[bytes]:
-        """Return the file's bytes gathered since the last call."""
         pieces, self._pending, self.pending_bytes = self._pending, [], 0
         return pieces
 
     def finish(self) -> str:
-        """Return the file's name; BadRequest unless the body came to its end and had a file."""
         if not self._ended:
             raise _malformed("It ends before its last part does")
         if self._file_name is None:

@@ -296,7 +296,6 @@ class Indexer:
                 del self._waiters[waiter.key]
 
     def _large_that_fit(self, own: int) -> int:
-        """Return how many large documents the limits of memory allow an organization that has `own` in work."""
         free = MOST_BYTES - self._large_bytes()
         if free >= MOST_BYTES // 2:
             return free // (MOST_BYTES // 2)

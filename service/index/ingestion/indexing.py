@@ -307,5 +307,4 @@ def _make_chunks(work: IndexingWork, embedder: Embedder) -> list[Chunk]:
 
 
 def _lexical_title(work: IndexingWork) -> str:
-    """Return the title for lexical search: the document's name, and the title that its contents carry."""
     return work.title if work.title == work.name else f"{work.name} {work.title}"

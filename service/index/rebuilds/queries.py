@@ -116,7 +116,6 @@ _replaced = spaces.alias("replaced")
 
 
 def _select_rebuilds(organization_id: UUID, kind: type[Rebuild | RunningRebuild]) -> Select[*tuple[Any, ...]]:
-    """Select rebuilds, each with the id and dimensions of the space that it replaces while it runs."""
     chosen: Select[*tuple[Any, ...]] = select(
         *columns_of(
             index_rebuilds,
@@ -289,7 +288,6 @@ def _select_entries(organization_id: UUID, old_id: int, new_id: int, *columns: A
 
 
 def _number(transaction: ColumnElement[Any]) -> ColumnElement[int]:
-    """Select the number of a transaction as an integer."""
     return cast(cast(transaction, Text), BigInteger)
 
 

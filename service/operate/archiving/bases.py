@@ -137,7 +137,6 @@ def _find_parent(archive: Archive, now: datetime) -> Base | None:
 def _take_incremental(
     archive: Archive, name: str, owner: URL, parent: Base | None, *, say: Callable[[str], None]
 ) -> _Taken | None:
-    """Take what changed since an earlier backup; None when there is none, or PostgreSQL can't tell any more."""
     if parent is None:
         return None
     try:

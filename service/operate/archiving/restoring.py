@@ -178,7 +178,6 @@ def unpack(archive: Archive, plan: Plan, server: RecoveringPostgres) -> None:
 
 
 def _replay(plan: Plan, server: RecoveringPostgres) -> datetime | None:
-    """Replay the log, and return the moment that the database is of; None for the last one before a gap."""
     names = list(plan.segments)
     numbers = {name: number for number, name in enumerate(names, start=1)}
     progress = Progress("Replayed")
@@ -229,7 +228,6 @@ class _Checked(io.RawIOBase):
         return piece
 
     def check(self, base: Base) -> None:
-        """Raise ArchiveError unless all that was read is the backup's tar."""
         while self.read(_READ):
             pass
         if (self._size, self._digest.hexdigest()) != (base.size, base.sha256):

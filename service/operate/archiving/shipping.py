@@ -66,7 +66,6 @@ class _Orders:
             self._is_told = True
 
     def wait(self, seconds: float) -> bool:
-        """Wait for an order; return whether one has come."""
         if not self._has_come and wait([self._orders], seconds):
             self._has_come = True
             with suppress(BlockingIOError):  # another thread has just taken it
@@ -283,7 +282,6 @@ def tell_backup(archive: Archive, position: Position, tell: Tell) -> None:
 
 
 def _log_faulty(faulty: list[bytes]) -> None:
-    """Log what documents lack; it is no reason to archive nothing else."""
     if faulty:
         logger.error(
             "files_not_archived", files=len(faulty), first=faulty[0].hex(), advice="python -m service files check"

@@ -161,7 +161,6 @@ class _Hashed:
         self.failure: BackupError | None = None
 
     def read(self, size: int) -> bytes:
-        """Return `size` bytes, fewer only at the end."""
         parts, wanted = [self._rest[:size]], size - len(self._rest)
         self._rest = self._rest[size:]
         while wanted > 0 and (piece := memoryview(self._next())):

@@ -64,7 +64,6 @@ async def _set(settings: Settings, *, email: str, organization: str | None, allo
 
 
 async def _change(database: Database, organization_id: UUID, *, email: str, password: SecretStr, allow: bool) -> bool:
-    """Change a password; return whether it can be used."""
     password_hash = await hash_password(password)
     async with database.transaction(organization_id) as connection:
         if not await set_password(connection, organization_id, email=email, password_hash=password_hash):
