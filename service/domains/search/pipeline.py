@@ -145,7 +145,6 @@ async def embed(plan: Plan[Row], space: Space) -> list[SearchQuery]:
 
 
 async def _rank(plan: Plan[Row], read: Snapshot, drawn: Sequence[DrawnCondition]) -> tuple[Scope, Ranking]:
-    """Rank what fits the conditions for each text, and return what was in scope with the ranking of all texts."""
     fields: Mapping[str, str] = plan.filtering.fields if plan.filtering else {}
     scope = Scope(
         caller=plan.caller,

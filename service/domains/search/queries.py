@@ -57,8 +57,6 @@ class Candidate(NamedTuple):
 
 
 class _Nearness(NamedTuple):
-    """The negative cosine with a question that has moved, of the hit that was named as this one, from 1."""
-
     number: int
     dense: float
 
@@ -147,7 +145,6 @@ def shape_of(scope: Scope) -> Shape:
 
 
 def _parameters(scope: Scope, search_query: SearchQuery) -> dict[str, Any]:
-    """Return what every statement of a search is bound to."""
     return {
         "organization_id": scope.caller.organization_id,
         "space_id": scope.space.space_id,
@@ -337,7 +334,6 @@ async def count_searches(
 
 
 def _log_conditions(request: AdminSearchLogQueryRequest) -> list[ColumnElement[bool]]:
-    """Build the conditions of a query of the search log; times are inclusive and exclusive."""
     conditions = [optional_in(searches.c.search_id, request.ids)]
     if request.from_ is not None:
         conditions.append(searches.c.at >= request.from_)

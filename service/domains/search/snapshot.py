@@ -82,7 +82,6 @@ async def open_snapshot(
 def _ask_statistics(
     batch: Batch, organization_id: UUID, space: Space, search_query: SearchQuery
 ) -> Answer[Frequency] | None:
-    """Ask for what a query is weighed by, as far as its terms are known; None for one that has no words."""
     if search_query.mode is SearchMode.SEMANTIC or not split_query(search_query.text):
         return None
     terms = [TOTAL_TERM, *TERMS_OF_STEMMINGS.values()]
@@ -98,7 +97,6 @@ async def _weigh(
     search_query: SearchQuery,
     counted: Answer[Frequency] | None,
 ) -> SearchQuery:
-    """Return the query with its terms' weights; those of further languages are asked for, if the space has any."""
     if counted is None:
         return search_query
     frequencies = dict(counted.rows)

@@ -32,7 +32,6 @@ class _Word:
 
 
 def _find_matches(text: str, terms: Collection[int], stemmings: Sequence[str]) -> list[_Word]:
-    """Return every word of a text that is one of these terms by any of the stemmings, in order."""
     found: list[_Word] = []
     for start, end, word in find_words(text):
         for stemming in stemmings:
@@ -79,7 +78,6 @@ def _densest(words: list[_Word], length: int) -> list[_Word]:
 
 
 def _window(text: str, run: list[_Word], length: int) -> tuple[int, int]:
-    """Return where to cut: around the run, at the ends of sentences or else of words."""
     if len(text) <= length:
         return 0, len(text)
     first, last = (run[0].start, run[-1].end) if run else (0, 0)
@@ -92,7 +90,6 @@ def _window(text: str, run: list[_Word], length: int) -> tuple[int, int]:
 
 
 def _begin(text: str, start: int, *, earliest: int, latest: int) -> int:
-    """Return where the first sentence after `start` begins, or else the one that `start` is in, or else a word."""
     if start == 0:
         return 0
     after = _BEFORE_SENTENCES.search(text, start - 1, latest)

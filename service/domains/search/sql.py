@@ -144,7 +144,6 @@ def _fitting(shape: Shape) -> CTE:
 
 
 def _select_matching(shape: Shape) -> Select[UUID]:
-    """Select the documents whose metadata (in the collection, if it is one) meets every condition."""
     source = space_documents if shape.by_chunk else documents
     statement = select(source.c.document_id).where(source.c.organization_id == ORGANIZATION)
     if shape.by_chunk:
@@ -204,7 +203,6 @@ _TYPE_NAMES: Mapping[Kind, str] = {Kind.INT: "bigint", Kind.DOUBLE: "double prec
 
 @lru_cache(SHAPES)
 def _reads_little(shape: Shape) -> ColumnElement[bool]:
-    """Build the condition that so little is in scope that each of its chunks is scored (`_score_all`)."""
     pages = INDEX_TABLES[shape.dimensions].code_pages
     some = select(pages.c.page_no).where(_in_scope(pages, shape)).limit(FEW_PAGES)
     little = select((count_of(some.subquery("some")) < FEW_PAGES).label("holds")).cte("little")
@@ -319,7 +317,6 @@ def _find_by_terms(shape: Shape) -> AnySelect:
 
 
 def _hits(shape: Shape, *sources: AnySelect) -> AnySelect:
-    """Select the hits of a leg's best chunks, with the `rank` of each hit's best chunk, from 1."""
     scored = (union_all(*sources) if sources[1:] else sources[0]).subquery("scored")
     best = select(*scored.c).order_by(*_ORDER).limit(LEG if shape.by_chunk else FURTHEST).subquery("best")
     ranked = select(best.c.document_id, best.c.chunk_no, func.row_number().over(order_by=_ORDER).label("rank"))
@@ -339,7 +336,6 @@ def select_chunks(hit: FromClause, shape: Shape) -> AnySelect:
 
 
 def _is_of(hit: FromClause, chunks: FromClause, shape: Shape) -> ColumnElement[bool]:
-    """Build the condition that a chunk is of a hit: of its document, or the hit itself."""
     of_document = chunks.c.document_id == hit.c.document_id
     return and_(of_document, chunks.c.chunk_no == hit.c.chunk_no) if shape.by_chunk else of_document
 
@@ -375,7 +371,6 @@ def candidates(shape: Shape, *, by_words: bool, by_meaning: bool) -> AnySelect:
 
 
 def _read_again(hit: FromClause, shape: Shape) -> AnySelect:
-    """Select the scores of hits' chunks where all in scope has been scored before."""
     every = _score_all(shape)
     scores = (every.c.dense, every.c.lexical, *(hit.c[rank] for rank in RANKS))
     known = select(every.c.document_id, hit.c.chunk_no.label("hit_no"), every.c.chunk_no, *scores)
@@ -395,7 +390,6 @@ def _rank_as(name: str, leg: AnySelect, shape: Shape) -> AnySelect:
 
 
 def _given_hits(*, ids: str = "ids", numbers: str = "numbers") -> FromClause:
-    """Build the table of the hits in the parameters `ids` and `numbers`, with the `number` of each, from 1."""
     hits = func.unnest(array_of(ids, Uuid()), array_of(numbers, Integer()))
     return hits.table_valued("document_id", "chunk_no", with_ordinality="number").render_derived(name="hit")
 

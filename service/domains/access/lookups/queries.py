@@ -113,7 +113,6 @@ def resources_in(
 def _objects(
     organization_id: Bound, *, resource_type: ColumnElement[str] | None, after: Bound, table: FromClause = resources
 ) -> Select[UUID]:
-    """Return the ids of all resources (of a type, if one is given) that come after a place, in their order."""
     statement = select(table.c.object_id).where(table.c.organization_id == organization_id)
     if resource_type is not None:
         statement = statement.where(table.c.resource_type == resource_type)
@@ -123,7 +122,6 @@ def _objects(
 def _first_of(
     organization_id: Bound, classes: CTE, *, resource_type: ColumnElement[str] | None, after: Bound
 ) -> Select[UUID]:
-    """Return the resources of each class that come after a place, in their order."""
     one = resources.alias()
     every = _objects(organization_id, resource_type=resource_type, after=after, table=one)
     return every.where(one.c.access_class == classes.c.access_class)

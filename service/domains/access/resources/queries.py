@@ -265,7 +265,6 @@ def _name_matches(organization_id: UUID, text: str) -> CompoundSelect[UUID]:
 
 
 def _classes(organization_id: UUID, resource_filter: ResourceFilter) -> Select[int] | CompoundSelect[int] | None:
-    """Select the classes that the filter leaves; None when it doesn't filter by who has access."""
     reader, but, owner_id = resource_filter.readable_by, resource_filter.not_readable_by, resource_filter.owner_id
     wanted: list[Select[int] | CompoundSelect[int]] = []
     if owner_id is not None:
@@ -287,7 +286,6 @@ def _type(resource_filter: ResourceFilter) -> ColumnElement[str] | None:
 
 
 def _with_names(organization_id: UUID, source: FromClause) -> FromClause:
-    """Join each resource of `source` with its document, collection or agent, if there is one."""
     object_id = source.c.object_id
     for own_id, table in _NAMED.items():
         source = source.outerjoin(table, and_(own_id == object_id, table.c.organization_id == organization_id))

@@ -70,18 +70,14 @@ def check(text: str, *, passages: Sequence[Passage], known: Iterable[str] = ()) 
 
 @dataclass(slots=True)
 class _Marks:
-    """The citations found in a text so far."""
-
     passages: Sequence[Passage]
     verified: dict[Citation, int] = field(default_factory=dict[Citation, int])
     warnings: set[str] = field(default_factory=set[str])
 
     def replace(self, text: str) -> str:
-        """Put a sentinel in the place of each citation that holds, and nothing in the place of the others."""
         return MARK.sub(self._citation, text)
 
     def clean(self, text: str) -> str:
-        """Drop what only looks like a citation."""
         text = self._drop(ODD_MARK, text, CITATION_DROPPED)
         text = text[:-_TAIL] + self._drop(_HALF_MARK, text[-_TAIL:], CITATION_DROPPED)
         text = self._drop(_OPENING, text, CITATION_DROPPED)
@@ -113,7 +109,6 @@ class _Marks:
 
 
 def _number(text: str, verified: Sequence[Citation]) -> tuple[str, list[Citation]]:
-    """Number the remaining citations in the order of the text; brackets around them don't become links."""
     order: dict[int, int] = {}
     for match in _VERIFIED.finditer(text):
         order.setdefault(int(match[1]), len(order) + 1)

@@ -50,14 +50,12 @@ async def _write(
 
 
 def _read_messages(messages: Sequence[ModelMessage]) -> list[str]:
-    """Return what the person wrote, the newest last."""
     requests = [message for message in messages if isinstance(message, ModelRequest)]
     parts = [part for request in requests for part in request.parts if isinstance(part, UserPromptPart)]
     return [part.content for part in parts if isinstance(part.content, str)]
 
 
 def _read_passages(messages: Sequence[ModelMessage]) -> list[dict[str, Any]] | None:
-    """Return the passages that the tool found for the newest message; None before it was called."""
     last = messages[-1]
     returns = (
         [part for part in last.parts if isinstance(part, ToolReturnPart)] if isinstance(last, ModelRequest) else []
@@ -66,7 +64,6 @@ def _read_passages(messages: Sequence[ModelMessage]) -> list[dict[str, Any]] | N
 
 
 def _quotable(found: Sequence[dict[str, Any]]) -> list[Quotable]:
-    """Return what can be quoted of passages, in the order they came: that of their documents."""
     quotable = [
         Quotable(passage["n"], passage["document"], segment.headings, segment.text, segment.section)
         for passage in found
@@ -85,7 +82,6 @@ def _reply(quotes: Sequence[Quotable], phrases: Phrases) -> str:
 
 
 def _say_nothing_answers(phrases: Phrases, new: Sequence[str]) -> str:
-    """Say that nothing answers, and of a message that follows an earlier one which of its words are not found."""
     return phrases.nothing_about.format(_line(" ".join(new))) if new else phrases.nothing_answers
 
 

@@ -34,7 +34,6 @@ class Phrases:
 
 
 def _read(section: Mapping[str, Any]) -> Phrases:
-    """Read the phrases of a language: texts as they are, and words and phrases in the spelling they are compared in."""
     members = dict(section)
     greets, asks = _fold_all(members.pop("greetings")), _fold_all(members.pop("well_being"))
     greetings = greets | asks | {f"{greeting} {question}" for greeting in greets for question in asks}
@@ -48,7 +47,6 @@ def _fold_all(phrases: Iterable[str]) -> frozenset[str]:
 
 
 def _plain(text: str) -> str:
-    """Return the words of a text without accents, capitals and punctuation."""
     return " ".join(WORD.findall(fold(text)))
 
 

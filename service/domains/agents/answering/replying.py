@@ -107,7 +107,6 @@ def _texts(exchange: Exchange) -> tuple[str, str]:
 async def _run(
     model: Model[Any], message: str, *, deps: AgentDeps, draft: Draft, history: list[Exchange], name: str
 ) -> list[str]:
-    """Let the model write its draft; returns warnings about how that went."""
     try:
         result = await AGENT.run(
             message,
@@ -132,14 +131,11 @@ async def _run(
 
 
 class _Listener:
-    """Hears what a model writes, and hands its words to the draft."""
-
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._heard = 0
 
     async def listen(self, _context: RunContext[AgentDeps], events: AsyncIterable[AgentStreamEvent]) -> None:
-        """Listen to one of the model's turns, or to a tool at work."""
         self._draft.begin()
         async for event in events:
             match event:

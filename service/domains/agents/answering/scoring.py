@@ -153,5 +153,4 @@ def is_alike(one: Quotable, other: Quotable) -> bool:
 
 
 def _has(text: str, part: str) -> bool:
-    """Return whether a text has another one in it that begins and ends with whole words and numbers."""
     return re.search(rf"(?<!\w)(?<!\d[.,]){re.escape(part)}(?!\w|[.,]\d)", text) is not None

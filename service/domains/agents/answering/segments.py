@@ -110,7 +110,6 @@ def _cut_line(line: str) -> list[Span]:
 
 
 def _texts(sentences: Sequence[Span], below: Sequence[Sequence[Span]]) -> Iterator[str]:
-    """Return a line's sentences, with what a lead-in leads to, and the sentence that a sentence points back to."""
     for place, sentence in enumerate(sentences):
         before, text = sentences[place - 1] if place else None, sentence.text
         if before and _points_back(text) and len(before.text) + len(text) < LONGEST_SEGMENT:
@@ -151,5 +150,4 @@ def _is_label(text: str) -> bool:
 
 
 def _is_unspaced(text: str) -> bool:
-    """Return whether a text is of a script that puts no spaces between words."""
     return not text.isascii() and " " not in text and len(text) >= MOST_HEADING_WORDS

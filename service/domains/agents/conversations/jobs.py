@@ -43,8 +43,6 @@ SPARE_SECONDS = 30
 
 @dataclass(frozen=True, slots=True)
 class _Started:
-    """A turn that this worker has begun to answer."""
-
     work: Work
     draft: Draft
     assignment: Assignment
@@ -134,7 +132,6 @@ async def _present_sender(runtime: Runtime, work: Work) -> Caller:
 
 
 async def _outcome(runtime: Runtime, started: _Started) -> Reply | ServiceError:
-    """Return the reply, or the error that prevents one."""
     try:
         refuse_deadly()
         async with asyncio.timeout(runtime.settings.model_seconds + SPARE_SECONDS):

@@ -59,7 +59,6 @@ router.serve(wire.PROVIDE_MESSAGE_FEEDBACK, give_feedback, acting=False)
 async def _begin(
     request: wire.SendMessageRequest, http: Request, response: Response, *, runtime: Runtime, caller: Caller
 ) -> UUID:
-    """Begin the turn of a message as whom the request acts for, and return its id."""
     async with runtime.database.transaction(caller.organization_id) as connection:
         acting = await acting_for(connection, caller, request.user_email)
         message = Message(

@@ -369,7 +369,6 @@ async def update_means(connection: AsyncConnection, organization_id: UUID, *, ru
 
 
 def _number(name: str) -> ColumnElement[float]:
-    """Return a score as a number: 1 and 0 for true and false."""
     column = evaluation_results.c[name]
     return cast(cast(column, Integer) if name in {"answered", "refused"} else column, Double)
 

@@ -84,7 +84,6 @@ async def list_documents(
 
 
 def _wanted_ids(organization_id: UUID, request: wire.ListDocumentsRequest) -> Collection[UUID] | None:
-    """Return the ids to narrow a list to: those given, and those that external ids stand for; None for all."""
     if request.document_external_ids is None:
         return request.ids
     named = {document_id_for(organization_id, one) for name in request.document_external_ids for one in forms_of(name)}

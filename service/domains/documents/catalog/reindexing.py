@@ -83,7 +83,6 @@ async def rename(runtime: Runtime, caller: Caller, *, request: RenameDocumentReq
 async def _lock_editable(
     runtime: Runtime, connection: AsyncConnection, caller: Caller, document_id: UUID
 ) -> StoredDocument:
-    """Lock a document that is to be indexed again, and return it, if the caller may update it."""
     document, role = await lock_known_document(connection, caller, document_id=document_id)
     if role not in {Role.OWNER, Role.EDITOR} and not caller.is_admin:
         raise Forbidden(

@@ -223,7 +223,6 @@ async def _name_some(run: Run, path: Path, *, start: int, most: int) -> list[Con
 
 
 async def _leave_out_rest(run: Run, path: Path, *, start: int, why: Reason) -> None:
-    """Note that all files from a number on are left out."""
     done, count = start, run.document.file.file_count or 0
     while done < count and (named := await _name_some(run, path, start=done, most=NAMED_AT_ONCE)):
         for number, file in enumerate(named, start=done):
@@ -268,7 +267,6 @@ def _external_id(run: Run, file: ContainedFile) -> str:
 
 
 async def _upload(run: Run, contained: ContainedFile, content: bytes) -> Reason | None:
-    """Upload a file into the catalog; return why it is refused, if it is."""
     document = run.document
     name = contained.path.rpartition("/")[2][-LONGEST_NAME:]
     limit = run.runtime.settings.max_upload_bytes
@@ -306,7 +304,6 @@ async def _save_patiently(run: Run, form: UploadFileForm, file: ReceivedFile) ->
 
 
 async def _save_progress(run: Run, done: int, document_ids: Collection[UUID]) -> None:
-    """Save how many files are done, and put those of these documents where the container is."""
     organization_id = run.caller.organization_id
     async with run.runtime.database.transaction(organization_id) as connection:
         document = await _lock_container(run, connection)
@@ -326,7 +323,6 @@ async def _lock_container(run: Run, connection: AsyncConnection) -> StoredDocume
 
 
 async def _finish(run: Run) -> None:
-    """Delete documents of files that are gone, and say what was not read; what was not looked at stays."""
     organization_id, document_id = run.caller.organization_id, run.document.document_id
     while True:
         async with run.runtime.database.transaction(organization_id) as connection:
@@ -380,7 +376,6 @@ async def _give_up(runtime: Runtime, organization_id: UUID, document: StoredDocu
 async def _end(
     connection: AsyncConnection, organization_id: UUID, document: StoredDocument, left_out: Mapping[int, LeftOut]
 ) -> None:
-    """Say that a container's files are done, and the numbers of those left out: admins may not know the names."""
     file = document.file
     if not file.file_count:
         return

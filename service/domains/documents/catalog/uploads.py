@@ -113,7 +113,6 @@ async def commit(runtime: Runtime, upload: Upload, contents: Contents | None) ->
 
 
 def _ask_state(batch: Batch, upload: Upload, *, lock: bool) -> AskedState:
-    """Ask what an upload is judged by; with `lock`, documents stay as they are until the transaction ends."""
     caller, organization_id = upload.caller, upload.caller.organization_id
     document_id = document_id_for(organization_id, upload.form.document_external_id)
     acting = ask_acting_for(batch, caller, upload.form.upload_as_user_email, field=ACTING_PART)

@@ -87,7 +87,6 @@ async def get_chunks(
 
 
 async def _space(connection: AsyncConnection, caller: Caller, collection_id: UUID | None) -> tuple[int, int]:
-    """Return the space to look in and its embeddings' dimensions."""
     if collection_id is not None:
         collection = await require_collection(connection, caller, collection_id=collection_id, at_least=Role.VIEWER)
         return collection.space_id, collection.dimensions

@@ -66,7 +66,6 @@ class Membership:
 
 
 def _roles(caller: Caller) -> ColumnElement[Any]:
-    """Select every role the caller has on the collection at hand, as an array; none on one beyond what they are let."""
     return (
         select(func.array_agg(class_readers.c.role.distinct()))
         .where(
@@ -104,7 +103,6 @@ def _collections(caller: Caller, *further: ColumnElement[Any]) -> Select[*tuple[
 def _to_collection(
     *, schema_fields: Sequence[Mapping[str, str]], roles: Sequence[str] | None, **columns: Any
 ) -> StoredCollection:
-    """Make a collection of its row, with the best of the caller's roles."""
     return StoredCollection(
         fields={field["name"]: field["type"] for field in schema_fields},
         role=next((role for role in RANKED if role in (roles or ())), None),
@@ -378,7 +376,6 @@ _COLLECTION = (
 
 
 def _to_shared(*, grants: Sequence[str] | None, **columns: Any) -> Callable[[Caller], StoredCollection]:
-    """Return what makes the collection of its row as a caller sees it, with their role."""
 
     def as_seen_by(caller: Caller) -> StoredCollection:
         granted = (grant.partition(":") for grant in grants or ())

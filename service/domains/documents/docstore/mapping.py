@@ -109,7 +109,6 @@ def _access(config: DocstoreConfig) -> dict[str, Any]:
 
 
 def _fingerprint(form: UploadFileForm, file_name: str, content: bytes) -> str:
-    """Return a digest of everything that is sent for the document."""
     updated = form.source_system_updated
     everything = [
         _MAPPING_VERSION,

@@ -61,8 +61,6 @@ _RAW: Final = CodecOptions[Raw](document_class=RawBSONDocument, uuid_representat
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """The first documents that a query found; `is_all` when there are no more of them."""
-
     documents: list[SourceDocument]
     is_all: bool
 

@@ -136,7 +136,6 @@ async def _start(
 async def _retry(
     connection: AsyncConnection, caller: Caller, running: Rebuild, *, model: EmbeddingModel, force: bool
 ) -> Rebuild:
-    """Retry failed documents at once, and from now on go without them if the request forces that."""
     if running.model != model.name:
         raise Conflict(
             f"This index is being rebuilt with {running.model}. Wait for that, or cancel it first.",

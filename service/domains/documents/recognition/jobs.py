@@ -152,7 +152,6 @@ async def _read_page(
 
 
 async def _save(runtime: Runtime, organization_id: UUID, document_id: UUID, **outcome: Any) -> None:
-    """Save the outcome of a page, as `queries.save_page` takes it."""
     async with runtime.database.transaction(organization_id) as connection:
         await queries.save_page(connection, organization_id, document_id=document_id, **outcome)
 
@@ -207,7 +206,6 @@ def _merge(packed: bytes, texts: Sequence[PageText]) -> bytes | None:
 
 
 def _insert(blocks: Sequence[Block], placed: Sequence[tuple[int, Sequence[Block]]]) -> Iterator[Block]:
-    """Yield blocks with others, each after so many that no machine read and after those that it read there before."""
     waiting = sorted(placed, key=itemgetter(0))
     own = position = 0
     for block in blocks:

@@ -62,7 +62,6 @@ ABANDONED = timedelta(days=1)
 
 
 def _visible(caller: Caller) -> ColumnElement[bool]:
-    """Build the condition that a source is the caller's to know about: reported by it, or the caller is an admin."""
     own = true() if caller.is_admin else sources.c.principal_id == caller.principal_id
     return and_(sources.c.organization_id == caller.organization_id, own)
 
@@ -102,7 +101,6 @@ async def lock_source_of(connection: AsyncConnection, caller: Caller, *, ledger:
 
 
 def _select_reported(caller: Caller) -> Select[*tuple[Any, ...]]:
-    """Select the caller's sources that have been reported, each with its shown report and who reported it."""
     return (
         select(
             *(sources.c[name] for name in ("source_id", "ledger", "item_count", "ignored_count", "reported_at")),

@@ -42,7 +42,6 @@ async def unpack_text(stored: StoredText, *, start: int) -> TextPart:
 
 
 def _unpack_part(packed: bytes, start: int) -> TextPart:
-    """Return a part of a text, and where the next one begins; blocks after it are not unpacked."""
     part: list[str] = []
     at, end = 0, start + MOST_CHARACTERS
     for piece in _pieces(packed):

@@ -46,8 +46,6 @@ class Estate:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """Resources and syncs, locked, that get another owner in one transaction."""
-
     new_owner_id: UUID
     owner_id: UUID | None = None
     resources: Sequence[Resource] = ()
@@ -55,7 +53,6 @@ class _Batch:
 
     @property
     def counts(self) -> Counter[str]:
-        """How many there are of each type."""
         counts = Counter(one.resource_type for one in self.resources)
         return counts + Counter({_SYNC.value: len(self.syncs)})
 
@@ -190,7 +187,6 @@ async def _change_owners(runtime: Runtime, connection: AsyncConnection, caller: 
 
 
 def _roles(access: Access, new_owner_id: UUID) -> dict[UUID, Role]:
-    """Return the roles that the change takes: the owner's, and what the new owner held until now."""
     held = {who: role for who, role in access.grants() if who == new_owner_id}
     return held if access.owner_id is None else {access.owner_id: Role.OWNER, **held}
 

@@ -120,7 +120,6 @@ def _catalog(organization_id: UUID, what: ColumnElement[Any]) -> ColumnElement[A
 
 
 def _pending(organization_id: UUID) -> Subquery:
-    """Select the catalog's entries whose desired version isn't indexed: their attempts, and `since` when they wait."""
     wanted = and_(
         document_versions.c.document_id == space_documents.c.document_id,
         document_versions.c.version == space_documents.c.version,

@@ -192,7 +192,6 @@ def _sign_ins(organization_id: UUID) -> Select[UUID]:
 
 
 def _count(organization_id: UUID, column: ColumnElement[UUID]) -> ColumnElement[int]:
-    """Count the memberships whose member, or group, is the principal of the outer statement."""
     counted = select(func.count()).where(
         group_members.c.organization_id == organization_id, column == principals.c.principal_id
     )

@@ -191,8 +191,6 @@ def _count_terms(node: FilterNode) -> int:
 
 
 class _Conditions(FilterVisitor[ColumnElement[bool]]):
-    """Builds the condition of each node."""
-
     def __init__(self, attributes: Attributes, *, within: str = "") -> None:
         self._attributes = attributes
         self._within = within

@@ -130,7 +130,6 @@ def _is_about_members(operation: Any) -> bool:
 
 
 def _changed_members(operation: Any) -> Sequence[str] | None:
-    """Return the ids of the members that an operation adds or removes by their ids; None if it does something else."""
     node = None if operation.path is None else operation.path.ast
     if operation.op == operation.Op.replace_:
         return None

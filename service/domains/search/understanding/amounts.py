@@ -74,7 +74,6 @@ def read_bounds(match: re.Match[str], *, times: float, whole: bool) -> list[tupl
 
 
 def _read_number(text: str) -> float | None:
-    """Read a number written the English way; None where a comma may be a decimal one."""
     digits, _, word = text.partition(" ")
     if "," in digits and not re.fullmatch(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?", digits):
         return None

@@ -89,7 +89,6 @@ def _select_needed(told: Sequence[str], previous: str, question: str) -> list[st
 
 
 def _details(sentence: str) -> set[str]:
-    """Return the numbers and the names in a sentence."""
     words = _WORD.findall(sentence)
     return {
         word.casefold()
@@ -100,7 +99,6 @@ def _details(sentence: str) -> set[str]:
 
 
 def _join(before: Sequence[str], question: str) -> str:
-    """Return a question with as many of the last sentences before it as there is room for."""
     whole = question[:LONGEST_QUESTION]
     for text in reversed(before):
         if text and len(text) + 1 + len(whole) <= LONGEST_QUESTION:
@@ -132,7 +130,6 @@ def _drop_history(message: str) -> tuple[str, str]:
 
 
 def _last_turn(text: str, speakers: Sequence["re.Match[str]"]) -> tuple[str, str]:
-    """Return the last turn of a conversation that asks, and the last one before it of the same speaker."""
     ends = [*(speaker.start() for speaker in speakers[1:]), len(text)]
     turns = [text[speaker.end() : end].strip() for speaker, end in zip(speakers, ends, strict=True)]
     names = [speaker["name"].casefold() for speaker in speakers]

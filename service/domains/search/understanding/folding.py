@@ -65,7 +65,6 @@ class Words:
         return self.text[before : self.spans[first][0]] + self.text[self.spans[last][1] : after]
 
     def _places(self, start: int, end: int) -> tuple[int, int]:
-        """Return the numbers of a part's first and last word."""
         start += self.line[start] == " "
         end -= self.line[end - 1] == " "
         return self._starts[start], self._starts[end + 1] - 1

@@ -110,7 +110,6 @@ def _point(text: str, today: date) -> Period:
 
 
 def _read_date(words: Sequence[str]) -> Period:
-    """Read a date: its day, its month, its quarter or its year."""
     if "-" in words[0]:
         return _day(date.fromisoformat(words[0]))
     year = int(words[-1])
@@ -149,7 +148,6 @@ def _calendar(unit: str, today: date, *, before: bool) -> Period:
 
 
 def _before(text: str, today: date) -> date:
-    """Return the day so many days, weeks, months or years ago ("30 days", "two weeks", "year")."""
     *number, unit = text.split()
     count = 1 if not number else _NUMBERS.get(number[0]) or int(number[0])
     unit = unit.removesuffix("s")

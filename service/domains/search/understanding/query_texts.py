@@ -89,7 +89,6 @@ class QueryText:
 
     @cached_property
     def _begins(self) -> frozenset[str]:
-        """The words behind which a name of documents may begin, those of truth values among them."""
         return _BEFORE | {name.split()[-1] for name in self.find_named(Kind.BOOLEAN)}
 
     def begins_at(self, start: int) -> bool:

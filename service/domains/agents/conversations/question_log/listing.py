@@ -60,7 +60,6 @@ def _position(row: StoredQuestion | Position) -> list[str]:
 
 
 def _question(row: StoredQuestion, turn: SeenTurn | None) -> wire.LoggedQuestion:
-    """Convert a row of the log; without its turn, which was erased, no words are left."""
     said = {} if turn is None else _words(turn)
     more = {
         "message_id": row.turn_id,

@@ -241,7 +241,6 @@ async def list_conversations(
 
 
 def _latest_message_before(caller: Caller, moment: datetime) -> ColumnElement[datetime]:
-    """Select the time of the current conversation's last message up to a moment; NULL if it had none then."""
     return (
         select(func.max(turns.c.created_at))
         .where(

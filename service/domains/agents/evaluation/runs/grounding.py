@@ -30,13 +30,10 @@ _NO_STATEMENT = (":", "?", "？")  # noqa: RUF001 - likewise
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """What of a text is looked for in another one: its numbers, and the terms of its other words."""
-
     numbers: frozenset[str]
     terms: frozenset[int]
 
     def has(self, other: "_Words") -> bool:
-        """Return whether these support what another text says."""
         return other.numbers <= self.numbers and len(other.terms & self.terms) >= ENOUGH * len(other.terms)
 
 

@@ -79,7 +79,6 @@ async def _begin_run(
     agent_id: UUID | None,
     default_model: str,
 ) -> UUID:
-    """Add a run without results, and return its id."""
     if stored.run_count >= MOST_RUNS:
         message = f"The evaluation set has {MOST_RUNS:,} runs already. Delete old ones."
         raise Conflict(message, code="too_many_evaluation_runs")
@@ -102,7 +101,6 @@ async def _begin_run(
 def _refuse_other_run(
     caller: Caller, run: EvaluationRun, request: AdminEvaluationSetsAddRunRequest, agent_id: UUID | None
 ) -> None:
-    """Refuse to add to a run of somebody else, or that was measured in another way."""
     if run.ran_by.id != str(caller.principal_id):
         raise _unknown_run()
     if (run.mode, run.agent_id) != (request.mode, agent_id):
@@ -172,7 +170,6 @@ def _refuse_wrong_mode(stored: EvaluationSet, mode: SearchMode | None) -> None:
 async def _require_agent(
     connection: AsyncConnection, caller: Caller, stored: EvaluationSet, request: AdminEvaluationSetsAddRunRequest
 ) -> UUID | None:
-    """Return the agent that was asked: the set's, unless the run names another one; raise NotFound of that one."""
     if request.agent_id is None or request.agent_id == stored.agent_id:
         return stored.agent_id
     if stored.agent_id is None:

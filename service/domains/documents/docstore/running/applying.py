@@ -62,7 +62,6 @@ async def walk(run: Run) -> None:
 
 
 async def _walk_snapshot(run: Run, kept: Mapping[str, Any] | None) -> Position:
-    """Bring all documents over, from the saved position `kept` on; return where the walk by changes begins."""
     mark = from_extended(kept["mark"]) if kept else _earlier(await run.source.newest(), await _read_now(run))
     begin = Position.from_json(kept["after"]) if kept else Position()
     async for page in run.source.snapshot(begin.source_id):
@@ -105,7 +104,6 @@ def _earlier(moment: datetime | None, other: datetime | None) -> datetime | None
 
 
 def _before(moment: datetime | None, seconds: float) -> datetime | None:
-    """Return a time so many seconds earlier, or the earliest there is."""
     if moment is None:
         return None
     try:
@@ -116,8 +114,6 @@ def _before(moment: datetime | None, seconds: float) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """A source document with its ids in the catalog, and the upload it is mapped to or the error that prevents it."""
-
     document_id: UUID
     external_id: str
     source_id: str
@@ -184,7 +180,6 @@ async def _find_unchanged(
 async def _upload_all(
     run: Run, caller: Caller, wanted: Sequence[_Attempt], mapped: Mapping[UUID, MappedDocument]
 ) -> dict[UUID, UploadStatus | ServiceError]:
-    """Upload documents concurrently, and return the outcome of each; other errors than a document's are raised."""
     turns = asyncio.Semaphore(AT_ONCE)
 
     async def upload(document_id: UUID) -> UploadStatus | ServiceError:
