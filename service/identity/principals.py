@@ -88,7 +88,6 @@ async def find_people(
 
 
 def _forms(email: str) -> tuple[str, ...]:
-    """Return an address as it is kept, and the own address of a guest whom Microsoft Entra ID calls by another."""
     own = guest_address(email)
     return (normal_email(email),) if own is None else (normal_email(email), own)
 

@@ -73,7 +73,6 @@ async def _ask(call: Call, arguments: AskArguments) -> AgentAnswer:
 
 
 async def _find_agent(connection: AsyncConnection, caller: Caller, wanted: str | None) -> UUID:
-    """Return the agent of this id or name that is deployed to the caller, or the only one there is."""
     request = ListAgentsRequest(page_size=MOST_AGENTS)
     agents = (await list_deployed_agents(connection, caller, request=request)).agents
     named = [one for one in agents if wanted is None or wanted.casefold() in {str(one.agent_id), one.name.casefold()}]

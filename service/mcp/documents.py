@@ -76,7 +76,6 @@ async def _search(call: Call, arguments: SearchArguments) -> SearchResult:
 
 
 def _passage_of(result: CatalogSearchResult) -> dict[str, str]:
-    """Return the parameters by which the workbench shows a result's passage: in the original, else in the text."""
     page = result.snippet.place and result.snippet.place.page
     part = {"part": "text"} if page is None else {"part": "original", "at": str(page)}
     return {**part, "chunk": str(result.snippet.chunk_index), "version": str(result.document_version)}

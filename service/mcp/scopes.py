@@ -55,7 +55,6 @@ async def require_scopes(request: Request, runtime: Runtime, caller: Caller, mes
 
 
 def _operations_of(message: object) -> Sequence[ApiOperation[Any, Any]]:
-    """Return the operations of the API that a message needs; none of what is no message, or names no tool."""
     if not isinstance(message, dict):
         return ()
     said = cast("dict[str, object]", message)

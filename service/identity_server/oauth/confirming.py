@@ -131,7 +131,6 @@ async def _page(
 
 
 async def _client_name(runtime: Runtime, person: SignedIn, family_id: UUID) -> str:
-    """Return the name of the application whose session of this person it is. Raises NotFound."""
     async with runtime.database.transaction(person.organization_id) as connection:
         name = await queries.find_client_name(
             connection, person.organization_id, family_id=family_id, principal_id=person.principal_id

@@ -48,8 +48,6 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 @dataclass(frozen=True)
 class _Begun:
-    """A sign-in on its way: the request it was begun for, the organization's provider (None: of the settings), when."""
-
     parameters: Parameters
     chosen: ChosenProvider | None
     at: datetime
@@ -62,8 +60,6 @@ class _Begun:
 
 @dataclass(frozen=True)
 class _Arrival:
-    """Somebody who comes back from a provider with a browser."""
-
     request: Request
     runtime: Runtime
     browser: Browser
@@ -308,7 +304,6 @@ def _sign_state(browser: Browser, runtime: Runtime, begun: _Begun) -> str:
 
 
 def _read_state(browser: Browser, runtime: Runtime, state: str, *, now: datetime) -> _Begun:
-    """Return the sign-in of a signed state; BadRequest for another browser's state, or an old one."""
     payload, _, signature = state.partition(".")
     expected = _secret(browser, runtime, f"state\n{payload}")
     if not browser.known or not hmac.compare_digest(expected.encode(), signature.encode()):

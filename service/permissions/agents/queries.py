@@ -78,7 +78,6 @@ async def list_agents_without_search(
 
 
 def _select_searchable(caller: Caller) -> Select[UUID]:
-    """Select the agents that a program may message as the caller, once per collection that the caller may search."""
     messaged = (
         select(agents.c.agent_id)
         .join(resources, resources.c.object_id == agents.c.agent_id)

@@ -24,7 +24,6 @@ BEFORE_ALL = (NIL, NIL)  # the ids of client and person before all others
 
 
 def _is_of(organization_id: UUID, principal_id: UUID | None, client_id: UUID | None) -> ColumnElement[bool]:
-    """Build the condition that a consent is that of a person to a client; of None, of anybody, or to any client."""
     return and_(
         oauth_consents.c.organization_id == organization_id,
         true() if principal_id is None else oauth_consents.c.principal_id == principal_id,

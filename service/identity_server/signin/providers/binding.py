@@ -39,8 +39,6 @@ OPEN_TO_ANYBODY = frozenset({GOOGLE_HOST, "appleid.apple.com"})
 
 @dataclass(frozen=True)
 class _Known:
-    """A subject, and what else a provider calls it by."""
-
     issuer: str
     subject: str
     external_id: str | None
@@ -166,7 +164,6 @@ def vouched_address(provider: StoredProvider | None, subject: Subject) -> str:
 
 
 async def _move(connection: AsyncConnection, organization_id: UUID, *, person: Person, email: str) -> Person | None:
-    """Give a person the address that their provider vouches for; None when it is a service account's."""
     await lock_organization(connection, organization_id)
     if await find_account(connection, organization_id, email=email):
         return await signin.find_person(connection, organization_id, email=email)
