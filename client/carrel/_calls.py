@@ -107,7 +107,6 @@ class Connection:
 
 
 def _upload_headers(headers: httpx.Headers, body: Upload, url: httpx.URL) -> httpx.Headers:
-    """Return the headers of a streamed body, to which httpx adds none."""
     headers = headers.copy()
     headers["Host"] = url.netloc.decode("ascii")
     headers["Content-Type"] = body.content_type

@@ -33,8 +33,6 @@ register_displays()
 
 
 class _Client(Resources[M]):
-    """The resources and options, in the client's mode."""
-
     _owns_http: bool
 
     @Operation

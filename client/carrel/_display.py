@@ -166,7 +166,6 @@ def _lines_of(block: Block) -> Iterator[str]:
 
 
 def _pieces(text: str, matches: Sequence[tuple[int, int]]) -> Iterator[tuple[str, bool]]:
-    """Yield all of a text in pieces, each with whether it matched; matches may overlap and go past the end."""
     at = 0
     for start, end in sorted(matches):
         begin, stop = max(start, at), min(end, len(text))

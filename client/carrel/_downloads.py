@@ -76,8 +76,6 @@ class _Downloaded:
 
 
 class _PartialFile:
-    """A file that gets its name only when it is complete."""
-
     def __init__(self, target: Path, *, replace: bool) -> None:
         self.target = target
         self._replace = replace
@@ -87,7 +85,6 @@ class _PartialFile:
         self.partial = Path(name)
 
     def write(self, chunk: bytes) -> int:
-        """Write a piece, and return how many bytes the file has now."""
         self.handle.write(chunk)
         return self.handle.tell()
 

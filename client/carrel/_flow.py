@@ -37,7 +37,6 @@ class Request:
         return httpx.Request(self.method, self.url, headers=headers, stream=stream, extensions=extensions)
 
     def _traced_headers(self) -> httpx.Headers:
-        """Return the headers, with the W3C trace context of a program that has imported OpenTelemetry."""
         get_span = getattr(sys.modules.get("opentelemetry.trace"), "get_current_span", None)
         span = get_span().get_span_context() if get_span is not None else None
         if span is None or not span.is_valid or TRACEPARENT in self.headers:

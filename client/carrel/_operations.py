@@ -93,7 +93,6 @@ def check_arguments(make: Callable[[], T]) -> T:
 
 
 def _with_options(session: Session, given: dict[str, Any]) -> Session:
-    """Return the session for a call with a `timeout` and `headers` of its own, which it takes out of what is given."""
     own = {name: given.pop(name) for name in ("timeout", "headers") if name in given}
     if not own:
         return session

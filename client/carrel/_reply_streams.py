@@ -75,19 +75,15 @@ def _to_the_end(reading: "_Reading", connection: Connection) -> Walk[ReplyEvent]
 
 
 class _Reading:
-    """How far a reply is read; `cuts` counts the lost connections since the last event."""
-
     def __init__(self) -> None:
         self.conversation_id: UUID | None = None
         self.cuts = 0
         self.done = False
 
     def request(self, connection: Connection) -> Request:
-        """Build the request for the rest of the reply."""
         raise NotImplementedError
 
     def read(self, response: httpx.Response) -> Generator[Read | Emit[ReplyEvent], Any, APIConnectionError]:
-        """Read the events of one connection; return the error that ended it."""
         events = Events(response)
         try:
             while not self.done and (event := (yield Read(events))) is not None:
@@ -108,8 +104,6 @@ class _Reading:
 
 
 class _JobReading(_Reading):
-    """The position in the reply of a job of v1."""
-
     def __init__(self, job_id: UUID, conversation_id: UUID | None) -> None:
         super().__init__()
         self.job_id = job_id
@@ -174,7 +168,6 @@ class _MessageReading(_Reading):
                 return []
 
     def _grown(self) -> list[ReplyEvent]:
-        """Return what leads from the text that the caller has to the one that was told."""
         before, self._given = self._given, self._told
         if not self._told.startswith(before):
             return [Restarted(), TextDelta(text=self._told)]
@@ -186,7 +179,6 @@ class _MessageReading(_Reading):
 
 
 def _of_events(request: Request) -> Request:
-    """Return a request whose answer is read event by event."""
     headers = request.headers.copy()
     headers.update({"Accept": "text/event-stream", "Cache-Control": "no-store"})
     return replace(request, headers=headers, stream=True)

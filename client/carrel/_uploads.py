@@ -191,7 +191,6 @@ class MultipartStream(httpx.SyncByteStream, httpx.AsyncByteStream):
 
 
 def _head(boundary: str, *, fields: Mapping[str, str], part: str, file_name: str) -> bytes:
-    """Return the bytes before the file's; names are escaped as in HTML forms (RFC 7578, section 2)."""
     lines: list[str] = []
     for name, value in fields.items():
         lines += [f"--{boundary}", f'Content-Disposition: form-data; name="{name}"', "", value]

@@ -79,7 +79,6 @@ def lend_draft(client: "Carrel", agent_id: UUID | str, *, email: str | None = No
 
 
 def _lend(client: "Carrel", agent_id: str, email: str | None) -> str | None:
-    """Deploy a draft to a person, and return whom it is lent to; None for an agent that isn't lent by this program."""
     lent = any(count for (other, _), count in _blocks.items() if other == agent_id)
     if not lent and not is_draft(client, agent_id):
         return None
@@ -130,7 +129,6 @@ def _refer_to(principal: NamedPrincipal) -> dict[str, str]:
 
 
 def _read_grants(client: "Carrel", agent_id: UUID | str) -> tuple[list[GrantInfo], bool]:
-    """Return the grants on an agent, and whether every active user may use it."""
     resource = {"resource_id": str(agent_id), "resource_type": "AGENT"}
     pages = list(client.admin.grants.list(resource, page_size=1000).pages())
     return [one for page in pages for one in page.grants], any(page.organization_wide for page in pages)

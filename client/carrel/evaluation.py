@@ -309,7 +309,6 @@ def compare(before: Sequence[KeptResult], after: Sequence[KeptResult]) -> list[D
 
 
 def _scores(before: KeptResult, after: KeptResult) -> tuple[float, float]:
-    """Return what both results are compared by; 0 and 0 when they have nothing in common."""
     for names in (("ndcg",), ("refused",), ("recall", "statements_said"), ("answered",)):
         pairs = [(getattr(before, name), getattr(after, name)) for name in names]
         both = [(old, new) for old, new in pairs if old is not None and new is not None]

@@ -99,7 +99,6 @@ class Applying:
             self._tell("groups", len(batch))
 
     def _add(self, changes: Sequence[MembershipChange]) -> Flow[None]:
-        """Add members, many at a time to groups created now, and one by one to groups that others may have filled."""
         created = {
             change.external_id: change.name for change in self._plan.groups if change.action is GroupAction.CREATE
         }
@@ -190,7 +189,6 @@ def _by_group(changes: Sequence[MembershipChange]) -> list[list[MembershipChange
 def _pack(
     groups: Sequence[tuple[str, Sequence[MembershipChange]]],
 ) -> Iterator[list[tuple[str, Sequence[MembershipChange]]]]:
-    """Yield groups in batches that fit into one request."""
     packed: list[tuple[str, Sequence[MembershipChange]]] = []
     size = 0
     for label, members in groups:

@@ -119,7 +119,6 @@ def _not_utf_8(contents: bytes) -> str:
 
 
 def _delimiter(header: str, columns: Columns) -> str:
-    """Return the delimiter by which the header has the most known columns; a comma when none has any."""
     known = columns.known()
 
     def recognized(delimiter: str) -> int:
@@ -147,7 +146,6 @@ def _read(found: Rows, reader: "_Reader", *, columns: Columns) -> None:
 
 
 def _number_rows(reader: "_Reader") -> Iterator[tuple[int, list[str]]]:
-    """Yield each row with the number of its first line; a row may have several lines."""
     line = 1
     for cells in reader:
         yield line, cells

@@ -95,7 +95,6 @@ class Endpoints:
             ) from exc
 
     def _post(self, url: str, form: Mapping[str, str]) -> Flow[httpx.Response]:
-        """Send a form with the application's credentials."""
         headers = self.connection.headers.copy()
         headers["Content-Type"] = FORM
         proof = {"client_id": self.client_id, "client_secret": self.client_secret}
@@ -105,8 +104,6 @@ class Endpoints:
 
 
 class _ErrorResponse(BaseModel):
-    """A refusal (RFC 6749, section 5.2)."""
-
     model_config = ConfigDict(extra="ignore", hide_input_in_errors=True)
 
     error: str

@@ -141,8 +141,6 @@ CLIENT_ID, CLIENT_SECRET = "CARREL_NOTEBOOK_CLIENT_ID", "CARREL_NOTEBOOK_CLIENT_
 
 
 class _Application(BaseModel):
-    """The application that people allow when they sign in from a notebook."""
-
     model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
 
     client_id: str
@@ -339,7 +337,6 @@ def _application_file(address: str) -> Path:
 
 
 def _read_applications(address: str) -> list[_Application]:
-    """Return the applications that were signed in to at an address, the latest one last."""
     try:
         return [_Application.model_validate_json(line) for line in _application_file(address).read_bytes().splitlines()]
     except (FileNotFoundError, ValidationError):

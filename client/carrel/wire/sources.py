@@ -201,7 +201,6 @@ class _NamedItems(ActingRequest):
 
     @model_validator(mode="after")
     def refuse_repeated_names(self) -> Self:
-        """Refuse a name that is given twice."""
         if len(set(self.names)) < len(self.names):
             msg = "names must be given once each"
             raise ValueError(msg)
