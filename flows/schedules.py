@@ -133,7 +133,6 @@ def look_at(runs: Runs, schedules: Sequence[Schedule]) -> dict[str, Seen]:
 
 
 def _schedules_of(runs: Runs, deployment: Mapping[str, Any]) -> Iterable[Schedule]:
-    """Yield the schedules that are kept on a flow's deployment for single runs, or what the file has declared."""
     every: Sequence[Mapping[str, Any]] = deployment.get("schedules") or ()
     flow, paused = runs.flow_of(deployment), bool(deployment.get("paused"))
     if deployment["name"] == DEPLOYMENT:
@@ -179,7 +178,6 @@ def _newest(
     filters: Callable[[Sequence[str]], dict[str, Any]],
     key_of: Callable[[Mapping[str, Any]], str],
 ) -> list[tuple[str, dict[str, Any]]]:
-    """Return the newest due run of each key, which `filters` looks for. Rare ones are queried separately if needed."""
     if not keys:
         return []
     rows = _due(runs, filters(keys), limit=_PAGE)

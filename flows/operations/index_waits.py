@@ -56,8 +56,6 @@ class _Answers:
 
 @dataclass(slots=True)
 class _IndexWait:
-    """The wait of one run for its documents' index."""
-
     client: AsyncCarrel
     ledger: Ledger
     outages: OutagePolicy
@@ -106,7 +104,6 @@ class _IndexWait:
         return {str(document.document_id) async for document in listing}
 
     def _choose(self, running: set[str]) -> list[Entry]:
-        """Return the next uploaded documents that are not among these, after those of the last round."""
         chosen = list[Entry]()
         while page := self.ledger.page(State.UPLOADED, after=self._after):
             for entry in page:
@@ -143,7 +140,6 @@ class _IndexWait:
         answers.done += 1
 
     async def _keep_contained(self, entry: Entry, document: GetDocumentResponse, answers: _Answers) -> bool:
-        """Keep how far the files in a document are; return whether all are done, or there are none."""
         contained = document.contained_files or contained_files(document.file_count, document.files_done)
         if contained is None:
             return True

@@ -90,7 +90,6 @@ class OutagePolicy:
                 return result
 
     async def _wait_retry_after(self, exc: APIError, *, pause: float) -> None:
-        """Wait for as long as a busy service says, or `pause` seconds when it doesn't say."""
         self._give_up_in_time(exc)
         seconds = min(exc.retry_after, LONGEST_RETRY_AFTER) if exc.retry_after else pause
         await self._begin_notice(exc, seconds=seconds)
@@ -184,7 +183,6 @@ def _may_pass(exc: Exception) -> bool:
 
 
 def _for_the_caller(exc: Exception) -> Exception:
-    """Return the error that stops the run when the service refuses the caller, else the error itself."""
     status, code = getattr(exc, "status", 0), _code(exc)
     if code == _STORAGE_FULL:
         message = getattr(exc, "message", str(exc))

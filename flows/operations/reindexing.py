@@ -88,7 +88,6 @@ class _Reindexing:
     pending: list[DocumentInCollection] = field(default_factory=list[DocumentInCollection])
 
     async def run(self, workers: int) -> Reindexed:
-        """List the collection once while `workers` send its documents."""
         async with aclosing(self._select_stale()) as queue:
             turn = asyncio.Lock()
 

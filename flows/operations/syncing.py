@@ -160,7 +160,6 @@ def plan_text(sync: DocstoreSync) -> str:
 
 
 def _error_of(sync: DocstoreSync) -> FlowError:
-    """Return the error for a failed run, by who can mend its reason."""
     error = sync.last_error or DocstoreError(code="internal", message="The run failed.")
     message = f"The sync {sync.config.sync_name} failed ({error.code}): {error.message}"
     if error.code in _OWNER_CODES:

@@ -209,7 +209,6 @@ def _name_holder(run: AnyRow | None, *, shared: bool) -> str:
 
 
 def _drop_runs(connection: sa.Connection, source_id: int, *, but: str) -> None:
-    """Drop the source's runs with their documents; `but` is the key of one that stays."""
     old = sa.select(runs.c.run_id).where(runs.c.source_id == source_id, runs.c.run_key != but)
     # Locked first, so that who still writes for one of them is done, and finds it gone with his next write.
     dropped = connection.execute(old.with_for_update()).scalars().all()

@@ -102,7 +102,6 @@ class Readers:
         return self._people.set_of(users)
 
     def _sets(self, name: str) -> dict[str, int]:
-        """Read sets of people from a table whose rows are ordered by set."""
         sets: dict[str, int] = {}
         current, members = "", list[str]()
         for group_id, principal_id in self._rows(name):
@@ -184,7 +183,6 @@ def compare(before: Path, after: Path) -> Difference:
 
 
 def _match(old: Iterator[Found], new: Iterator[Found]) -> Iterator[tuple[Found | None, Found | None]]:
-    """Yield each resource as it was and as it is; both iterators are in the order of object ids."""
     was, now = next(old, None), next(new, None)
     while was is not None or now is not None:
         if now is None or (was is not None and was[0] < now[0]):

@@ -135,7 +135,6 @@ async def list_access(client: AsyncCarrel, folder: Path, *, outages: OutagePolic
 
 
 async def _write_tables(client: AsyncCarrel, folder: Path, outages: OutagePolicy, on_rows: OnRows) -> dict[str, int]:
-    """Write all tables, in place of those of an earlier attempt; return how many rows each has."""
     admin, access = client.admin, client.admin.access
 
     async def list_rows(

@@ -85,7 +85,6 @@ def advice(reason: str, example: str) -> str:
 
 
 def _fits(place: str, patterns: Sequence[str]) -> bool:
-    """Return whether a pattern matches a place's last part or the whole place."""
     whole = place.lower()
     name = whole.rpartition("/")[2]
     return any(fnmatchcase(name, one.lower()) or fnmatchcase(whole, one.lower()) for one in patterns)

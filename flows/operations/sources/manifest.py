@@ -182,7 +182,6 @@ def _open_text(path: Path) -> Generator[IO[str]]:
 
 
 def _csv_rows(path: Path) -> Iterator[_Row]:
-    """Yield the rows of a CSV file, whose cells are separated as its header or its line `sep=` says."""
     csv.field_size_limit(_CELL_CHARACTERS)
     with _open_text(path) as file:
         first = file.readline()
