@@ -187,7 +187,6 @@ def _person(entry: AuditEntry, names: KnownNames) -> str | None:
 
 
 def _describe_failed_sign_in(entry: AuditEntry, names: KnownNames) -> str | None:
-    """Return a sentence that says what was wrong, unless it was the password of a sign-in."""
     said = {
         "secondFactor": "gave the right password of {it}, and a wrong second factor",
         "passkey": "failed to sign in as {it} with a passkey",

@@ -310,7 +310,6 @@ def _lend(client: "Carrel", agent_id: UUID) -> AbstractContextManager[None]:
 
 
 def _write_reply(events: "Iterable[Reply | Restarted | TextDelta]", *, screen: Screen) -> "Reply":
-    """Write the words of a reply as they come, and return the whole of it."""
     from carrel import Reply, Restarted, TextDelta  # noqa: PLC0415 - slow to import: not for help and completion
 
     reply = None

@@ -226,7 +226,6 @@ def document_of(name: str, client: "Carrel") -> GetDocumentResponse:
 
 
 def _files(one: GetDocumentResponse) -> str:
-    """Return how many files are in a document, and how far they are documents of their own."""
     return str(one.contained_files or f"{one.files_done or 0:,} of {one.file_count or 0:,} so far")
 
 

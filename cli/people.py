@@ -123,7 +123,6 @@ def _show_some(names: Sequence[str], *, screen: Screen) -> None:
 def _offboard(
     client: "Carrel", plan: AdminUsersPlanOffboardingResponse, new_owner: UserReference | None, *, screen: Screen
 ) -> list[AdminUsersOffboardResponse]:
-    """Offboard, and ask again while something remains and the service gets on; return the answers."""
     answers: list[AdminUsersOffboardResponse] = []
     moved, total = 0, _total(plan.owned)
     with screen.bar("ending access") as bar:

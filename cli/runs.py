@@ -299,7 +299,6 @@ async def _beside(task: "asyncio.Future[T]", showing: Awaitable[None]) -> T:
 
 
 async def _say_waits(ledger: Address, *, screen: Screen) -> None:
-    """Say what the run waits for once that has lasted for a while, and again from time to time."""
     due: float | None = None
     while True:
         await asyncio.sleep(_SECONDS)

@@ -32,7 +32,6 @@ class _Out(Console):
     """Standard output, which whoever reads it may leave: then the rest is for nobody, and the work goes on."""
 
     def on_broken_pipe(self) -> None:
-        """Write to nowhere from here on."""
         _deafen()
 
 

@@ -74,7 +74,6 @@ class Registration:
         return FileLock(self._path.with_suffix(".lock"), mode=0o600)
 
     def _register_now(self, former: str | None = None) -> Registered:
-        """Register the workbench; the `former` application gets a new secret, if it still exists."""
         with self._admin() as admin:
             clients = admin.admin.oauth_clients
             if former is not None and any(str(known.client_id) == former for known in clients.list()):

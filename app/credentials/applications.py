@@ -189,7 +189,6 @@ def _read_fields() -> tuple[str, list[str], list[str]]:
 
 
 def _create() -> None:
-    """Create the application from the fields, select it, and have its secret shown."""
     name, addresses, scopes = _read_fields()
     audience = OAuthAudience(st.session_state["client.audience"])
     made = api.client().admin.oauth_clients.create(

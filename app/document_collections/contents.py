@@ -261,7 +261,6 @@ def offer_adding(collection: DocumentCollection) -> None:
 
 
 def _begin_again(collection: DocumentCollection) -> None:
-    """Keep the documents that failed in the form after an addition, and empty the form when none did."""
     if _LEFT not in st.session_state:
         return
     st.session_state[_CHOSEN] = left = st.session_state.pop(_LEFT)

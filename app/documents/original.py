@@ -23,8 +23,6 @@ from carrel.wire.search import TextSpan
 
 @dataclass(frozen=True)
 class _Page:
-    """A page as a JPEG, and how many pages there are."""
-
     jpeg: bytes
     number: int
     count: int
@@ -113,7 +111,6 @@ def _show_version(document: GetDocumentResponse, *, shown: int | None, passage_o
 
 
 def _find_passage(wanted: PassageLocation) -> tuple[DocumentChunk | None, int | None]:
-    """Return the chunk of a location and the version it is of; no chunk where it isn't there, or of another version."""
     if wanted.chunk_index is None:
         return None, wanted.version
     with error_boundary():
@@ -178,7 +175,6 @@ def _offer_pages(page: _Page, *, passage_at: int | None) -> None:
 
 
 def _draw(page: _Page, name: str, *, boxes: Sequence[Box]) -> None:
-    """Draw a page, with a mark over each part of it that a box covers; the first one is scrolled to."""
     marked = "; the passage is marked" if boxes else ""
     says = html.escape(f"Page {page.number:,} of {name}{marked}")
     picture = f"data:image/jpeg;base64,{base64.b64encode(page.jpeg).decode()}"

@@ -34,7 +34,6 @@ def rows_html(text: str, place: PassagePlace | None, *, marked: Sequence[str] | 
 
 
 def _split(lines: Sequence[str], rows: Rows) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the lines above a passage's rows, such as the sheet's name, and the rows."""
     most = rows.last - rows.first + 1
     start = max(len(lines) - most, 0)
     while start < len(lines) and _NAMED not in lines[start]:
@@ -43,7 +42,6 @@ def _split(lines: Sequence[str], rows: Rows) -> tuple[Sequence[str], Sequence[st
 
 
 def _cells_of(line: str) -> dict[str, str]:
-    """Return a row's cells by the names of their columns; a cell without a name stands under none."""
     cells: dict[str, str] = {}
     for part in line.split(_BETWEEN):
         name, is_named, value = part.partition(_NAMED)

@@ -357,7 +357,6 @@ def show_chunks(document: GetDocumentResponse) -> None:
 def _show_chunk(
     document: GetDocumentResponse, where: str, wanted: PassageLocation | None, chunk: DocumentChunk, *, is_same: bool
 ) -> None:
-    """Show a chunk with its place; mark the passage that is wanted (by its words, unless `is_same` version)."""
     text = chunk.text.strip()
     quote = find_quote(text, wanted.quoted) if wanted else ""
     is_marked = chunk.chunk_index == wanted.chunk_index if wanted and is_same else bool(quote)

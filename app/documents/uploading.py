@@ -101,7 +101,6 @@ def _load_file(file: ChosenFile, *, everybody: bool, collection_id: UUID | None,
 
 
 def _add_to_collection(document_id: UUID, collection_id: UUID) -> str:
-    """Add a document to a collection, where it keeps the fields it has; return what went wrong, if anything did."""
     collections = api.client().document_collections
     try:
         there = next(iter(collections.list_documents_in_collection(collection_id, ids=[document_id])), None)

@@ -118,14 +118,11 @@ _OUTCOME = "quarantine.outcome"
 
 @dataclass(frozen=True)
 class _Outcome:
-    """What came of ignoring or restoring items; `unknown` are the names that were not in quarantine any more."""
-
     count: int
     undo: bool
     unknown: Sequence[str]
 
     def show(self) -> None:
-        """Show how many items count now or do not, and which were not there."""
         if self.count:
             documents = count_text(self.count, "document counts", "documents count")
             until = "it changes" if self.count == 1 else "they change"

@@ -167,7 +167,6 @@ def _names_for(entries: Sequence[AuditEntry]) -> Mapping[str, str]:
 
 
 def _changed_resources() -> Sequence[Change]:
-    """Return the resources of the latest changes that are there still, each once."""
     latest: dict[str, AuditEntry] = {}
     for entry in _latest("grants.set"):
         if entry.target is not None:

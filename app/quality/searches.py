@@ -177,7 +177,6 @@ def show_link_to_replies() -> None:
 
 
 def _show_list(key: str, ask: Ask, *, empty: Callable[[], None], unsaid: str) -> None:
-    """Show one of the lists, without the column `unsaid`, which would be equal in every row."""
     names = places()
     show_pages(
         f"searches.{key}",

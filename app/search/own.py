@@ -72,7 +72,6 @@ def _show_saved(saved: Sequence[SearchQuery], places: Mapping[str, str], go: Go)
 
 
 def _offer(query: SearchQuery, places: Mapping[str, str], go: Go, *, key: str, when: str = "") -> None:
-    """Show a search as a button, with what it is narrowed to and when it was done under it."""
     words = label(shorten(one_line(query.text), _LONGEST_SHOWN))
     st.button(words, key=key, type="tertiary", icon=":material/search:", on_click=go, args=(query,))
     facts = [] if query.where == CATALOG else [one_line(places[query.where])]

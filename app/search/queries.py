@@ -296,7 +296,6 @@ def _field(kinds: Kinds, *, has_schema: bool) -> str:
 
 
 def _value(kind: FieldType) -> str:
-    """Show an input for a value of a type, and return it as requests have it; empty without one."""
     key = f"only.value.{kind}"
     match kind:
         case FieldType.BOOLEAN:
@@ -324,6 +323,5 @@ def _keep(question: SearchQuery, go: Go) -> None:
 
 
 def _keep_drawn(question: SearchQuery, go: Go) -> None:
-    """Search with the drawn filters that are left, and draw none."""
     kept = cast("list[Condition]", st.session_state[_DRAWN])
     go(replace(question, drawn=tuple(kept), draws_filters=False))

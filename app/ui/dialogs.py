@@ -96,7 +96,6 @@ def _problem_of(error: Exception) -> Problem:
 
 
 def _show_problem(do: Callable[[], None]) -> None:
-    """Show a dialog's problem, if it has one; if the person is to confirm first, `do` is done once they have."""
     problem: Problem | None = st.session_state.get(_PROBLEM)
     if problem is None:
         st.session_state.pop(_REPEATED, None)

@@ -184,7 +184,6 @@ def _write_place(place: PassagePlace) -> str:
 
 
 def _read_place(text: str) -> PassagePlace | None:
-    """Return what `_write_place` wrote; None for anything else."""
     if not _PLACE.fullmatch(text):
         return None
     boxes: list[PageBox] = []

@@ -93,7 +93,6 @@ def drop_choice(key: str) -> None:
 
 
 def _offer_matches(key: str, found: Mapping[str, Principal], *, most: int | None) -> Principal | None:
-    """Show several matches in a list that closes when one is chosen; return the only one once it is what is meant."""
     options = disambiguate(found.values())
     if len(options) > 1:
         _choose_match(key, options, placeholder="Choose one", on_change=partial(_add_match, key, found, most=most))
