@@ -514,7 +514,7 @@ def _cells(run: EvaluationRun, searches: bool, *, exact: bool = False) -> list[s
     of_replies = (run.answered, run.recall, run.precision, run.statements_said, run.refused, run.groundedness)
     scores = (run.ndcg, run.recall, run.reciprocal_rank) if searches else of_replies
     asked = one_line(run.agent_name or "An agent that is gone")
-    model = f"{asked} · {run.model} · {run.instructions_digest}" if exact else asked
+    model = f"{asked} · {run.model} · {(run.instructions_digest or '')[:12]}" if exact else asked
     return [
         moment(run.at) if exact else ago(run.at),
         _way_of(run) if searches else one_line(model),

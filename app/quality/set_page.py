@@ -15,20 +15,22 @@ from app.quality.sets import (
     NOTHING_ANSWERS,
     NOTHING_ANSWERS_HELP,
     SET,
+    ask_for_statements,
     describe_target,
     find_case,
     forget_sets,
     get_set,
     list_cases,
     offer_changes,
+    read_statements,
     show_case,
 )
-from app.ui.dialogs import confirm
+from app.ui.dialogs import NotYetError, confirm
 from app.ui.errors import problem_of, show_errors
 from app.ui.notices import offer_way_back, show_empty, show_heading, show_note, show_text, show_warning
 from carrel import CarrelError
 from carrel.evaluation import find_unsaid
-from carrel.wire.evaluation import MOST_STATEMENTS, EvaluationCase, EvaluationSet
+from carrel.wire.evaluation import EvaluationCase, EvaluationSet
 from carrel.wire.evaluation_runs import EvaluationRun, KeptResult
 from carrel.wire.question_log import LoggedQuestion
 from flows.operations.formatting import count_text
@@ -37,34 +39,25 @@ from flows.operations.formatting import count_text
 def _offer_expectations(one: EvaluationSet, case: EvaluationCase) -> None:
     key = f"case.{case.case_id}"
     with st.form("case.form", border=False):
-        st.text_area(
-            "Words that the reply must say",
-            "\n".join(case.statements),
-            key=f"{key}.statements",
-            help=f"One statement a line, at most {MOST_STATEMENTS}. A reply says it when it has these words, in any "
-            "case.",
-            height=100,
-        )
+        ask_for_statements(f"{key}.statements", case.statements)
         st.checkbox(NOTHING_ANSWERS, case.nothing_answers, key=f"{key}.nothing", help=NOTHING_ANSWERS_HELP)
-        st.text_area("What the reply should say, in your words", case.note or "", key=f"{key}.note", max_chars=1000)
+        st.text_area("Note", case.note or "", key=f"{key}.note", max_chars=1000, help="For people. It isn't scored.")
         if st.form_submit_button("Save"):
             _save(one, case, key)
 
 
 def _save(one: EvaluationSet, case: EvaluationCase, key: str) -> None:
-    lines = str(st.session_state[f"{key}.statements"] or "").splitlines()
-    statements = list(dict.fromkeys(line.strip() for line in lines if line.strip()))
-    if len(statements) > MOST_STATEMENTS:
-        show_warning(f"A question has at most {MOST_STATEMENTS} statements. Put some into one line, or leave them out.")
-        return
-    kept = {
-        "question": case.question,
-        "statements": statements,
-        "nothing_answers": bool(st.session_state[f"{key}.nothing"]),
-        "note": str(st.session_state[f"{key}.note"] or "").strip(),
-    }
     try:
+        kept = {
+            "question": case.question,
+            "statements": read_statements(f"{key}.statements"),
+            "nothing_answers": bool(st.session_state[f"{key}.nothing"]),
+            "note": str(st.session_state[f"{key}.note"] or "").strip(),
+        }
         api.client().admin.evaluation_sets.put_judgements(one.evaluation_set_id, [kept])
+    except NotYetError as error:
+        show_warning(str(error))
+        return
     except CarrelError as error:
         problem_of(error).show()
         return

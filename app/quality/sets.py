@@ -1,6 +1,6 @@
 """Evaluation sets: making, changing, importing and exporting them, and judging results with one click."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from uuid import UUID
 
@@ -11,15 +11,15 @@ from app.formatting import one_line
 from app.lookup import by_id
 from app.quality.searches import Hit, places, search_again, show_hit
 from app.search.queries import CATALOG, MODES
-from app.ui.dialogs import confirm, dialog, is_open, offer_submit, open_dialog, text_in
+from app.ui.dialogs import NotYetError, confirm, dialog, is_open, offer_submit, open_dialog, text_in
 from app.ui.errors import Problem, keep_problem, problem_of, show_errors, show_kept_problem
 from app.ui.filters import choice_filter
 from app.ui.notices import look_at, show_empty, show_link, show_note, show_text, show_warning
 from app.ui.progress import offer_export
 from app.ui.tables import forget, pages_of, show_pages, time_cell
 from carrel import CarrelError, evaluation
-from carrel.judgements import CASE_HEADS, HEADS, JudgementsError, case_rows, read_cases, rows_of
-from carrel.wire.evaluation import EvaluationCase, EvaluationSet
+from carrel.judgements import CASE_HEADS, JudgementsError, case_rows, read_cases
+from carrel.wire.evaluation import MOST_CASES, MOST_JUDGEMENTS, MOST_STATEMENTS, EvaluationCase, EvaluationSet
 from flows.operations.formatting import count_text
 
 SETS, CASES, SET, CASE = "sets", "sets.cases", "set", "q"
@@ -155,7 +155,7 @@ def offer_changes(one: EvaluationSet) -> None:
 def _ask_for_question(one: EvaluationSet) -> None:
     st.text_area("Question", key="sets.question", max_chars=LONGEST_QUESTION, height=80)
     if one.agent_id is not None:
-        st.text_area("What the reply should say", key="sets.note_of_question", max_chars=1000, height=80)
+        ask_for_statements("sets.statements")
         if not st.checkbox(NOTHING_ANSWERS, key="sets.nothing", help=NOTHING_ANSWERS_HELP):
             show_text("Next, say which documents the reply should cite.")
     else:
@@ -166,13 +166,35 @@ def _ask_for_question(one: EvaluationSet) -> None:
 def _add(one: EvaluationSet) -> None:
     """Add the dialog's question to a set, and open it; one that is there already stays as it is, and is opened."""
     question = text_in("sets.question", missing="Write the question first.")
-    note = text_in("sets.note_of_question")
-    case: dict[str, object] = {"question": question, **({"note": note} if note else {})}
+    case: dict[str, object] = {"question": question}
+    if statements := read_statements("sets.statements"):
+        case["statements"] = statements
     if st.session_state.get("sets.nothing"):
         case["nothing_answers"] = True
     api.client().admin.evaluation_sets.put_judgements(one.evaluation_set_id, [case])
     forget_sets()
     lead_to_case(one, question)
+
+
+def ask_for_statements(key: str, statements: Iterable[str] = ()) -> None:
+    """Show the field whose lines a run scores a reply by."""
+    st.text_area(
+        "What the reply should say",
+        "\n".join(statements),
+        key=key,
+        help=f"Each line is a statement, at most {MOST_STATEMENTS}. A reply says it when it has these words, in any "
+        "case. Runs score the share that is said.",
+        height=100,
+    )
+
+
+def read_statements(key: str) -> list[str]:
+    """Return the statements that were typed, each once; raises NotYetError when they are too many."""
+    statements = list(dict.fromkeys(line.strip() for line in text_in(key).splitlines() if line.strip()))
+    if len(statements) > MOST_STATEMENTS:
+        msg = f"A question has at most {MOST_STATEMENTS} statements. Put some into one line, or leave them out."
+        raise NotYetError(msg)
+    return statements
 
 
 def _open_rename(one: EvaluationSet) -> None:
@@ -194,9 +216,9 @@ def _rename(one: EvaluationSet) -> None:
 
 
 def _offer_import(one: EvaluationSet) -> None:
-    more = "" if one.agent_id is None else ", a statement, and “yes” where nothing answers"
     show_text(
-        f"A CSV with a query, an external id and perhaps a grade{more} in each line. It is added to what is there."
+        "A CSV with a query, an external id and perhaps a grade in each line, or a set that was exported. It is added "
+        "to what is there."
     )
     file = st.file_uploader("A CSV file of judged queries", type=["csv", "tsv", "txt"], key="sets.file")
     if st.button("Add to the set", key="sets.import", type="primary"):
@@ -245,8 +267,8 @@ def list_cases(one: EvaluationSet) -> None:
     )
     if one.case_count:
         about = (one.evaluation_set_id, one.case_count)
-        heads = HEADS if one.agent_id is None else CASE_HEADS
-        offer_export("evaluation-set.csv", heads, _lines(one), about=about)
+        most = MOST_CASES * MOST_JUDGEMENTS
+        offer_export("evaluation-set.csv", CASE_HEADS, _lines(one), about=about, most=most)
 
 
 def _show_no_cases(one: EvaluationSet) -> None:
@@ -294,8 +316,7 @@ def describe_expected(case: EvaluationCase) -> str:
 
 def _lines(one: EvaluationSet) -> Iterator[list[list[str]]]:
     for page in api.client().admin.evaluation_sets.list_cases(one.evaluation_set_id, page_size=100).pages():
-        by_question = {case.question: case.grades for case in page.cases}
-        yield list(rows_of(by_question) if one.agent_id is None else case_rows(page.cases))
+        yield list(case_rows(page.cases))
 
 
 def go_to_case(one: EvaluationSet, question: str) -> None:

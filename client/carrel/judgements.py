@@ -5,8 +5,8 @@
 >>> Path("copy.csv").write_bytes(judgements.write(judged))
 
 A line is a query, the external id of a document, and perhaps how well the document answers (a whole number, 1 where
-there is none). A query has as many lines as judged documents. The file of an agent's set has two more columns: words
-that the reply must say, and whether nothing answers ("yes"); `read_cases` and `write_cases` know them.
+there is none). A query has as many lines as judged documents. The file of a whole set has three more columns: words
+that the reply must say, whether nothing answers ("yes"), and a note. `read_cases` reads all that `write_cases` writes.
 """
 
 import csv
@@ -32,17 +32,18 @@ __all__ = [
     "write_cases",
 ]  # fmt: skip
 
-MOST_BYTES = 5_000_000
+MOST_BYTES = 50_000_000
 _MOST_PROBLEMS = 10
-_LONGEST_QUERY, _LONGEST_ID = 8192, 1024
+_LONGEST_QUERY, _LONGEST_ID, _LONGEST_NOTE = 8192, 1024, 1000
 HEADS = ("query", "external id", "grade")
-CASE_HEADS = (*HEADS, "statement", "nothing answers")
+CASE_HEADS = (*HEADS, "statement", "nothing answers", "note")
 _HEADS = {
     "query": frozenset({"query", "question", "q"}),
     "document": frozenset({"externalid", "documentexternalid", "document", "documentid", "doc", "id"}),
     "grade": frozenset({"grade", "judgement", "judgment", "relevance", "score"}),
     "statement": frozenset({"statement", "says"}),
     "nothing": frozenset({"nothinganswers"}),
+    "note": frozenset({"note", "notes"}),
 }
 _YES, _NO = frozenset({"yes", "true", "1", "x"}), frozenset({"", "no", "false", "0"})
 
@@ -54,6 +55,7 @@ class _Case:
     grades: dict[str, int] = field(default_factory=dict[str, int])
     statements: dict[str, None] = field(default_factory=dict[str, None])
     nothing_answers: bool = False
+    note: str = ""
 
 
 class JudgementsError(ValueError):
@@ -70,7 +72,7 @@ def write(judgements: Mapping[str, Mapping[str, int]]) -> bytes:
 
 
 def write_cases(cases: Iterable[EvaluationCase]) -> bytes:
-    """Return cases as a file, with their statements and which of them nothing answers."""
+    """Return cases as a file, with all that `read_cases` reads."""
     return _write(CASE_HEADS, case_rows(cases))
 
 
@@ -95,7 +97,7 @@ def case_rows(cases: Iterable[EvaluationCase]) -> Iterator[list[str]]:
         grades = [[document, str(grade)] for document, grade in case.grades.items()]
         pairs = zip_longest(grades, case.statements, fillvalue=None) if grades or case.statements else [(None, None)]
         for grade, statement in pairs:
-            yield [case.question, *(grade or ["", ""]), statement or "", nothing]
+            yield [case.question, *(grade or ["", ""]), statement or "", nothing, case.note or ""]
 
 
 def read(data: bytes | str) -> Mapping[str, Mapping[str, int]]:
@@ -111,6 +113,7 @@ def read_cases(data: bytes | str) -> list[JudgedQuestion]:
             judgements=[Judgement(document_external_id=name, grade=grade) for name, grade in case.grades.items()],
             statements=list(case.statements) or None,
             nothing_answers=case.nothing_answers or None,
+            note=case.note or None,
         )
         for query, case in _read(data).items()
     ]
@@ -185,18 +188,23 @@ def _columns(heads: Sequence[str]) -> dict[str, int]:
 
 
 def _cells(row: Sequence[str], columns: Mapping[str, int]) -> dict[str, str]:
-    return {name: from_text(row[place]).strip() if place < len(row) else "" for name, place in columns.items()}
+    cells = {name: from_text(row[place]) if place < len(row) else "" for name, place in columns.items()}
+    return {name: cell if name == "note" else cell.strip() for name, cell in cells.items()}
 
 
 def _take_expectation(case: _Case, cells: Mapping[str, str]) -> None:
     """Add to a case what a line says of the reply; raises ValueError."""
-    statement, nothing = cells.get("statement", ""), cells.get("nothing", "").lower()
+    statement, nothing, note = cells.get("statement", ""), cells.get("nothing", "").lower(), cells.get("note", "")
     if nothing not in _YES | _NO:
         msg = f"whether nothing answers must be yes or no, and is {nothing[:40]!r}"
         raise ValueError(msg)
     if len(statement) > LONGEST_STATEMENT or "\0" in statement:
         msg = f"a statement has at most {LONGEST_STATEMENT:,} characters, none of which is NUL"
         raise ValueError(msg)
+    if len(note) > _LONGEST_NOTE or "\0" in note or (note and case.note and note != case.note):
+        msg = f"a query has one note, of at most {_LONGEST_NOTE:,} characters, none of which is NUL"
+        raise ValueError(msg)
+    case.note = case.note or note
     case.nothing_answers |= nothing in _YES
     if statement:
         case.statements[statement] = None

@@ -10,12 +10,12 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", 
 
 def as_text(cell: str) -> str:
     """Return a cell that spreadsheets show as text, with an apostrophe before what they would compute."""
-    return f"'{cell}" if cell.startswith(_FORMULA) else cell
+    return f"'{cell}" if cell.lstrip("'").startswith(_FORMULA) else cell
 
 
 def from_text(cell: str) -> str:
     """Return what a cell was before `as_text` put an apostrophe in front."""
-    return cell[1:] if cell.startswith("'") and cell[1:].startswith(_FORMULA) else cell
+    return cell[1:] if cell.startswith("'") and cell.lstrip("'").startswith(_FORMULA) else cell
 
 
 # As spreadsheets write them in the languages of people; αληθές and ψευδές as `casefold` leaves them.

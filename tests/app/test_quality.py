@@ -10,10 +10,9 @@ import pytest
 
 from app.quality.runs import Running
 from app.quality.searches import share, worst_first
-from app.ui.progress import in_batches
 from carrel import evaluation
 from carrel.evaluation import Measurer, RunKeeper
-from carrel.judgements import HEADS, JudgementsError, read, read_cases, rows_of, write, write_cases
+from carrel.judgements import JudgementsError, read, read_cases, write, write_cases
 from carrel.wire.common import UserPrincipal
 from carrel.wire.evaluation import EvaluationCase, EvaluationSet
 from carrel.wire.oversight import LoggedSearch
@@ -307,16 +306,25 @@ def test_a_question_is_added_on_the_page_of_its_set(house: House) -> None:
     page = house.open("agents", agent=str(agent.agent_id), part="answers", set=str(answers.evaluation_set_id))
     page = page.press("Add a question")
     page.text_area(key="sets.question").set_value("When is lunch?")
-    page.text_area(key="sets.note_of_question").set_value("At noon")
+    page.text_area(key="sets.statements").set_value(" at noon \n\nat noon\non deck")
     assert "Next, say which documents" in page.shown
     page = page.checkbox(key="sets.nothing").check().run()
     assert "Next, say which documents" not in page.shown
+    page = page.press_key("sets.add.submit")
+    assert "has relevant documents or statements" in page.shown
+    page.text_area(key="sets.statements").set_value("")
     page.press_key("sets.add.submit")
     assert "Documents that the reply should cite" in [each.value for each in page.subheader]
     assert "Nothing should answer this” is chosen above" in page.shown
     assert "Relevant" not in page.labels
     [case] = house.client.admin.evaluation_sets.list_cases(answers.evaluation_set_id)
-    assert (case.question, case.note, case.nothing_answers) == ("When is lunch?", "At noon", True)
+    assert (case.question, case.nothing_answers) == ("When is lunch?", True)
+    page = page.press("All questions of the set").press("Add a question")
+    page.text_area(key="sets.question").set_value("When is tea?")
+    page.text_area(key="sets.statements").set_value(" at four \n\nat four\non deck")
+    page.press_key("sets.add.submit")
+    *_, case = house.client.admin.evaluation_sets.list_cases(answers.evaluation_set_id)
+    assert (case.question, case.statements, case.note) == ("When is tea?", ["at four", "on deck"], None)
     judgements = [{"document_external_id": name, "grade": grade} for name, grade in (("a", 2), ("b", 1), ("c", 0))]
     cases = [
         {"question": "dogs", "judgements": judgements, "statements": ["free"]},
@@ -328,6 +336,7 @@ def test_a_question_is_added_on_the_page_of_its_set(house: House) -> None:
         "dogs": "2 documents, 1 statement",
         "eels": "Any answer",
         "When is lunch?": "Nothing answers",
+        "When is tea?": "2 statements",
     }
 
 
@@ -358,14 +367,27 @@ def test_a_file_is_imported_and_exported_as_it_was(house: House) -> None:
     page = page.press("Add to the set")
     expected = {"dogs": {"fares": 1, "rules": 2}, "=1+1": {"@sum": 0}, "open question": {}}
     assert house.cases_of(one.evaluation_set_id) == expected
-    judged = house.cases_of(one.evaluation_set_id)
     page.file_uploader(key="sets.file").set_value(("judged.csv", data + b"cats,x,high\n", "text/csv"))
     assert "the grade must be a whole number" in page.press("Add to the set").shown
     assert house.cases_of(one.evaluation_set_id) == expected
-    exported = in_batches(HEADS, [rows_of(judged)], count=lambda _: None, most=100)
-    assert b"'=1+1,'@sum,0" in exported
-    assert read(exported) == expected
-    assert write(judged) == exported
+    sets, other = house.client.admin.evaluation_sets, a_set(house)
+    whole = {"question": "whole", "judgements": [{"document_external_id": "a,b", "grade": 3}], "note": ' =to\n"all" '}
+    sets.put_judgements(
+        one.evaluation_set_id,
+        [
+            {**whole, "statements": ["at noon, daily", "=2"]},
+            {"question": "none", "nothing_answers": True, "note": "'@"},
+            {"question": "said", "statements": ["two", "three"]},
+        ],
+    )
+    kept = [case.model_dump(exclude={"case_id"}) for case in sets.list_cases(one.evaluation_set_id)]
+    exported = open_set(house, one).press("Export as CSV").exported
+    assert "'=1+1,'@sum,0" in exported
+    assert read(exported) == house.cases_of(one.evaluation_set_id)
+    page = open_set(house, other)
+    page.file_uploader(key="sets.file").set_value(("evaluation-set.csv", exported.encode(), "text/csv"))
+    page.press("Add to the set")
+    assert [case.model_dump(exclude={"case_id"}) for case in sets.list_cases(other.evaluation_set_id)] == kept
 
 
 def test_a_set_is_measured_in_modes_and_the_runs_are_compared(house: House) -> None:
@@ -497,13 +519,15 @@ def test_cases_of_an_agent_are_written_and_read_as_they_were() -> None:
         ("open", None, None),
     ]
     assert read(text) == {"dogs": {"a": 2}, "cats": {}, "open": {}}
+    assert read(write(read(text))) == read(text)
     for line, said in {
         "q,,,,maybe": "yes or no",
+        "q,,,,,a\nq,,,,,b": "a query has one note",
         "q,,," + "x" * 1001: "at most 1,000 characters",
         "\n".join(f"q,,,s{number}" for number in range(21)): "at most 20 statements",
     }.items():
         with pytest.raises(JudgementsError) as refused:
-            read_cases(f"query,external id,grade,statement,nothing answers\n{line}\n")
+            read_cases(f"query,external id,grade,statement,nothing answers,note\n{line}\n")
         assert said in " ".join((str(refused.value), *refused.value.problems))
 
 
