@@ -1,8 +1,5 @@
-"""The harness every test directory may use: the real service on a real PostgreSQL, quick to start.
-
-Slow things (PostgreSQL, migrations, the model, the extraction processes) are made once; a test gets an organization in
-a service that stays, or a service with a clone of the bootstrapped database.
-"""
+"""The harness of every test directory: the real service on a real PostgreSQL, quick to start. Slow parts are made once;
+a test gets an organization in a lasting service, or a service with a clone of the bootstrapped database."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -52,10 +49,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
-    """Name a case after its parameter where its value is a whole file: an archive has the time in it, a name may not.
-
-    Processes that share a run must agree on the names of all tests.
-    """
+    """Name a case after its parameter if its value is a whole file: archives hold the time. Processes of a run must
+    agree on test names."""
     return argname if isinstance(val, bytes) and len(val) > LONGEST_BYTES_IN_A_NAME else None
 
 
@@ -138,10 +133,8 @@ def own_service(make_service: Callable[..., RunningService]) -> RunningService:
 
 @pytest.fixture
 def service_process() -> Iterator[Callable[..., ServiceProcess]]:
-    """Start `python -m service` on a folder of its own: `service_process(CARREL_LOG_LEVEL="DEBUG")`; ends after it.
-
-    `from_nothing` makes its database and its model, as the first start does.
-    """
+    """Start `python -m service` on its own folder: `service_process(CARREL_LOG_LEVEL="DEBUG")`; ends after it.
+    `from_nothing` makes its database and model, as a first start."""
     made: list[ServiceProcess] = []
 
     def make(*, from_nothing: bool = False, **environment: str) -> ServiceProcess:
@@ -157,10 +150,8 @@ def service_process() -> Iterator[Callable[..., ServiceProcess]]:
 
 @pytest.fixture(scope="session")
 def prefect_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A Prefect server for the session, as `make up` runs it; its API's address.
-
-    It takes seconds of processor time to start: tests share it, and take away what they offered on it.
-    """
+    """Start a Prefect server for the session, as `make up` does; return its API's address. It takes seconds, so tests
+    share it and withdraw what they offered."""
     with prefect_server(tmp_path_factory.mktemp("prefect")) as url:
         yield url
 

@@ -134,9 +134,8 @@ def slides() -> bytes:
 
 
 def slides_of_pictures(*pictures: Image.Image) -> bytes:
-    """A presentation of three slides with an icon on each, one of these pictures on each of the first, and the first
-    picture on the last once more.
-    """
+    """A presentation of three slides with an icon each; the first show one picture each, the last the first picture
+    again."""
     deck = Presentation()
     for number, name in enumerate(("one", "two", "three")):
         slide = deck.slides.add_slide(deck.slide_layouts[5])

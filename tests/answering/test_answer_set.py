@@ -1,9 +1,6 @@
-"""How well the built-in model answers 100 questions: about the sample organization, and about a real handbook.
-
-`answer_set.csv` has for each the document that answers it and words that the reply must have; both are empty where
-nothing answers. The figures of a run are in docs/decisions/007-checked-replies.md. The floors below are a little lower,
-so that a change that costs answers is seen.
-"""
+"""How well the built-in model answers 100 questions about the sample organization and a real handbook. `answer_set.csv`
+has each question's document and words that the reply needs; both are empty without an answer. The figures are in
+docs/decisions/007-checked-replies.md; the floors are a little lower, to show lost answers."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -28,10 +25,8 @@ PATIENCE_SECONDS = 600
 
 @dataclass(frozen=True)
 class Figures:
-    """What the replies to a set's questions are worth, each a share and the mean over its questions.
-
-    As a run over an evaluation set has them, but that `recall` and `precision` are of one expected document.
-    """
+    """The scores of replies to a set's questions, as shares and means, like a run's over an evaluation set, except that
+    `recall` and `precision` are of the expected document."""
 
     answered: float
     recall: float

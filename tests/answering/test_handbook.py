@@ -24,9 +24,8 @@ OUTSIDER, INSIDER = "outsider@example.test", "insider@example.test"
 
 @dataclass(frozen=True)
 class Replies:
-    """The replies to every question: to the admin, to who may read nothing, to who may read all but the pages that
-    answer (`insider`), and to the same person when those pages are no more (`without`).
-    """
+    """The replies to every question: to the admin, to a person who may read nothing, to a person who may read all but
+    the answering pages (`insider`), and to that person once those pages are gone (`without`)."""
 
     admin: dict[str, Reply]
     outsider: dict[str, Reply]

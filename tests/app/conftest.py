@@ -95,11 +95,8 @@ def _runner_of_pages() -> Iterator[None]:
 
 @dataclass
 class House:
-    """An organization's workbench; whoever looks at a page is signed in once, with every scope they can consent to.
-
-    `open("search", q="refund")` draws a page as the admin; `signed_in_as` is another's address, whose password must be
-    tests.oauth.flow's.
-    """
+    """An organization's workbench; each visitor signs in once, with every scope they can consent to. `open("search",
+    q="refund")` draws a page as the admin, or as the address `signed_in_as`, with tests.oauth.flow's password."""
 
     service: RunningService
     client: Carrel
@@ -254,10 +251,8 @@ def sign_in(service: RunningService, email: str = "") -> str:
 
 
 def draw(view: str, *, session: str, **address: str | list[str]) -> Page:
-    """Draw a page at an address, as the person whose session has this cookie, in a window of its own.
-
-    What pages keep for a session is empty there; Streamlit's test runner has one session for all.
-    """
+    """Draw a page at an address, as the person with this session cookie, in a new window with an empty session state:
+    Streamlit's test runner has one session for all."""
     st.cache_data.clear()
     page = Page(VIEWS / f"{view}.py", default_timeout=SECONDS)
     page.session_state["signed_in.owner"] = digest_of(session)

@@ -42,10 +42,8 @@ def page(admins: BrowserContext) -> Iterator[Page]:
 
 
 def test_what_is_found_takes_feedback_that_stands_on_the_audit_log(workbench: Workbench, page: Page) -> None:
-    """A question finds its document with the match marked; a thumb and its comment are read on the log's page.
-
-    One click exports the log.
-    """
+    """A question finds its document with the match marked; a thumb and its comment are on the log's page. A click
+    exports the log."""
     search(page, workbench.url, "how many sheep can we take")
     expect(page.get_by_text("Carrying livestock").first).to_be_visible()
     expect(page.locator("mark", has_text="Sheep").first).to_be_visible()
@@ -77,10 +75,8 @@ def test_an_agent_answers_with_its_sources_and_remembers(workbench: Workbench, p
 
 
 def test_the_keyboard_alone_leads_from_a_question_to_who_can_read_the_answer(workbench: Workbench, page: Page) -> None:
-    """/ and Enter ask; Enter opens details and Escape closes them; Space on a thumb says what the answer was worth.
-
-    ↓ and Enter open a result, Tab and the arrows its part about readers.
-    """
+    """/ and Enter ask; Enter opens details, Escape closes them; Space chooses a thumb. ↓ and Enter open a result, Tab
+    and arrows its readers."""
     page.goto(workbench.url)
     page.get_by_placeholder("What are you looking for?").wait_for()
     page.locator(DRAWN).wait_for()

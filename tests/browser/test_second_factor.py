@@ -93,10 +93,8 @@ class Walk:
 def test_a_second_factor_from_app_to_passkey(
     service: RunningService, page: Page, know_person: Callable[[bool], object]
 ) -> None:
-    """Set up, signed in with, and confirmed with; the organization's demand leads to it; and nothing is in the way.
-
-    The service is at 127.0.0.1, where no passkey works: its pages lead on to `localhost`.
-    """
+    """Set-up, sign-in, confirmation and the organization's demand. At 127.0.0.1 no passkey works: pages lead to
+    `localhost`."""
     complaints: list[str] = []
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("console", lambda one: complaints.append(one.text) if "Content Security Policy" in one.text else None)

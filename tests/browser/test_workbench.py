@@ -239,10 +239,7 @@ PHONE: ViewportSize = {"width": 390, "height": 844}
 def test_every_page_and_dialog_is_whole_and_fetches_nothing_from_elsewhere(
     stack: Stack, page: Page, client: carrel.Carrel, pictures: Path
 ) -> None:
-    """Nothing fails, is missing or is hard for people with disabilities, in both themes.
-
-    Pages are no wider than a screen, dialogs than a phone.
-    """
+    """Nothing fails, is missing or is inaccessible, in both themes. Pages fit a screen, dialogs a phone."""
     asked = client.search.search_document_catalog("how many sheep can we take")
     client.search.submit_search_feedback(search_id=asked.search_id, feedback="THUMBS_DOWN")
     hosts: set[str] = set()

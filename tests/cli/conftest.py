@@ -121,10 +121,8 @@ def run_on_terminal(fork_server: ForkServer, service: RunningService, tmp_path: 
 
 
 def _converse(terminal: int, process: ForkedProgram, *, answer: str | None) -> str:
-    """Read what a terminal shows until its program ends, answering its question.
-
-    Python can lose an interrupt in the moment before it begins to wait for a line: it is pressed again, as people do.
-    """
+    """Read a terminal until its program ends, answering its question. Python can lose an interrupt just before it waits
+    for a line: it is pressed again."""
     seen, asked, pressed = b"", False, 0.0
     deadline = time.monotonic() + 90
     while time.monotonic() < deadline:

@@ -1,8 +1,5 @@
-"""The contract of the API, as `service/web/openapi.json` has it, and examples of its requests and answers.
-
-The file is written by `make docs` and is reviewed with each change, so that an operation whose path, member or type
-changes in the code alone no longer fits it.
-"""
+"""The API's contract, as `service/web/openapi.json` has it (written by `make docs`, reviewed with each change), and
+examples. A path, member or type that changes only in the code no longer fits it."""
 
 import json
 import re

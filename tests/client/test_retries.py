@@ -78,10 +78,8 @@ def _date(seconds: float) -> str:
     ],
 )
 async def test_retry_after(caller, server, header, least, most):
-    """A Retry-After is waited for, with at most a tenth more to spread callers; an odd header makes no long pause.
-
-    A busy service (503) that says so is asked more often than others.
-    """
+    """A Retry-After is waited for, with at most a tenth more as spread; an odd header makes no long pause. A busy
+    service (503) is asked more often."""
     server.will(
         refuse(429, headers={"retry-after": header()}), DELETED, *[refuse(503, "busy", {"retry-after": "1"})] * 5
     )

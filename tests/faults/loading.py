@@ -142,10 +142,8 @@ class Catalog:
 
 
 def catalog_of(service: ServiceProcess, name: str) -> Catalog:
-    """Read past the service the documents whose external ids begin with `name` and a slash.
-
-    `odd` are those with more or fewer chunks than are counted.
-    """
+    """Read past the service the documents with external ids below `name`. `odd` have more or fewer chunks than
+    counted."""
     with connect(service.database_server().url(user=SUPERUSER)) as connection:
         rows = connection.execute(_CATALOG, [f"{name}/"]).fetchall()
     return Catalog(
@@ -175,10 +173,8 @@ def is_the_source(service: ServiceProcess, loader: Loader) -> None:
 def cheap_service(
     released: Event | None = None, program: tuple[str, ...] = ServiceProcess.program, **environment: str
 ) -> Iterator[ServiceProcess]:
-    """Run a service with a database of its own, whose embedding costs nothing and whose clients may ask at will.
-
-    Texts that are SLOW to embed are so until they are `released`.
-    """
+    """Run a service with its own database, free embedding and no rate limits. SLOW texts wait until they are
+    `released`."""
     with embeddings_server(released) as embeddings:
         settings = {**embeddings, "CARREL_RATE_LIMIT_REQUESTS": "0", "CARREL_SWEEP_SECONDS": "1", **environment}
         with closing(ServiceProcess(**settings)) as process:

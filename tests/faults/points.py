@@ -1,8 +1,6 @@
-"""How long the long profiles of kill points are: twelve moments each for uploads, syncs, re-indexes, rebuilds, replies.
-
-`make test-long ARGS="tests/faults -k many_more_moments"` runs all sixty; KILL_POINTS says another number for each, and
-KILL_DOCUMENTS how many documents there are at each.
-"""
+"""The length of the long profiles of kill points: twelve moments each for uploads, syncs, re-indexes, rebuilds and
+replies. `make test-long ARGS="tests/faults -k many_more_moments"` runs all sixty; KILL_POINTS and KILL_DOCUMENTS change
+the numbers."""
 
 import os
 import random

@@ -331,10 +331,8 @@ def calls(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def record_work(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """Return a set that gets the names of kept tasks that end a transaction, look at disks, or tell figures.
-
-    A task is known by its next start, also within tasks that it makes itself.
-    """
+    """Return a set that collects names of kept tasks that end a transaction, look at disks or report figures, also
+    within their own tasks."""
     names: set[str] = set()
     running: ContextVar[str] = ContextVar("running", default="")
 

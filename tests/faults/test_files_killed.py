@@ -1,7 +1,5 @@
-"""kill -9 of the service and of its database among uploads, updates and deletions: the store has what is referred to.
-
-Contents are few and come back, so that files are collected at the moment in which the same bytes arrive again.
-"""
+"""kill -9 of service and database among uploads, updates and deletions: the store has all referenced files. Contents
+repeat, so that collection meets the same bytes arriving again."""
 
 import hashlib
 import random

@@ -1,7 +1,5 @@
-"""More uploads than can be indexed: what is in memory is bounded, everybody has turns, and nothing is lost.
-
-The embedder takes as long for each text as a small machine's, at no cost in processor time.
-"""
+"""More uploads than can be indexed: memory stays bounded, everybody has turns, and nothing is lost. The embedder is as
+slow as a small machine's, without using the processor."""
 
 import asyncio
 import time

@@ -1,7 +1,5 @@
-"""Loading into a service that can't keep up, is full, or indexes for long: runs wait as told, say so, and lose nothing.
-
-What the service answers then comes from a proxy before the real one, so that each answer comes when it is wanted.
-"""
+"""Loading into a slow or full service: runs wait as told, say so, and lose nothing. A proxy before the real service
+gives each answer when wanted."""
 
 import signal
 import time

@@ -1,8 +1,5 @@
-"""kill -9 of the service and its database while an index is rebuilt: searches miss nothing, and the rebuild ends.
-
-Each point rebuilds a collection's index with the other of two models, kills something at a random moment, and compares
-the index that is searched afterwards with the documents that there are.
-"""
+"""kill -9 of service and database during a rebuild: searches miss nothing, and the rebuild ends. Each point rebuilds a
+collection with the other model, kills at a random moment, and compares index and documents."""
 
 import random
 import time

@@ -1,8 +1,5 @@
-"""kill -9 of `carrel reindex`, the service and its database while a collection is indexed again: all of it is, once.
-
-Each point gives every document other contents without indexing them, kills something at a random moment, and compares
-what can be found with what is there.
-"""
+"""kill -9 of `carrel reindex`, service and database during re-indexing: everything is indexed once. Each point changes
+every document without indexing, kills at a random moment, and compares found with present."""
 
 import json
 import random

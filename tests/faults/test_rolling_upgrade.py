@@ -33,11 +33,8 @@ SEARCH = "/search/searchDocumentCatalog"
 
 
 class Traffic:
-    """People at work by the SDK until told to end: they search, load, share and take back, each over and over.
-
-    `calls` counts what they did, `sent_again` what the SDK had to send again; `failed` is what they were told that is
-    an error, or wrong.
-    """
+    """People who search, load, share and revoke by the SDK until told to end. `calls` counts their calls, `sent_again`
+    the SDK's retries; `failed` are errors and wrong results."""
 
     def __init__(self, base_url: str, token: str) -> None:
         self.calls: Counter[str] = Counter()

@@ -1,8 +1,6 @@
-"""kill -9 of the flow, the service and its database while documents are loaded: afterwards the catalog is the source.
-
-Each point rewrites every document, kills something at a random moment, and compares sets of ids and hashes; the long
-profile (tests.faults.points) does so at many more.
-"""
+"""kill -9 of flow, service and database during loading: afterwards the catalog equals the source. Each point rewrites
+every document, kills at a random moment, and compares ids and hashes; the long profile (tests.faults.points) has many
+more."""
 
 import random
 from collections.abc import Callable, Iterator

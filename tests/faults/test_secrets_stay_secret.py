@@ -1,9 +1,6 @@
-"""No credential and no password is anywhere but with its owner, whatever is done with it and wherever it is put.
-
-A service that logs all it can lives through a life of its secrets: made, used, made again, mistyped, sent where they
-don't belong, and lost on the way when the database goes. Then every one is looked for, as it is and encoded, in what
-the service has logged, kept and answered.
-"""
+"""No credential or password is anywhere but with its owner. A service that logs everything sees secrets made, used,
+remade, mistyped, misplaced, and lost with the database. Then each is looked for, plain and encoded, in logs, storage
+and answers."""
 
 import base64
 import json

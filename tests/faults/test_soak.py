@@ -1,8 +1,6 @@
-"""Mixed load for a while: nothing is lost, stale or refused with a 5xx, and nothing that the service holds grows.
-
-`make test-long ARGS=tests/faults/test_soak.py` takes ten minutes; SOAK_SECONDS says another time (an hour: 3600), and
-SOAK_JSON a file for the figures, which are printed each minute.
-"""
+"""Mixed load: nothing is lost, stale or a 5xx, and nothing held by the service grows. `make test-long
+ARGS=tests/faults/test_soak.py` takes ten minutes; SOAK_SECONDS changes that (an hour: 3600), and SOAK_JSON names a file
+for the printed figures."""
 
 import hashlib
 import os

@@ -28,10 +28,8 @@ SEARCH = "search/searchDocumentCatalog"
 
 @dataclass
 class Load:
-    """Threads that take rights away and look at once, and one that uploads.
-
-    Each watcher has a document of its own, which one of two people may read by turns.
-    """
+    """Threads that revoke rights and look at once, each with its own document for two readers by turns; another
+    uploads."""
 
     service: ServiceProcess
     pairs: int = 0

@@ -38,10 +38,8 @@ import time; time.sleep(60)
 
 
 def prepare() -> None:
-    """Let Ctrl-C end the program as on any terminal, also where these tests run in the background and ignore it.
-
-    The leader of a session has its terminal, whose end it is told of.
-    """
+    """Let Ctrl-C end the program although background tests ignore it. A session's leader has its terminal, and hears of
+    its end."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     if os.getsid(0) == os.getpid():
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)

@@ -1,8 +1,6 @@
-"""kill -9 of the service and of its database in the middle of a sync: afterwards the collection is the source.
-
-At each point every document is another one, some vanish and some are new; something is killed at a random moment, and
-sets of ids and hashes are compared. The long profile (tests.faults.points) does so at many more.
-"""
+"""kill -9 of service and database during a sync: afterwards the collection equals the source. Each point changes every
+document, removes some and adds some, kills at a random moment, and compares ids and hashes. The long profile
+(tests.faults.points) has many more."""
 
 import hashlib
 import random

@@ -55,11 +55,8 @@ PAUSE_SECONDS = 0.05
 
 
 class Load:
-    """Uploads and searches, at the same time, each by a connection that is kept.
-
-    An upload is sent until it is acknowledged; `acknowledged` are the names and hashes of those that were, `turns` how
-    many of each thread. `wrong` are searches that found nothing although others had found something before.
-    """
+    """Concurrent uploads and searches, each on a kept connection. An upload repeats until acknowledged (`acknowledged`:
+    names and hashes; `turns`: per thread). `wrong` are searches that stopped finding documents."""
 
     def __init__(self) -> None:
         self.acknowledged: dict[str, str] = {}

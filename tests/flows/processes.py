@@ -59,10 +59,8 @@ def said(process: "subprocess.Popen[str]", words: str) -> None:
 
 @contextmanager
 def prefect_server(folder: Path, **environment: str) -> Iterator[str]:
-    """Run Prefect's server as `make up` does, with its state in the folder unless told otherwise; yield its address.
-
-    The first of a run makes its tables, which takes seconds; the others begin with a copy of its database.
-    """
+    """Run Prefect's server as `make up` does, by default with its state in the folder; yield its address. The first
+    makes its tables, which takes seconds; others copy its database."""
     url = f"http://127.0.0.1:{free_port()}/api"
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("CARREL_", "PREFECT_"))}
     settings = {"PREFECT_API_URL": url, "CARREL_DATA_DIR": str(folder), "PREFECT_SERVER_UI_ENABLED": "false"}

@@ -27,10 +27,8 @@ IN_DATABASE = pytest.mark.parametrize("ledgers", ["database"])
 
 @dataclass(frozen=True)
 class Source:
-    """A folder, the service that runs load it into, and the settings of these runs.
-
-    `usual` are options of every run. Another source of the same runs is named by `of`.
-    """
+    """A folder, the service that runs load it into, and their settings. `usual` are every run's options; `of` names
+    another source."""
 
     folder: Path
     settings: FlowSettings

@@ -106,10 +106,8 @@ def test_killed_run_is_taken_up_where_it_was(open_ledger: Open) -> None:
 
 
 def test_document_that_arrived_unheard_of_is_known_as_sent(open_ledger: Open) -> None:
-    """A run killed between the service's word and the ledger's: the next one finds the document there and knows it.
-
-    What somebody else has loaded the same is not this source's to delete.
-    """
+    """A run killed between service and ledger: the next finds the document and knows it. Another person's equal
+    document is not this source's to delete."""
     with _run(open_ledger) as first:
         _planned(first, "heard", "gone")
     with _run(open_ledger) as second:

@@ -63,10 +63,8 @@ def looked_up(admin: Carrel, resource_id: str) -> set[str]:
 
 
 async def test_it_says_what_the_look_ups_say(admin: Carrel, flow_settings: FlowSettings) -> None:
-    """Every resource is in it with exactly its effective readers: direct, by nested groups, and everyone.
-
-    What docs/snapshots.md does with the files gives the same readers.
-    """
+    """Every resource is in it with its effective readers: direct, by nested groups, and everyone; docs/snapshots.md's
+    queries give the same."""
     crew = a_group(admin, "Crew", person(ADA))
     ship = a_group(admin, "Ship", crew, person(BEN))
     a_document(admin, "private")
@@ -86,10 +84,8 @@ async def test_it_says_what_the_look_ups_say(admin: Carrel, flow_settings: FlowS
 
 
 async def test_what_widened_and_what_narrowed(admin: Carrel, flow_settings: FlowSettings) -> None:
-    """Counted by resource and by person, largest first, with who and examples; contents and roles are no access.
-
-    What widened from one to the other narrowed the other way round.
-    """
+    """Counted by resource and person, largest first, with examples; contents and roles are no access. Reversed,
+    narrowing widens."""
     crew = a_group(admin, "Crew", person(ADA))
     shared = [a_document(admin, f"crew {number}", allowed_group_ids=[str(crew["id"])]) for number in range(5)]
     closing = a_document(admin, "closing", internal_public=True)
@@ -132,10 +128,8 @@ async def test_people_who_come_and_go(admin: Carrel, flow_settings: FlowSettings
 
 
 async def test_nothing_changed(admin: Carrel, flow_settings: FlowSettings) -> None:
-    """A second snapshot of the same access has a folder of its own, and no difference.
-
-    Its files are Parquet with the documented columns and the manifest's counts, which only the owner may read.
-    """
+    """A second snapshot of equal access has its own folder and no difference: Parquet with the documented columns and
+    counts, private to its owner."""
     a_document(admin, "log", internal_public=True)
     first, second = await take_snapshot(flow_settings), await take_snapshot(flow_settings)
     assert first.folder != second.folder

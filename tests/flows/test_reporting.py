@@ -58,10 +58,7 @@ async def _report_all(source: Source) -> list[str]:
 
 
 async def test_a_quarantine_that_is_as_it_was_costs_one_request(proxy: Proxy, through: Source) -> None:
-    """Reported as a whole at first, then named by its fingerprint alone, also when something is ignored since.
-
-    A plan reports nothing.
-    """
+    """Reported whole at first, then by fingerprint alone, also after an ignored item. A plan reports nothing."""
     await through.load(dry_run=True)
     assert _asked(proxy) == ["listSources"]
     proxy.passed.clear()

@@ -25,10 +25,8 @@ async def _flow_state(flow: Any, *arguments: Any) -> State[Any]:
 async def test_flow_tells_its_plan_counts_and_failures(
     prefect_api: str, source: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run's plan, counts, progress and quarantine can be read by its id, and its state says how it ended.
-
-    Cut into many task runs, it sends each document once. A retry, which is a flow too, sends what is mended.
-    """
+    """A run's plan, counts, progress and quarantine can be read by its id, and its state says how it ended. Split into
+    task runs, it sends each document once; a retry sends mended documents."""
     monkeypatch.setenv("CARREL_FLOWS_BATCH_SIZE", "3")
     source.write("empty.md", b"")
     state = await _flow_state(bulk_upload, str(source))

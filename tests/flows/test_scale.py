@@ -1,8 +1,6 @@
-"""Very many tiny documents through the flow: its memory stays, each is found, and Prefect's pages stay usable.
-
-`make test-long ARGS=tests/flows/test_scale.py` loads 10,000 and then 100,000 and prints how many a second;
-FLOW_DOCUMENTS says another number, of which a tenth is loaded before.
-"""
+"""Very many tiny documents through the flow: memory stays flat, each is found, and Prefect's pages stay usable. `make
+test-long ARGS=tests/flows/test_scale.py` loads 10,000, then 100,000, and prints the rate; FLOW_DOCUMENTS changes the
+number, of which a tenth is loaded before."""
 
 import contextlib
 import hashlib
@@ -103,10 +101,8 @@ def are_all_found(service: ServiceProcess, number: int) -> None:
 
 
 def followed(process: "subprocess.Popen[bytes]") -> float:
-    """Wait for the process and return the largest resident set of its own, in MiB.
-
-    What `wait` tells of that is at least what this process has, from which it was made.
-    """
+    """Wait for the process; return its own largest resident set in MiB. `wait` reports at least this process's, from
+    which it was made."""
     peak = 0
     while process.poll() is None:
         with contextlib.suppress(OSError, StopIteration):

@@ -1,9 +1,7 @@
-"""Databases on a Citus coordinator and its workers, in place of the session's own PostgreSQL.
-
-Citus can't be installed from a registry, so nothing starts it here: `CARREL_TEST_CLUSTER` names servers that run, the
-coordinator's address first (`postgresql://postgres@host:port/postgres,postgresql://…`). Without it, tests that need a
-cluster are skipped; with it, every test that a service takes part in can be run on one.
-"""
+"""Databases on a Citus coordinator and its workers, in place of the session's PostgreSQL. Citus is in no registry:
+`CARREL_TEST_CLUSTER` names running servers, the coordinator first
+(`postgresql://postgres@host:port/postgres,postgresql://…`). Without it, cluster tests are skipped; with it, service
+tests can run on a cluster."""
 
 import asyncio
 import os

@@ -1,7 +1,5 @@
-"""A stand-in OpenAI-compatible `/v1/embeddings` on loopback: real HTTP, vectors by a text's words, a will of its own.
-
-Texts that share words are near each other; so what is found by meaning with it is found for a reason.
-"""
+"""A stand-in OpenAI-compatible `/v1/embeddings` on loopback: real HTTP, and vectors by words, so that texts with shared
+words are near each other."""
 
 import threading
 from collections.abc import Generator

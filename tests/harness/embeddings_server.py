@@ -27,10 +27,8 @@ def _vector(text: str) -> str:
 def embeddings_server(
     released: threading.Event | None = None, *, seconds_a_text: float = 0.0
 ) -> Generator[dict[str, str]]:
-    """Serve while the body runs, each text taking so long; yields the service's settings that ask it.
-
-    The same text has the same vector. What has `SLOW` in it is held until it is `released`; without, nothing is.
-    """
+    """Serve during the block, each text taking so long; yield settings for the service. Equal texts have equal vectors;
+    texts with `SLOW` wait until `released`."""
 
     def answer(_path: str, _headers: Mapping[str, str], body: dict[str, Any]) -> Answer:
         texts = body["input"]

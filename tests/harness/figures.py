@@ -49,12 +49,9 @@ SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """One sample: seconds since the first, requests answered, and what is held.
-
-    `memory` is what the processes have to themselves, in MiB; `resident` counts PostgreSQL's shared buffers once for
-    each of its processes that has touched them. Descriptors and threads are the service's and its workers'; `tasks`
-    are asyncio's; `temporary` are files of uploads under way.
-    """
+    """A sample: seconds since the first, requests answered, and what is held. `memory` is the processes' own, in MiB;
+    `resident` counts PostgreSQL's shared buffers per process. Descriptors and threads are the service's and its
+    workers'; `tasks` are asyncio's; `temporary` are files of uploads under way."""
 
     seconds: float
     requests: int
@@ -129,11 +126,8 @@ def _sum(processes: Sequence[psutil.Process], figure: str) -> int:
 
 
 def find_growth(samples: Sequence[Figures]) -> list[str]:
-    """Return which figures grow by more than their tolerance after the warm-up, in words; none when there are none.
-
-    Growth is the median of the slopes between all pairs of samples, over the time from the first to the last of them
-    (Theil and Sen): what comes and goes is no growth, however high it goes.
-    """
+    """Return figures that grow beyond their tolerance after the warm-up, in words. Growth is the median slope between
+    all pairs of samples over the whole time (Theil and Sen), so passing peaks don't count."""
     steady = [each for each in samples if each.seconds >= WARM_UP * samples[-1].seconds]
     assert len(steady) >= LEAST_SAMPLES, f"{len(steady)} samples after the warm-up are too few; run for longer"
     found: list[str] = []

@@ -28,10 +28,8 @@ def bring_model(data_dir: Path) -> None:
 
 
 def bring_database(data_dir: Path) -> None:
-    """Put a cluster into a data folder: stopped, migrated, nothing in it. What is killed there keeps what it had.
-
-    It doesn't wait for the disk, which matters to power cuts alone.
-    """
+    """Put a stopped, migrated, empty cluster into a data folder. It doesn't wait for the disk, which only power cuts
+    need."""
     # cp keeps the cluster's owner, who may be another user than this one.
     subprocess.run(["/bin/cp", "-a", str(_cluster()), str(data_dir / CLUSTER)], check=True)
 

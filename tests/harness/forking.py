@@ -1,7 +1,5 @@
-"""Python programs as processes that are forked from one which has imported what they need: that takes most of a start.
-
-Each has arguments, an environment, a folder and streams of its own, and ends as if Python had started it.
-"""
+"""Python programs forked from a process with their imports, which take most of a start. Each has its own arguments,
+environment, folder and streams, and ends as if started by Python."""
 
 import gc
 import json

@@ -9,9 +9,6 @@ from service.__main__ import without_collecting
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Leave what is imported while tests are found out of every later search for garbage.
-
-    Those are 900,000 objects: to search them once takes half a second, and every test of flows asks for it.
-    """
+    """Keep imports out of later garbage searches: 900,000 objects take half a second each, and every flow test asks."""
     with without_collecting():
         return (yield)

@@ -11,10 +11,8 @@ NEEDED_BYTES = 4 * 1024**3
 
 
 def use_memory(folder: Path = MEMORY, *, needed_bytes: int = NEEDED_BYTES) -> None:
-    """Have temporary files made in memory, by this process and those it starts, where there is room for them.
-
-    `TMPDIR` in the environment chooses another folder.
-    """
+    """Put temporary files into memory, for this process and its children, if there is room. `TMPDIR` chooses another
+    folder."""
     if "TMPDIR" in os.environ or not folder.is_dir() or shutil.disk_usage(folder).free < needed_bytes:
         return
     os.environ["TMPDIR"] = str(folder)

@@ -16,10 +16,7 @@ OURS = "a-request-whose-messages-are-kept"
 
 @contextmanager
 def messages_of(service: RunningService) -> Iterator[list[str]]:
-    """Collect the messages of the requests in the block, and of the work that they begin, without COMMIT.
-
-    The statements of a batch are one message.
-    """
+    """Collect the messages of requests in the block and of their work, without COMMIT; a batch is one message."""
     found: list[str] = []
     run = Batch.run
 

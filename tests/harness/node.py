@@ -12,10 +12,8 @@ INSTALL = ["npm", "ci", "--ignore-scripts", "--prefer-offline", "--no-audit", "-
 
 
 def install_programs(folder: Path, sources: Path = SOURCES) -> Path:
-    """Copy the programs into a folder that isn't there yet, and install their libraries; return the folder.
-
-    Without Node, or offline and without npm's cache, the test is skipped; where CI=true and Node is there, it fails.
-    """
+    """Copy the programs into a new folder and install their libraries. Without Node, or offline without npm's cache,
+    the test is skipped; with CI=true and Node it fails."""
     if shutil.which("node") is None or shutil.which("npm") is None:
         pytest.skip("node and npm are not on this machine")
     shutil.copytree(sources, folder)

@@ -5,11 +5,9 @@ import gc
 
 
 def parse_python(source: str) -> ast.Module:
-    """Return the syntax tree of Python source, made without a search for garbage in between.
-
-    What such a search ends may parse, too, as tracebacks do, or let another thread parse. Python 3.11 counts the depth
-    of both in one place and fails with "AST constructor recursion depth mismatch" (github.com/python/cpython, 106905).
-    """
+    """Return Python source's syntax tree without garbage searches meanwhile. Their finalizers may parse, too, or let
+    another thread parse, and Python 3.11 counts both depths in one place: "AST constructor recursion depth mismatch"
+    (github.com/python/cpython, 106905)."""
     is_enabled = gc.isenabled()
     gc.disable()
     try:

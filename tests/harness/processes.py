@@ -66,12 +66,9 @@ class ByTurns(httpx.BaseTransport):
 
 
 class ServiceProcess:
-    """A started process; `start` it again on the same folder to see what it kept.
-
-    Its first start finds its database and its model made (tests.harness.first_start), and its modules imported, unless
-    `from_nothing`. What is forked from the same imports has the same hash seed, as the workers of a service have; one
-    `from_nothing` has another at each start (tests/service/test_process.py starts it again on what it kept).
-    """
+    """A started process; `start` it again on the same folder. Unless `from_nothing`, its first start finds database and
+    model made (tests.harness.first_start) and modules imported. Forks share a hash seed, like a service's workers;
+    `from_nothing` has another at each start."""
 
     program: tuple[str, ...] = ("-m", "service")
 
@@ -191,10 +188,8 @@ class ServiceProcess:
         self.process.wait(60)
 
     def kill_database(self) -> None:
-        """Kill PostgreSQL and the processes of its connections, one of which alone would answer on; none is left.
-
-        The service starts it again: `wait_ready` before the database is read past it.
-        """
+        """Kill PostgreSQL with its connections' processes, which would answer on. The service restarts it: `wait_ready`
+        before reading past it."""
         database = self.database_server().process()
         assert database is not None
         killed = [database, *database.children()]
@@ -255,10 +250,8 @@ def environment_without_settings() -> dict[str, str]:
 def run_command(
     environment: dict[str, str], *arguments: str, typed: str = "", killed_at: str | None = None
 ) -> "subprocess.CompletedProcess[str]":
-    """Run `python -m service ARGUMENTS` to its end.
-
-    With `killed_at` ("module:name") it kills itself (kill -9) where it would call that function; it must get there.
-    """
+    """Run `python -m service ARGUMENTS` to its end, or to the call of `killed_at` ("module:name"), where it kills
+    itself (kill -9)."""
     start = ["-m", "service"] if killed_at is None else ["-c", KILLED_AT, killed_at]
     ended = fork_server().run(*start, *arguments, environment=environment, typed=typed, timeout=COMMAND_SECONDS)
     assert (ended.returncode == -signal.SIGKILL) == (killed_at is not None), ended

@@ -1,8 +1,5 @@
-"""A network and a service that have bad days: an HTTP proxy on loopback that does to requests what it is told.
-
-It knows a request's operation, so that a test can say what breaks, and counts what came through, so that it can say
-what was done twice. What happens at random happens the same way to the same sequence of requests (`seed`).
-"""
+"""A network and service with bad days: an HTTP proxy on loopback that mistreats requests by operation, and counts them.
+Random faults repeat for equal sequences of requests (`seed`)."""
 
 import http.client
 import json
@@ -57,12 +54,8 @@ class Passed:
 
 @dataclass
 class Proxy:
-    """What stands between; `base_url` is the address to give to a client.
-
-    `script` are the faults of the next uploads, one each, None for none; after them come faults at random, each kind
-    with its rate. A request whose body contains `poison` is reset every time; while `refusal` is set,
-    uploads meet that.
-    """
+    """The proxy; clients use `base_url`. `script` has the next uploads' faults (None for none); then come random faults
+    by rates. Requests with `poison` are reset; while `refusal` is set, uploads get it."""
 
     base_url: str
     upstream: str

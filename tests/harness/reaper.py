@@ -1,8 +1,5 @@
-"""Ends what a run of the tests has left behind, however it ended: `python reaper.py FOLDER`, with a pipe as its input.
-
-The pipe closes with the run's first process, whether it ended, was interrupted or was killed. What the run started
-has its folder in the environment.
-"""
+"""End what a test run has left, however it ended: `python reaper.py FOLDER`, with a pipe as input that closes with the
+run's first process. What the run started has its folder in the environment."""
 
 import contextlib
 import os
@@ -21,10 +18,8 @@ GRACE_SECONDS = 2
 
 
 def begin_run(place: Path) -> None:
-    """Make a folder for the run, in which its temporary files lie, and start the process that ends what is left of it.
-
-    Only the files of failed tests outlive the run: pytest keeps its own folders beside it.
-    """
+    """Make the run's folder for temporary files, and start the process that cleans up. Only failed tests' files outlive
+    it: pytest's own folders."""
     for owner in place.glob(f"{PREFIX}*/owner"):
         if not psutil.pid_exists(int(owner.read_text() or 0)):
             shutil.rmtree(owner.parent, ignore_errors=True)

@@ -1,7 +1,5 @@
-"""A stand-in reranking endpoint on loopback: real HTTP, scores by a known rule, and whatever can go wrong.
-
-A text scores as often as it says `BETTER`, less as often as it says `WORSE`.
-"""
+"""A stand-in reranking endpoint on loopback: real HTTP, with faults. A text scores by its number of `BETTER` minus
+`WORSE`."""
 
 import threading
 from collections.abc import Callable, Generator, Mapping

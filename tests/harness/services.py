@@ -64,10 +64,8 @@ PASSWORD_HASHER = passwords._HASHER
 
 @dataclass(frozen=True)
 class RunningService:
-    """What a test asks questions of; `http` carries the bootstrap admin's API key, which may act for users.
-
-    Of several workers, which it asks by turns, `base_url` and `runtime` are the first one's.
-    """
+    """A service under test; `http` has the bootstrap admin's API key, which may act for users. Of several workers,
+    asked in turn, `base_url` and `runtime` are the first's."""
 
     base_url: str
     settings: Settings
@@ -104,11 +102,8 @@ class RunningService:
     def new_organization(
         self, *, admin_email: str = ADMIN_EMAIL, name: str = "example.test", password_hash: str | None = None
     ) -> Generator["RunningService"]:
-        """Create an organization in this service; yields the service as the admin of that organization sees it.
-
-        The database, the settings and the runtime stay those of all its organizations. The admin signs in with a
-        password where `password_hash` is given; on the page of one's account people name their organization then.
-        """
+        """Create an organization in this service; yield the service as its admin. Database, settings and runtime stay
+        shared. With `password_hash` the admin signs in by password; account pages then ask for the organization."""
         key, organization = secrets.mint(secrets.API_KEY), uuid7()
 
         async def create() -> None:
@@ -170,10 +165,8 @@ class QuickServer(uvicorn.Server):
 
 
 class Remembering:
-    """Arithmetic that computes the vector of a text once in a session, as int8 vectors do not depend on other texts.
-
-    A test that counts how often texts are embedded must count before this.
-    """
+    """Arithmetic that embeds each text once a session: int8 vectors are independent. Tests that count embeddings must
+    count before this."""
 
     def __init__(self, arithmetic: Arithmetic) -> None:
         self._arithmetic = arithmetic
@@ -300,10 +293,7 @@ class ServiceHarness:
 
 @contextmanager
 def starting_tasks_later() -> Generator[None]:
-    """Let what services run beside the requests begin a moment after their start, or with the first job.
-
-    It begins at once where a test says how often it comes (`sweep_seconds`).
-    """
+    """Delay services' background work a moment, or to the first job, except where a test sets `sweep_seconds`."""
     keep_tasks, usual = main._keep_tasks, Settings.model_fields["sweep_seconds"].default
 
     def keep_later(runtime: Runtime) -> None:
@@ -369,10 +359,8 @@ def bootstrap_template(databases: TestDatabases, loop: LoopThread) -> None:
 
 
 def _listener() -> socket.socket:
-    """Return a listening socket whose connections don't delay small answers.
-
-    asyncio sets TCP_NODELAY only where the protocol is named; without it, every answer waits 40 ms for an ACK.
-    """
+    """Return a listening socket without delays of small answers: asyncio sets TCP_NODELAY only for a named protocol,
+    and answers would wait 40 ms."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
     listener.listen()

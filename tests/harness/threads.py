@@ -9,10 +9,8 @@ SECONDS = 120
 
 @contextmanager
 def going_on(*work: Callable[[], object], ending: threading.Event | None = None) -> Generator[None]:
-    """Do each of these again and again, in a thread of its own, until the block ends or the event is set.
-
-    A failure in a thread ends all of them, and is raised at the end of the block.
-    """
+    """Repeat each of these in its own thread until the block ends or the event is set. A failure ends all, and is
+    raised at the end."""
     ends, failures = ending or threading.Event(), list[BaseException]()
 
     def repeat(each: Callable[[], object]) -> None:

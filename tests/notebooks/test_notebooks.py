@@ -1,7 +1,5 @@
-"""The notebooks run from top to bottom against `python -m service`, find what is true, and read well as they are kept.
-
-They run over one sample organization, which each leaves as it was, but for what the logs and the page Quality keep.
-"""
+"""The notebooks run against `python -m service`, find the truth, and read well as kept. They share a sample
+organization and leave only logs and the page Quality changed."""
 
 import ast
 import json
@@ -73,10 +71,8 @@ def shapes(notebook: NotebookNode) -> list[list[tuple[str, list[str], int]]]:
 
 
 def findings(organization: Mapping[str, str]) -> Ran:
-    """The findings of the notebooks, each of which must show the same as the kept notebook.
-
-    They share a kernel, whose imports take longer than the notebooks; each begins without the variables of the others.
-    """
+    """The notebooks' findings, equal to the kept ones. They share a kernel, for its slow imports, without each other's
+    variables."""
     parts = {path: kept(path) for path in FOUND}
     for path, notebook in parts.items():
         entries = ", ".join(f"{name!r}: {expression}" for name, expression in FOUND[path].items())
@@ -182,10 +178,8 @@ def test_they_run_and_what_they_find_is_true(organization: dict[str, str]) -> No
 
 
 def they_run_in_any_organization(organization: Mapping[str, str]) -> None:
-    """What is empty is said in a sentence; with three documents, two people and an agent, all run to their end.
-
-    They share kernels, whose imports take longer than the notebooks do.
-    """
+    """Empty states are said in a sentence; with three documents, two people and an agent, all run to their end, on
+    shared kernels."""
     other = another_organization(organization)
     cells, sentences = [*kept(LOAD).cells, *kept(OPERATIONS).cells], {}
     for path, sentence in ((AUDIT, "nothing to audit"), (QUALITY, "nothing to search"), (CHAT, "No agent answers")):
@@ -253,10 +247,8 @@ def test_they_name_nothing_of_the_sample() -> None:
 
 @pytest.mark.parametrize("path", notebooks(), ids=lambda path: path.stem)
 def test_a_kept_notebook_was_run_from_top_to_bottom_and_says_nothing_of_where(path: Path) -> None:
-    """Once, in this order, without a mistake or a warning; with tables, and pictures that say what their axes are.
-
-    Neither the outputs nor the metadata hold a path or address of the machine; tests/cli looks for credentials.
-    """
+    """Once, in order, without mistake or warning; with tables, and pictures with axes. Outputs and metadata hold no
+    path or address; tests/cli looks for credentials."""
     notebook = kept(path)
     cells = code_of(notebook)
     assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))

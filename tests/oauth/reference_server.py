@@ -1,8 +1,5 @@
-"""What the conformance suite of the protocol expects of a server: tools, resources and prompts with set contents.
-
-It takes the place of the service's own tools behind the service's endpoint: callers, bodies and transport are the
-service's.
-"""
+"""What the protocol's conformance suite expects: tools, resources and prompts with set contents, in place of the
+service's tools behind its endpoint."""
 
 from typing import Any
 

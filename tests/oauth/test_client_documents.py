@@ -23,10 +23,8 @@ LOCAL = "http://127.0.0.1/callback"
 
 
 class Publisher:
-    """A host of documents on this machine.
-
-    `asked` are the paths that it was asked for; `meanwhile` is done once, before the next answer.
-    """
+    """A host of documents on this machine. `asked` are requested paths; `meanwhile` runs once before the next
+    answer."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []

@@ -105,10 +105,8 @@ class Agent(Resource):
 
 @dataclass
 class Model:
-    """One organization. Groups are sets of names of principals; names are unique over all kinds.
-
-    Whoever makes a request is named by a user (whom the admin's key acts for) or by a credential.
-    """
+    """An organization. Groups are sets of principal names, unique over all kinds. A request is by a user (for whom the
+    admin's key acts) or a credential."""
 
     users: dict[str, User] = field(default_factory=dict)
     accounts: set[str] = field(default_factory=set)

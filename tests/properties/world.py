@@ -60,10 +60,8 @@ def words_in(shown: Any, words: Iterable[str]) -> set[str]:
 
 
 class World:
-    """A new organization beside all those that there are.
-
-    Requests are made `by` a credential that was made here, or by its admin's key: in the name of a user, or of nobody.
-    """
+    """A new organization beside all others. Requests are `by` a credential made here, or the admin's key, for a user or
+    for nobody."""
 
     def __init__(self, service: ServiceProcess | RunningService) -> None:
         self._service = service

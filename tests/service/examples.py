@@ -1,8 +1,5 @@
-"""An example of every operation: a valid request about things that are there, and what strangers to them are told.
-
-The table of operations says which members a request needs. An operation with a member that is not in `NAMED` or
-`VALUES`, or that needs another value, has a row in `OWN`.
-"""
+"""An example of every operation: a valid request, and what strangers are told. The table of operations says which
+members a request needs. Members outside `NAMED` and `VALUES`, or with other values, have a row in `OWN`."""
 
 from collections.abc import Callable, Iterable
 from copy import copy
@@ -130,10 +127,8 @@ OF_SOME = (
 
 
 class Things:
-    """One of everything that operations are about. What an operation uses up is a spare one, and made anew by it.
-
-    The attributes that end in `_id` are the ids, "" of what the owner has none of.
-    """
+    """One of everything that operations are about; used-up things are spares, made anew. Attributes ending in `_id` are
+    ids, "" for none."""
 
     def __init__(self, owner: Owner, email: str) -> None:
         vars(self).update(dict.fromkeys(OF_SOME, ""))
@@ -253,13 +248,9 @@ MAKERS: dict[str, Callable[[Things], str]] = {
 
 @dataclass(frozen=True)
 class Example:
-    """A valid request of an operation.
-
-    `acting` is the member that names the user a key acts for (`about_anyone`: or whom an admin asks about with any key,
-    and everybody about themselves); `file` the part that carries a file, of an operation that takes a form; `elsewhere`
-    what an admin of another organization is told (None: 200, about nothing); `anew` makes again what a success has used
-    up.
-    """
+    """A valid request of an operation. `acting` names the user a key acts for (`about_anyone`: or whom an admin asks
+    about, and everybody about themselves); `file` is a form's file part; `elsewhere` what another organization's admin
+    is told (None: 200, about nothing); `anew` remakes used-up things."""
 
     body: Callable[[Things], Body]
     acting: str | None = None

@@ -1,7 +1,5 @@
-"""An index on several servers: what is shown is checked with the coordinator, and servers show nothing unasked.
-
-The rest of what a cluster must do is what every other test of this folder asks, run with `CARREL_TEST_CLUSTER`.
-"""
+"""An index on several servers: shown results are checked with the coordinator, and servers show nothing unasked. Other
+tests of this folder run with `CARREL_TEST_CLUSTER`."""
 
 import asyncio
 import os

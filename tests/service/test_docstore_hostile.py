@@ -1,7 +1,5 @@
-"""A document database that means harm, or answers like one: a run ends with a reason, and costs no more than others.
-
-Each test is such a server over TCP, which answers the driver's questions with what the test says.
-"""
+"""A hostile document database: a run ends with a reason, and costs no more than others. Each test is a server over TCP
+that answers the driver as it says."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable

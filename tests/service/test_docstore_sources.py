@@ -1,8 +1,5 @@
-"""What every source keeps, shown over real connections to each server that speaks MongoDB's protocol.
-
-A real MongoDB is tested when MONGO_TEST_URI names one (its database included); without, its tests are skipped, and say
-so. Where a stand-in can't do what MongoDB does, the server's row says what.
-"""
+"""What every source keeps, over real connections to each MongoDB server. MONGO_TEST_URI names a real one with its
+database; without it, its tests are skipped. A server's row says what a stand-in cannot do."""
 
 import asyncio
 import gc

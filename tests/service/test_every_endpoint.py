@@ -1,8 +1,5 @@
-"""Every operation with every kind of credential: who is refused is told exactly why, and learns and changes nothing.
-
-The rows are the operations of the one table, the columns the credentials below. An operation whose example in
-`tests.service.examples` lacks a value fails here: add the value when you add the operation.
-"""
+"""Every operation with every kind of credential: refusals say exactly why, reveal and change nothing. Rows are the
+operations, columns the credentials. An operation without a value in `tests.service.examples` fails here."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -246,10 +243,8 @@ def broken(world: World, operation: str, credential: str) -> httpx.Response:
 
 @pytest.mark.parametrize("credential", dict.fromkeys(column for _, column in REFUSED))
 def test_a_refusal_says_why_whatever_the_body(world: World, credential: str) -> None:
-    """The exact status and code for every operation, with a valid body and an invalid one; nothing is changed.
-
-    Of a credential that nothing can be called with, each operation gets either of them, by turns.
-    """
+    """The exact status and code for every operation, with a valid and an invalid body; nothing changes. Useless
+    credentials get either body by turns."""
     operations = [operation for operation, column in REFUSED if column == credential]
     expected = {operation: COLUMNS[credential].rule(REQUIREMENTS[operation]) for operation in operations}
     before = everything(world.service)

@@ -79,10 +79,7 @@ async def test_a_large_document_is_written_in_parts(corpus, monkeypatch):
 
 
 async def test_statistics_follow_every_change(corpus):
-    """Document frequencies equal a recount after writing, rewriting, shrinking and removing, folded or not.
-
-    The service folds now and then, too: it is kept from that while the test looks at what isn't folded.
-    """
+    """Document frequencies equal a recount after every change, folded or not; the service's own folding is held off."""
     async with corpus.folding_alone() as connection:
         first = await corpus.add("Ships", ["the red ship", "the blue ship", "a green boat"])
         await corpus.add("Boats", ["a red boat"])

@@ -30,10 +30,8 @@ def place(service: RunningService, document_id: str) -> dict[str, Any]:
 
 
 def test_indexing_that_takes_long_goes_on_in_the_background(make_service: Callable[..., RunningService]) -> None:
-    """The upload answers RUNNING, getDocument tells when it is done, and the old chunks are there until then.
-
-    The sweeper leaves alone what another worker has claimed; who waits for the index does so however long it takes.
-    """
+    """The upload answers RUNNING, getDocument tells the end, and old chunks stay until then. The sweeper leaves other
+    workers' claims; waiting has no limit."""
     service = make_service(inline_indexing_seconds=0, sweep_seconds=3600)
     document_id = ok(upload(service, "a", "The ferry leaves at noon."))["documentId"]
     wait_until(lambda: place(service, document_id)["status"] == "DONE")

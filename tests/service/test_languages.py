@@ -1,7 +1,5 @@
-"""Documents of several languages in one catalog.
-
-The collection is the project's own: everyday office matters, the same twelve in each of five languages and in English.
-"""
+"""Documents of several languages in one catalog: everyday office matters, the same twelve in each of five languages and
+in English."""
 
 import json
 from collections import Counter
@@ -48,11 +46,9 @@ def count_found(service: RunningService, mode: str) -> Counter[str]:
 
 @pytest.mark.slow
 def test_a_question_finds_its_document_among_those_of_many_languages(service: RunningService) -> None:
-    """Of fifty questions, 49 do by words and 50 by words and meaning, with English documents beside them.
-
-    The default model knows English alone. With every word stemmed as English and no bigrams it was 32 by words, 48 by
-    both. What is shown of a document tells its language, and marks a word in another form, or a run of bigrams, whole.
-    """
+    """Of fifty questions, 49 succeed by words and 50 with meaning, beside English documents. The default model knows
+    only English; with English stemming and no bigrams it was 32 and 48. Documents tell their language; other word forms
+    and bigram runs are marked whole."""
     add_documents(service)
     by_words, by_both = (count_found(service, mode) for mode in ("LEXICAL", "HYBRID"))
     assert by_words["en"] == by_both["en"] == 5
@@ -81,10 +77,8 @@ def test_a_document_of_before_is_brought_to_its_language(
 
 
 async def test_chunks_are_counted_by_stemming(corpus: Corpus) -> None:
-    """A space's statistics tell how many chunks have which stemming, whatever a document was before; English aren't.
-
-    A document that was indexed before languages were told has none, and counts as English.
-    """
+    """A space's statistics count chunks by stemming, whatever a document was before; English and documents of unknown
+    language count nowhere."""
 
     async def write(version: int, chunks: list[str], language: str | None) -> dict[str, int]:
         document = replace(corpus.document(document_id, "Titel", chunks, version=version), language=language)

@@ -85,10 +85,8 @@ def service(own_service: RunningService) -> RunningService:
 
 @pytest.mark.timeout(180)
 def test_nothing_that_a_leaver_held_works_from_the_next_request_on(desk: Desk, script: Script) -> None:
-    """Keys, tokens, browsers, invitations, a reply on its way; coming back brings no session back, and no right.
-
-    Tokens of service accounts are nobody's, and go on whoever made them.
-    """
+    """Keys, tokens, browsers, invitations, a reply on its way; coming back restores none. Service accounts' tokens go
+    on."""
     service = desk.service
     provider, app = Provider(service), an_app(service)
     enable_service_accounts(service)

@@ -111,10 +111,8 @@ async def test_the_first_hits_are_those_of_scoring_every_chunk(corpus: Corpus, b
 
 
 async def test_keys_find_chunks_until_that_is_not_enough(module_service: RunningService, corpus: Corpus) -> None:
-    """Nothing but the keys' chunks is read when these will do; every chunk is when their scores don't reach the bound.
-
-    So it is for a caller who may read little, and where the function's owner can't read the index.
-    """
+    """Only the keys' chunks are read if they suffice; otherwise every chunk. Also for callers with few rights, and
+    owners without the index."""
     scope = Scope(caller=reader(corpus, is_owner=True), space=corpus.space, by_chunk=True)
     asked = await weigh(corpus, ["word0", "word30"], most=1000)
     every = await leg(corpus, scope, asked)

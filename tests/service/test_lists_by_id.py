@@ -45,10 +45,8 @@ def listed(service: RunningService, operation: str, **filters: Any) -> list[str]
 
 @pytest.mark.parametrize("operation", IDS)
 def test_a_list_is_narrowed_to_ids(stocked: RunningService, stranger: str, operation: str) -> None:
-    """Those asked for, each once, in the list's own order, on pages of any size; those of nothing are passed over.
-
-    Nobody learns by an id what is another organization's; an empty list of ids, which means nothing, is refused.
-    """
+    """Requested ids, each once, in list order, on pages of any size; unknown ids are skipped. Other organizations' ids
+    reveal nothing; an empty list is refused."""
     first, *_, last = everything = listed(stocked, operation)
     for one in everything:
         assert listed(stocked, operation, ids=[one]) == [one]

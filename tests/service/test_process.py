@@ -94,10 +94,8 @@ def waiting(service: ServiceProcess, path: str, body: dict[str, str]) -> Iterato
 
 
 def test_it_stops_cleanly_and_keeps_everything(service_process: Start) -> None:
-    """SIGTERM ends the service with status 0, and its database; started again, all is there; no secret was logged.
-
-    It begins with nothing, and makes the database and the model's graph that other tests find made.
-    """
+    """SIGTERM ends the service with status 0, with its database; restarted, all is there; no secret was logged. It
+    begins from nothing."""
     service = service_process(from_nothing=True, CARREL_LOG_LEVEL="DEBUG")
     rename(service, "Kept")
     assert service.database_server().process() is not None
@@ -167,10 +165,8 @@ def test_a_taken_port_is_named(tmp_path: Path) -> None:
 
 def test_a_database_that_goes_away_is_503_until_it_is_back(running: ServiceProcess) -> None:
     """While PostgreSQL is away every answer is 503 with Retry-After; then the service recovers, whoever restarts it.
-
-    Its connections' processes are killed with it: one that is alone answers on until it notices. The process that
-    starts it again is held up, so that it is away at the first request.
-    """
+    Connections' processes are killed too, as they answer on; the restarting process is held up until the first
+    request."""
     running.signal(signal.SIGSTOP)
     running.kill_database()
     statuses: set[int] = set()

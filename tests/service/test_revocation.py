@@ -82,11 +82,8 @@ class Scene:
 
 @dataclass
 class Watch:
-    """Threads that ask for the document again and again, and one that keeps changing its contents.
-
-    They ask each worker in turn, for the reader, or with a credential of its own. What they see: when they asked, for
-    what, whether the answer showed the document, and its status.
-    """
+    """Threads that ask for the document again and again, each worker in turn, and one that changes its contents. They
+    note when they asked, for what, whether the document was shown, and the status."""
 
     scene: Scene
     credential: str | None = None
@@ -196,10 +193,8 @@ def test_nothing_asked_after_a_right_was_taken_away_shows_the_document(scene: Sc
 
 
 def watch_beside(watch: Watch, change: Callable[[], None]) -> set[int]:
-    """Watch beside a change: everything shows the document before it is asked for, and nothing after it is answered.
-
-    Return the statuses of the answers to requests that began after it.
-    """
+    """Watch beside a change: all show the document before the request, and none after its answer. Return the statuses
+    of later requests."""
     watch.begin()
     asked = monotonic()
     change()

@@ -1,8 +1,5 @@
-"""The second wall: a query without an organization, or with the wrong one, sees and changes nothing of another.
-
-Two organizations hold the same: users and groups of the same names and addresses, documents of the same external ids,
-collections of the same names. Only row-level security is left between them here.
-"""
+"""The second wall: a query without an organization, or with the wrong one, reads and changes nothing of another. Two
+organizations hold equal users, groups, documents and collections; only row-level security separates them here."""
 
 import asyncio
 import inspect

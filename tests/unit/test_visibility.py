@@ -1,9 +1,6 @@
-"""Every query that selects what people may read names the one condition of visibility, or is excused with a reason.
-
-`readable_classes` (decision 002) is that condition. A function counts with the helpers and statements of its module
-that it uses, so a condition that a helper adds counts for all who use the helper. Who builds on a statement of another
-module that goes without the condition selects what is protected, too.
-"""
+"""Every query of readable data names the one condition of visibility, or is excused with a reason. `readable_classes`
+(decision 002) is that condition. A function counts with its module's helpers and statements, so a helper's condition
+counts for all its users. Building on another module's statement without the condition selects protected data, too."""
 
 import ast
 from collections.abc import Iterator
@@ -158,11 +155,8 @@ def members_in(node: ast.AST) -> frozenset[str]:
 
 @cache
 def find_builders() -> frozenset[str]:
-    """Return the names of the functions that build a statement over what is protected and leave its condition out.
-
-    They are the ones that don't wait for the database, however many build on one another; who calls them adds the
-    condition.
-    """
+    """Return the functions that build a statement over protected data without its condition. They never wait for the
+    database; their callers add the condition."""
     known, is_whole = frozenset[str](), False
     while not is_whole:
         found = frozenset(

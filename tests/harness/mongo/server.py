@@ -1,8 +1,6 @@
-"""`python -m tests.harness.mongo.server`: MongoDB's wire protocol over TCP, answered from mongomock.
-
-It speaks as much of the protocol as a driver needs to read, write and discover: OP_MSG, and OP_QUERY for the first
-handshake. It prints its port, and serves until it is killed. Arguments are other hosts to name as its replica set's.
-"""
+"""`python -m tests.harness.mongo.server`: MongoDB's wire protocol over TCP, answered from mongomock: OP_MSG, and
+OP_QUERY for the first handshake. It prints its port, and serves until killed. Arguments name further replica set
+members."""
 
 import asyncio
 import struct
