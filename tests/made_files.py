@@ -49,7 +49,6 @@ def picture(colour: str | tuple[int, int, int], side: int = 200, kind: str = "PN
 
 
 def pdf(*pages: Sequence[tuple[str, float]], title: str | None = None) -> bytes:
-    """A PDF whose pages are lists of (text, size in points)."""
     document = FPDF()
     if title:
         document.set_title(title)
@@ -170,7 +169,6 @@ def old_workbook(**sheets: Rows) -> bytes:
 
 
 def compound(streams: Mapping[str, bytes]) -> bytes:
-    """A compound file (OLE) of these streams, whose names may have folders."""
     root = cfb.CFBStorage("Root Entry")
     folders = {"": root}
     for name, content in streams.items():
@@ -248,7 +246,6 @@ def open_table(rows: Rows, name: str = "") -> str:
 
 
 def open_sheets(**sheets: Rows) -> bytes:
-    """An OpenDocument spreadsheet of sheets by name, each a list of rows."""
     tables = "".join(open_table(rows, name) for name, rows in sheets.items())
     return opendocument("spreadsheet", f"<office:spreadsheet>{tables}</office:spreadsheet>")
 
@@ -293,7 +290,6 @@ def with_part(package: bytes, name: str, content: bytes, *, declared_size: int |
 
 
 def saved(folder: Path, name: str, content: bytes) -> Path:
-    """Write the content below the folder and return where."""
     path = folder / name
     path.write_bytes(content)
     return path

@@ -38,7 +38,6 @@ class Library:
         return email
 
     def caller(self, person: str = ADMIN) -> Caller:
-        """Whom a person's key acts as."""
         key = self.keys.get(person, self.service.api_key)
 
         async def authenticated() -> Caller:

@@ -11,7 +11,6 @@ from tests.harness.services import RunningService
 
 @pytest.fixture
 def library(service: RunningService) -> Library:
-    """A library whose questions the built-in model answers."""
     return a_library(service)
 
 

@@ -57,7 +57,6 @@ def measure(rows: Sequence[dict[str, str]], replies: Sequence[Reply], document_o
 
 
 def groundedness_of(reply: Reply) -> float | None:
-    """How much of a reply its cited passages support."""
     cited = {number: reply.passages[one.passage_no].text for number, one in enumerate(reply.citations, 1)}
     return measure_groundedness(reply.text, cited)
 

@@ -36,7 +36,6 @@ def answered(module_service: RunningService) -> Library:
 
 
 def filled(library: Library) -> Library:
-    """Put the documents that answer a few questions into a library."""
     for name, text in (("Leave", LEAVE), ("Fares", FARES), ("Kündigung", GERMAN)):
         library.put(name, text)
     return library

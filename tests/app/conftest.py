@@ -112,18 +112,15 @@ class House:
         return self._cookies[email]
 
     def add_people(self, *emails: str, **members: object) -> None:
-        """Add people who can sign in, each called by their address; or change them."""
         people = [{"email": one, "name": one.partition("@")[0].capitalize(), "password": PASSWORD} for one in emails]
         self.client.admin.users.upsert([person | members for person in people])
 
     def add_group(self, name: str, *emails: str, **members: object) -> str:
-        """Add a group of people, who are added too; return its id."""
         if emails:
             self.add_people(*emails)
         return str(a_group(self.service, name, *map(user, emails), **members)["id"])
 
     def load(self, name: str, text: str | bytes = "The ferry leaves at nine.", **options: Any) -> str:
-        """Load a document, and wait until it can be found; return its id."""
         content = text.encode() if isinstance(text, str) else text
         usual = {"file_name": "note.txt", "document_external_id": str(uuid4())}
         waiting = {"await_vector_store_sync": True}
@@ -131,7 +128,6 @@ class House:
         return str(done.document_id)
 
     def load_resource(self, name: str, **access: Any) -> str:
-        """Load a document without waiting for its index; return how the addresses of pages name it."""
         return f"UPLOADED_DOCUMENT:{self.load(name, 'Calm at sea.', await_vector_store_sync=False, **access)}"
 
     def load_many(self, names: Iterable[str], **options: Any) -> None:

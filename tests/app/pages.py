@@ -41,7 +41,6 @@ class Page(AppTest):
 
     @property
     def shown(self) -> str:
-        """Everything the page gives as HTML."""
         return "\n".join(element.proto.body for element in self.get("html"))
 
     @property
@@ -60,7 +59,6 @@ class Page(AppTest):
 
     @property
     def address(self) -> dict[str, str]:
-        """The parameters of the page's address, each by its first value."""
         given = self.query_params.items()
         return {name: str(value[0] if isinstance(value, list) else value) for name, value in given}
 
@@ -70,7 +68,6 @@ class Page(AppTest):
 
     @property
     def exported(self) -> str:
-        """The file that the page offers after an export."""
         return self.session_state["export.kept"].data.decode("utf-8-sig")
 
     @property
@@ -98,7 +95,6 @@ class Page(AppTest):
         return self.dataframe[table].value.to_dict("records")
 
     def column(self, name: str, table: int = 0) -> list[Any]:
-        """What one of the page's lists shows in a column; nothing without a list."""
         return [row[name] for row in self.rows(table)] if self.dataframe else []
 
     def cells(self, *names: str, table: int = 0) -> list[tuple[Any, ...]]:
@@ -130,7 +126,6 @@ class Page(AppTest):
         return self.find_button(label).click().run()
 
     def press_key(self, key: str) -> Self:
-        """Press the button of this key, where several have one label."""
         return self.button(key=key).click().run()
 
     def confirm(self, label: str) -> Self:

@@ -63,7 +63,6 @@ class PrefectServer:
         planned: Mapping[str, int] | None = None,
         waiting_for: str = "",
     ) -> None:
-        """Publish a run's artifacts, as flows.progress does."""
         counts = {**summary.as_json(), "phase": phase, "seconds": 3.0, "documentsPerSecond": 12.5}
         counts["waitingFor"] = waiting_for
         self._artifact(run, COUNTS, "table", json.dumps([counts]))

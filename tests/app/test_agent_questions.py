@@ -261,6 +261,5 @@ def test_an_answer_set_is_run_again_and_the_replies_are_compared(house: House, d
 
 
 def result_of(page: Page, question: str, name: str) -> str:
-    """What the list of results says in a column about a question."""
     [found] = [row[name] for row in page.rows(page.list_with(name)) if row["Question"].startswith(question)]
     return found

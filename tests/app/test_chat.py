@@ -38,11 +38,9 @@ class Visit:
         return self.open(conversation=page.address["conversation"])
 
     def kept(self) -> list[list[str]]:
-        """The words of each of the person's messages, by conversation."""
         return list(self._conversations().values())
 
     def kept_of(self, page: Page) -> list[str]:
-        """The words of the messages of a page's conversation."""
         return self._conversations()[page.address["conversation"]]
 
     def _conversations(self) -> dict[str, list[str]]:
@@ -56,7 +54,6 @@ class Visit:
 
 
 def begin_visit(house: House) -> Visit:
-    """Add a person, and deploy an agent to them."""
     name = uuid4().hex[:8]
     email = f"{name}@example.test"
     house.add_people(email)

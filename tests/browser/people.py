@@ -55,14 +55,12 @@ def page_in(context: BrowserContext) -> Generator[Page]:
 
 
 def give_password(page: Page, email: str, password: str) -> None:
-    """Fill in the service's sign-in page, and send it."""
     page.get_by_label("Email").fill(email)
     page.get_by_label("Password").fill(password)
     page.get_by_role("button", name="Sign in", exact=True).click()
 
 
 def sign_in(page: Page, url: str, *, email: str, password: str) -> None:
-    """Go to a page of the workbench, sign in with the service, and consent unless that was done before."""
     page.goto(url)
     page.get_by_role("link", name="Sign in").click()
     give_password(page, email, password)
@@ -92,12 +90,10 @@ def press(button: Locator, shown: Locator) -> None:
 
 
 def choose_row(page: Page, number: int = 0) -> None:
-    """Choose a row of the page's first list, by its name."""
     page.locator(".carrel-row").nth(number).click()
 
 
 def ask(page: Page) -> Locator:
-    """Ask on the page Chat, and return the link to what the reply is from."""
     page.get_by_placeholder("Your message").fill(ASKED)
     page.keyboard.press("Enter")
     source = page.get_by_role("link", name="Open document").first

@@ -57,7 +57,6 @@ class Hand:
         self.page.wait_for_function(SETTLED)
 
     def button(self, name: str, *, exact: bool = True) -> None:
-        """Click a button: of the dialog, if there is one."""
         self.click(self.place.get_by_role("button", name=name, exact=exact))
 
     @property

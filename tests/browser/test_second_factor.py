@@ -65,7 +65,6 @@ class Walk:
             self.page.locator(f"#{field}").fill(text)
 
     def give_password(self, email: str = ADA) -> None:
-        """Give address and password on the account's sign-in page."""
         self.open("/account/sign-in")
         self.fill(email=email, password=PASSWORD)
         self.press("Sign in")

@@ -122,7 +122,6 @@ class Walk:
     app: App
 
     def by_address(self, email: str) -> "Walk":
-        """Name an address on the page that signs people in to their account."""
         self.page.goto(f"{self.service.base_url}/account/sign-in")
         self.page.get_by_label("Email address at your organization").fill(email)
         self.page.get_by_role("button", name="Sign in with your organization's provider instead").click()
@@ -144,7 +143,6 @@ class Walk:
         return self
 
     def reads(self, text: str) -> "Walk":
-        """Expect words on the page, which is the service's."""
         expect(self.page.get_by_text(text)).to_be_visible()
         assert self.page.url.startswith(name_loopback(self.service.base_url))
         return self

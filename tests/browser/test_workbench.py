@@ -264,7 +264,6 @@ def test_every_page_and_dialog_is_whole_and_fetches_nothing_from_elsewhere(
 
 
 def current_page(address: str) -> str:
-    """Return what the menu calls the page at an address of the workbench."""
     name = address.partition("?")[0]
     entries = (entry for section in (FOR_ALL, FOR_EDITORS, FOR_ADMINS) for each in section.values() for entry in each)
     return next(title for page, title, _icon in entries if page == name)

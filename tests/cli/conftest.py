@@ -58,7 +58,6 @@ def ran(run: Run, *arguments: str, exit_code: int = 0) -> dict[str, Any]:
 
 
 def environment_for(service: RunningService | None, **changes: str | None) -> dict[str, str]:
-    """Return a bare environment with the service's address and key, and these changes (None: without it)."""
     values = (
         {"PATH": os.defpath, "CARREL_BASE_URL": service.base_url, "CARREL_API_KEY": service.api_key} if service else {}
     )

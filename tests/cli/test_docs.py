@@ -32,7 +32,6 @@ def parse(words: list[str]) -> None:
 
 
 def commands_of(page: Path) -> Iterator[list[str]]:
-    """Yield the words of each command of `carrel` that stands in a page's blocks."""
     for block in BLOCK.findall(page.read_text()):
         for line in block.replace("\\\n", " ").splitlines():
             yield from _carrels(shlex.split(line.removeprefix(PROMPT), comments=True))

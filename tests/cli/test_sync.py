@@ -31,7 +31,6 @@ def things(mongo: MongoServer, service: RunningService) -> MongoServer:
 
 
 def create(run: Run, things: MongoServer, *options: str, **changes: str | None) -> Ended:
-    """Make the sync `Things`, its address in the environment unless that is changed."""
     environment = {"CARREL_DOCSTORE_URI": things.uri, **changes}
     return run(*CREATE, things.collection_name, *MAPPED, *options, **environment)
 

@@ -35,7 +35,6 @@ class Received:
 
     @property
     def parts(self) -> dict[str, Message]:
-        """The multipart body's parts by name, read by the standard library."""
         head = f"Content-Type: {self.headers['content-type']}\r\n\r\n".encode()
         message = BytesParser().parsebytes(head + self.body)
         return {str(part.get_param("name", header="content-disposition")): part for part in message.get_payload()}
@@ -50,7 +49,6 @@ class Server:
     received: list[Received] = field(default_factory=list)
 
     def will(self, *answers: Answer | dict[str, Any]) -> None:
-        """Answer the next requests like this, each once."""
         self.script.extend(json_answer(answer) if isinstance(answer, dict) else answer for answer in answers)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -114,7 +112,6 @@ def slowly(seconds: float, answer: Answer) -> Answer:
 
 @contextmanager
 def serving() -> Iterator[Server]:
-    """Run the server in a thread, on a port of its own."""
     server = Server()
     config = uvicorn.Config(server, log_level="critical", ws="none", lifespan="off", timeout_graceful_shutdown=1)
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -82,7 +82,6 @@ def _rows(service: RunningService, operation: str, **members: Any) -> list[dict[
 
 
 def _members(service: RunningService, external_id: str) -> set[str]:
-    """The direct members of a group, by address or by the name of a group."""
     [group] = [one["id"] for one in _rows(service, "admin/groups/list") if one.get("externalId") == external_id]
     return {one.get("email") or one["name"] for one in _rows(service, "admin/groups/listMembers", groupId=group)}
 

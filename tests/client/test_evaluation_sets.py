@@ -24,7 +24,6 @@ TEXTS = {
 
 @pytest.fixture
 def client(service: RunningService) -> Any:
-    """A client of the admin's, with three documents to search."""
     for name, text in TEXTS.items():
         uploaded(service, name, text)
     with Carrel(service.api_key, service.base_url) as one:

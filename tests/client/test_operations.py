@@ -81,7 +81,6 @@ DEFAULTS = {"action": "READ", "bucket": "day", "principals": [], "pageSize": 100
 
 
 def name_of(place: str) -> str:
-    """Return the name of the operation that a method calls, by the method's place."""
     return NAMES.get(place, "/".join(map(to_camel, place.split("."))).replace("/indexRebuilds/", "/"))
 
 
@@ -96,7 +95,6 @@ def requests_of(operation: Described) -> list[Members]:
 
 
 def in_python(value: Any) -> Any:
-    """Return a value whose objects have the names of their members in Python."""
     if isinstance(value, dict):
         return {"from_" if name == "from" else to_snake(name): in_python(member) for name, member in value.items()}
     return [in_python(one) for one in value] if isinstance(value, list) else value
@@ -121,7 +119,6 @@ def call(client: Any, place: str, request: Members, *, via: str = "") -> Any:
 
 
 def dump(result: Any) -> Any:
-    """Return a model, or the models of a list, as JSON has them."""
     if isinstance(result, list):
         return [dump(one) for one in result]
     return result.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_computed_fields=True)

@@ -55,7 +55,6 @@ async def read(caller: Caller) -> list[Any]:
 
 
 def positions(server: Server) -> list[str | None]:
-    """Where the reader asked to go on, request by request."""
     return [request.headers.get("last-event-id") for request in server.received]
 
 

@@ -121,7 +121,6 @@ class Uploader(Actor):
         self.ids: dict[str, str] = {}
 
     def act(self) -> None:
-        """Upload or delete one document."""
         external_id = f"{self.name}/{self.dice.randrange(DOCUMENTS):03}"
         text = self.texts.get(external_id)
         chance = self.dice.random()
@@ -217,7 +216,6 @@ class Asker(Actor):
         self._agent_id = agent_id
 
     def act(self) -> None:
-        """Send a message and read the reply."""
         result = self.ask(
             "copilots/sendMessage", agentId=self._agent_id, message=f"When does the {self.words(1)} leave?"
         )

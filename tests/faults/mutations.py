@@ -125,7 +125,6 @@ def _random(content: bytes, dice: Dice, _: Seeds) -> bytes:
 
 
 def _part(change: Callable[[bytes, Dice, Seeds], bytes]) -> Callable[[bytes, Dice, Seeds], bytes]:
-    """Return the mutation that changes one part of an archive so, and packs it again."""
 
     def mutate(content: bytes, dice: Dice, seeds: Seeds) -> bytes:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:

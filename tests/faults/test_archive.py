@@ -45,7 +45,6 @@ class Archived:
         until(lambda: Archive.find(str(self.archive)).position().at >= moment, CAUGHT_UP_SECONDS)
 
     def back_up(self, *arguments: str) -> str:
-        """Take an incremental backup; returns what the command says."""
         ended = self.process.command("backup", "--incremental", *arguments)
         assert ended.returncode == 0, ended.stderr
         return ended.stderr

@@ -40,7 +40,6 @@ class OutsideServer:
     databases: TestDatabases
 
     def new_database(self) -> tuple[str, URL]:
-        """Make an empty database of that user's; its name and address."""
         name = self.databases.empty()
         with self.databases.connect(name) as connection:
             connection.execute("CREATE EXTENSION vector")

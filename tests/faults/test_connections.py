@@ -47,7 +47,6 @@ class LimitedService(ServiceProcess):
         self.program = ("-c", LIMITED, *map(str, limits))
 
     def descriptors(self) -> int:
-        """Return how many descriptors the worker has open."""
         return self.parts("worker")[0].num_fds()
 
 
@@ -139,7 +138,6 @@ def statuses(service: ServiceProcess, *, seconds: float) -> set[int | str]:
 
 
 def search_seconds(service: ServiceProcess, count: int = 15) -> list[float]:
-    """Search so often, each time by a new connection; how long each took."""
     took: list[float] = []
     for _ in range(count):
         with new_client(service, timeout=60) as client:

@@ -70,7 +70,6 @@ class SmallDisk:
         return answer.status_code, answer.json().get("storage")
 
     def search(self) -> int:
-        """Search, and return how many documents were found."""
         found = ok(self.process.call("search/searchDocumentCatalog", {"searchQuery": "ferry to the island"}))
         return len(found["results"])
 

@@ -25,14 +25,12 @@ def store(tmp_path):
 
 
 def made(folder: Path, size: int) -> tuple[Path, bytes]:
-    """Return a file of random content and its hash."""
     path = folder / f"source-{size}"
     path.write_bytes(os.urandom(size))
     return path, hashlib.sha256(path.read_bytes()).digest()
 
 
 def objects(folder: Path) -> list[Path]:
-    """Return every file in the store's folder, temporary ones too."""
     return [path for path in (folder / "the store").rglob("*") if path.is_file()]
 
 

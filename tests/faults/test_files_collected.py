@@ -32,7 +32,6 @@ AT_ONCE = {"file_grace_hours": 0, "sweep_seconds": 3600}
 
 
 def collect(service: RunningService) -> int:
-    """Collect as the service does from time to time; return how many files were removed."""
     return service.run(collect_files(service.runtime.beside_requests()))
 
 
@@ -68,7 +67,6 @@ def content_of(service: RunningService, document: dict[str, object]) -> bytes:
 
 
 def stored(service: RunningService) -> set[str]:
-    """The names of the contents in the store, unfinished ones too."""
     folder = service.runtime.files.folder
     assert folder is not None
     return {path.name for path in folder.glob("??/*")}

@@ -156,7 +156,6 @@ def kill_service(process: ServiceProcess) -> None:
 
 
 def kill_both(process: ServiceProcess) -> None:
-    """Kill service and database, as a power cut does."""
     kill_service(process)
     process.kill_database()
 

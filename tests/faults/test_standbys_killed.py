@@ -74,7 +74,6 @@ class Load:
                     self.pairs += 1
 
     def found(self, http: httpx.Client, reader: str) -> set[str]:
-        """The ids of the watched documents that a reader finds."""
         options = {"mode": "LEXICAL"}
         body = {"searchQuery": "quinquereme", "searchOptions": options, "userEmail": reader}
         answer = self.insist(http, SEARCH, body)
@@ -146,7 +145,6 @@ def service(servers: tuple[Server, list[Server]], service_process: Callable[...,
 
 
 def figure(service: ServiceProcess, name: str, **labels: str) -> float:
-    """The sum of a metric over its labels, or over some of them."""
     lines = service.http.get("/metrics").text.splitlines()
     given = [f'{label}="{value}"' for label, value in labels.items()]
     own = [line for line in lines if line.startswith(f"{name}{{") and all(each in line for each in given)]

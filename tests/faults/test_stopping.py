@@ -46,7 +46,6 @@ def prepare() -> None:
 
 
 def start(folder: Path, output: int, *, new_session: bool = False, **environment: str) -> "subprocess.Popen[bytes]":
-    """Start the folder's Procfile, with a data folder of its own."""
     return subprocess.Popen(
         [sys.executable, "-m", "scripts.up", "--app-root", str(folder), "start"],
         env=os.environ | {"CARREL_DATA_DIR": str(folder), "PYTHONPATH": str(ROOT)} | environment,

@@ -125,7 +125,6 @@ class Site:
             return connection.execute(statement, values).fetchall()  # type: ignore[call-overload, no-any-return]
 
     def ended(self) -> dict[str, Any]:
-        """Wait for the run, which goes on by itself, and return the sync."""
         deadline = time.monotonic() + SECONDS
         sync: dict[str, Any] = {}
         while sync.get("status") not in {"COMPLETED", "FAILED"}:

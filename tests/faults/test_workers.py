@@ -167,7 +167,6 @@ def a_connection(service: ServiceProcess) -> psutil.Process:
 
 
 def a_reader(service: ServiceProcess) -> psutil.Process | None:
-    """Return the process of one of the first worker's readers."""
     server = forks_readers(service.parts("worker-0")[0])
     return server and server.children()[0]
 

@@ -145,7 +145,6 @@ def poisoned(source: Source) -> Source:
 
 @pytest.fixture
 def database(databases: TestDatabases) -> Iterator[str]:
-    """The name of an empty PostgreSQL database."""
     name = databases.empty()
     yield name
     databases.drop(name)

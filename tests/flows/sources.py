@@ -39,7 +39,6 @@ class Source:
         return str(self.folder)
 
     def using(self, **settings: Any) -> "Source":
-        """Return the same folder, loaded with other settings."""
         return replace(self, settings=self.settings.model_copy(update=settings))
 
     def beside(self, name: str) -> "Source":
@@ -61,16 +60,13 @@ class Source:
             (self.folder / note(number)).unlink()
 
     def files(self) -> set[str]:
-        """Return the external ids of the notes that are in the folder."""
         return {path.relative_to(self.folder).as_posix() for path in self.folder.rglob("*.md")}
 
     def documents(self, *, as_user: str | None = None) -> set[str]:
-        """Return the external ids of what is in the catalog."""
         with self.client() as client:
             return {one.document_external_id for one in client.catalog.list_documents(user_email=as_user)}
 
     def client(self) -> Carrel:
-        """Return the SDK as the organization's admin."""
         return Carrel(self.service.api_key, self.service.base_url)
 
     async def load(
@@ -88,12 +84,10 @@ class Source:
         return await add_to_collection(str(of or self), options=asked, settings=self.settings)
 
     async def reported(self, of: object = None) -> list[sources.Source]:
-        """Return the sources that the key of the runs sees, or one of them."""
         async with open_client(self.settings) as client:
             return await find_sources(client, str(of) if of else None, settings=self.settings)
 
     async def items(self, of: object = None) -> list[sources.SourceItem]:
-        """Return what of all sources, or of one, is in quarantine, ignored or not."""
         found = await self.reported(of)
         async with open_client(self.settings) as client:
             return [item for one in found async for item in client.sources.list_source_items(one.source_id)]
@@ -103,11 +97,9 @@ class Source:
         return {item.name: item.code for item in await self.items(of) if ignored or not item.ignored}
 
     async def ignored(self) -> dict[str, bool]:
-        """Return by name whether an item in quarantine is ignored."""
         return {item.name: item.ignored for item in await self.items()}
 
     async def ignore(self, *names: str, of: object = None, undo: bool = False) -> list[str]:
-        """Ignore items of the source, or restore them; return the names that are unknown."""
         async with open_client(self.settings) as client:
             return await ignore_items(client, str(of or self), names, undo=undo, settings=self.settings)
 

@@ -20,7 +20,6 @@ FERRY = "When does the ferry to Northlight leave?"
 
 
 def a_set(service: RunningService) -> str:
-    """A set of an agent's with a question that it answers; its id."""
     desk = a_desk(service)
     with Carrel(service.api_key, service.base_url) as client:
         sets = client.admin.evaluation_sets

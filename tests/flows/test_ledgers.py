@@ -284,7 +284,6 @@ def test_tables_of_version_0_1_0_become_those_of_now(tmp_path: Path) -> None:
 
 
 def _read_tables(path: Path) -> set[Any]:
-    """Return the tables' columns, the indexes, and the format of a file."""
     with sqlite3.connect(path) as connection:
         columns = connection.execute(
             "SELECT made.name, one.* FROM sqlite_master AS made, pragma_table_info(made.name) AS one"

@@ -56,7 +56,6 @@ def readers_by(folder: Path) -> dict[str, set[str]]:
 
 
 def looked_up(admin: Carrel, resource_id: str) -> set[str]:
-    """Who may read a document, by the service's own look-up."""
     resource = {"resource_id": resource_id, "resource_type": "UPLOADED_DOCUMENT"}
     found = admin.permissions.list_authorized_principals_for_resource(resource)
     return {one.email for one in found if one.type == "user"}

@@ -87,7 +87,6 @@ def service(make_service: Any) -> RunningService:
 
 
 def _reasons(outcome: Outcome) -> dict[str, str]:
-    """Return the codes of what a run could not load, by the names of the files."""
     with Ledger(outcome.ledger) as ledger:
         ledger.join_latest()
         rows = failure_rows(ledger)

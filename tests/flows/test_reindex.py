@@ -30,7 +30,6 @@ def shelf(service: RunningService, embeddings: EmbeddingsEndpoint) -> Shelf:
 
 
 def change(shelf: Shelf, name: str, text: str) -> str:
-    """Change a document's contents in the catalog alone; its id."""
     answer = ok(upload(shelf.service, name, text, file_name=f"{name}.txt", reindexCollections="false"))
     return str(answer["documentId"])
 

@@ -128,7 +128,6 @@ def text_of(index: int) -> str:
 
 
 def name_of(index: int) -> str:
-    """Return a word that this document alone has."""
     return "q" + "".join("abcdefghij"[int(digit)] for digit in f"{index:06}")
 
 

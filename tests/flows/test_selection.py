@@ -14,7 +14,6 @@ from tests.service.directory import organization_id
 
 @pytest.fixture
 def collection_id(service: RunningService) -> str:
-    """An empty collection beside a catalog of four documents."""
     for name, metadata in (
         ("reports/2025/ferry.txt", '{"team": "ferries"}'),
         ("reports/2026/ferry.txt", '{"team": "ferries", "state": "final"}'),

@@ -45,11 +45,9 @@ class ClusterDatabases(TestDatabases):
         return self._servers[0].set(database=self._name(database))
 
     def service_url(self, database: str) -> URL:
-        """Return the address of the coordinator by which the service connects."""
         return self.owner_url(database).set(username=SERVICE_ROLE)
 
     def clone(self) -> str:
-        """Make a database like the migrated, bootstrapped one on each server; returns its name."""
         name, template = self._next(), self._name(DATABASE)
         leave = f"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '{template}'"  # noqa: S608
         for server in self._servers:

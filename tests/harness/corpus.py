@@ -61,7 +61,6 @@ class Corpus:
 
     @classmethod
     async def open(cls, service: RunningService) -> "Corpus":
-        """Begin with the organization of a service's admin."""
         url = service.settings.database_url
         assert url is not None
         database = Database(driver_url(url.get_secret_value()))
@@ -77,7 +76,6 @@ class Corpus:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncConnection]:
-        """Open a transaction of the service's role in the organization."""
         async with self.database.transaction(self.organization_id) as connection:
             yield connection
 
@@ -149,7 +147,6 @@ class Corpus:
         version: int = 1,
         space: Space | None = None,
     ) -> bool:
-        """Index a document's chunks, with vectors made from their texts."""
         documents = [self.document(document_id, title, chunks, version=version)]
         return bool(await write_index(connection, self.organization_id, space=space or self.space, documents=documents))
 
@@ -201,7 +198,6 @@ class Corpus:
         return (await self.frequencies(space_id, [term])).get(term, 0)
 
     async def frequencies(self, space_id: int, terms: Collection[int]) -> dict[int, int]:
-        """How many chunks of a space contain each of these terms."""
         batch = Batch()
         counted = ask_frequencies(batch, self.organization_id, space_id=space_id, terms=terms)
         await self.database.read(self.organization_id, batch)
@@ -235,7 +231,6 @@ class Corpus:
             return dict((await connection.execute(statement, {"document_id": document_id})).mappings().one())
 
     async def lexical_scores(self, query: str) -> list[float]:
-        """The inner product of every chunk of the catalog with a query, as the database computes it."""
         words = query_words(query, ["english"])
         terms = {term_of(word, "english") for word in words} | {TOTAL_TERM}
         counts = await self.frequencies(self.space.space_id, terms)

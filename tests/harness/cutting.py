@@ -61,7 +61,6 @@ class Connection:
         self._hang_up()
 
     def answer(self) -> None:
-        """Pass answers on, as far as they are let through."""
         with suppress(OSError):
             while piece := self.service.recv(65536):
                 if self.allowed is not None and len(piece) > self.allowed:

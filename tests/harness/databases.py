@@ -41,20 +41,17 @@ class TestDatabases:
         self._numbers = count(1)
 
     def owner_url(self, database: str) -> URL:
-        """Return the address by which a database's owner connects: no row-level security applies."""
         return self._server.url(user=SUPERUSER, database=database)
 
     def service_url(self, database: str) -> URL:
         return self._server.url(database=database)
 
     def clone(self) -> str:
-        """Make a database like the migrated, bootstrapped one; returns its name."""
         name = f"test_{next(self._numbers)}"
         self._administer(f"CREATE DATABASE {name} TEMPLATE {DATABASE} STRATEGY file_copy")
         return name
 
     def empty(self) -> str:
-        """Make a database without anything in it; returns its name."""
         name = f"test_{next(self._numbers)}"
         self._administer(f"CREATE DATABASE {name}")
         return name
@@ -67,7 +64,6 @@ class TestDatabases:
         return connect(self.owner_url(database))
 
     def close(self) -> None:
-        """Stop the server and remove its folder."""
         self._server.stop()
         shutil.rmtree(self.folder)
 

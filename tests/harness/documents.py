@@ -14,7 +14,6 @@ def add_users(service: RunningService, *emails: str) -> None:
 
 
 def add_group(service: RunningService, name: str, *emails: str) -> str:
-    """Create a group of these users and return its id."""
     members = [{"type": "user", "email": email} for email in emails]
     answer = service.call("admin/groups/upsert", {"groups": [{"name": name, "members": members}]})
     assert answer.status_code == 200, answer.text
@@ -38,14 +37,12 @@ def upload(
 
 
 def uploaded(service: RunningService, external_id: str, *args: Any, **options: Any) -> dict[str, Any]:
-    """Upload, and expect the document to be searchable when the answer comes."""
     answer = ok(upload(service, external_id, *args, **options))
     assert answer["indexing"] == "DONE", answer
     return answer
 
 
 def ok(response: httpx.Response) -> dict[str, Any]:
-    """Return the answer's JSON, which is a success."""
     assert response.status_code == 200, response.text
     return response.json()
 
@@ -62,7 +59,6 @@ def get_document(service: RunningService, document_id: str, *, as_user: str | No
 
 
 def list_documents(service: RunningService, *, as_user: str | None = None, **filters: Any) -> list[str]:
-    """Return the external ids that listDocuments gives, page by page."""
     found: list[str] = []
     body = _acting(filters, as_user)
     while True:
@@ -74,7 +70,6 @@ def list_documents(service: RunningService, *, as_user: str | None = None, **fil
 
 
 def chunks(service: RunningService, document_id: str, collection_id: str | None = None) -> list[str]:
-    """Return the texts of a document's chunks in reading order."""
     body: dict[str, Any] = {"documentId": document_id, "pageSize": 1000}
     if collection_id:
         body["documentCollectionId"] = collection_id
@@ -82,7 +77,6 @@ def chunks(service: RunningService, document_id: str, collection_id: str | None 
 
 
 def search(service: RunningService, query: str, *, as_user: str | None = None) -> list[str]:
-    """Return the names of the documents the catalog's search finds."""
     body = _acting({"searchQuery": query}, as_user)
     return [result["documentName"] for result in ok(service.call("search/searchDocumentCatalog", body))["results"]]
 
@@ -102,7 +96,6 @@ def add_to_collection(
     operation: str = "addDocumentToCollection",
     **members: Any,
 ) -> httpx.Response:
-    """Add a document to a collection (or reindex or remove it there, by `operation`)."""
     body = {"documentId": document_id, "documentCollectionId": collection_id, **members}
     if operation == "addDocumentToCollection":
         body.setdefault("customMetadata", {})

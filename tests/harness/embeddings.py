@@ -62,7 +62,6 @@ class EmbeddingsEndpoint:
 
 @contextmanager
 def serving_embeddings() -> Generator[EmbeddingsEndpoint]:
-    """Serve on a free port until the block ends."""
     with serving_json(lambda _path, _headers, body: endpoint.answer(body["input"])) as url:
         endpoint = EmbeddingsEndpoint(url)
         endpoint.behave()

@@ -107,7 +107,6 @@ class ForkServer:
         folder: Path | None = None,
         timeout: float,
     ) -> "subprocess.CompletedProcess[str]":
-        """Run a program to its end, with `typed` as its standard input."""
         with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             given.write(typed.encode())
             given.seek(0)

@@ -32,7 +32,6 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def handle(self) -> None:
-        """Answer requests until the connection ends."""
         with suppress(OSError, ValueError):
             super().handle()
 
@@ -51,7 +50,6 @@ class _Server(ThreadingHTTPServer):
 
 @contextmanager
 def serving(handler: type[BaseHTTPRequestHandler]) -> Generator[str]:
-    """Serve on a free port until the block ends; gives the address."""
     with _Server(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
         thread.start()

@@ -64,7 +64,6 @@ async def _follow(working: "asyncio.Task[None]") -> None:
 
 
 def stop(service: RunningService, worker: "asyncio.Task[None]") -> None:
-    """Cancel a worker and wait until it has put back what it had."""
 
     async def cancel() -> None:
         worker.cancel()
@@ -74,12 +73,10 @@ def stop(service: RunningService, worker: "asyncio.Task[None]") -> None:
 
 
 def organization_of(service: RunningService) -> UUID:
-    """Return the id of the organization of a service's admin."""
     return UUID(service.call("admin/organization/get").json()["organizationId"])
 
 
 def enqueue(service: RunningService, task: Task, *, count: int = 1, lock: str | None = None) -> list[UUID]:
-    """Enqueue so many jobs in one transaction; returns their things' ids."""
     organization_id = organization_of(service)
     things = [uuid4() for _ in range(count)]
 
@@ -102,7 +99,6 @@ def until(claim: Callable[[], object], seconds: float = SECONDS) -> None:
 
 
 def queued(service: RunningService) -> Sequence[tuple[Any, ...]]:
-    """Return the tests' jobs: status, attempts and arguments, in the order they came."""
     statement = "SELECT status::text, attempts, args FROM procrastinate_jobs WHERE queue_name = %s ORDER BY id"
     with service.owner_connection() as connection:
         return connection.execute(statement, [QUEUE]).fetchall()

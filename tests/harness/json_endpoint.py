@@ -15,7 +15,6 @@ Respond = Callable[[str, Mapping[str, str], dict[str, Any]], Answer]
 
 @contextmanager
 def serving_json(respond: Respond) -> Generator[str]:
-    """Serve on a free port until the block ends; gives the address of the API."""
 
     class Endpoint(Handler):
         def answer(self, body: bytes) -> None:

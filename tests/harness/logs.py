@@ -51,7 +51,6 @@ def shorten_log(text: str) -> str:
 
 
 def read_log(path: Path) -> str:
-    """Return the last lines of a process's log."""
     return shorten_log(path.read_text(errors="replace") if path.exists() else "(there is no log)")
 
 

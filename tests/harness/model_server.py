@@ -89,7 +89,6 @@ def calls(tool: str, *, saying: str = "", **arguments: str) -> Answer:
 
 
 def says_at_once(text: str, *, finish: str = "stop") -> Answer:
-    """Answer a request that isn't streamed with text."""
     return _whole({"role": "assistant", "content": text}, finish)
 
 
@@ -180,7 +179,6 @@ class ModelServer:
     keys: list[str] = field(default_factory=list[str])
 
     def in_turn(self, *answers: Answer) -> None:
-        """Answer one request after the other so; the last answer stays."""
         left = list(answers)
         self.script = lambda _request: left.pop(0) if len(left) > 1 else left[0]
 
@@ -206,7 +204,6 @@ def passages_in(request: Request) -> list[dict[str, Any]]:
 
 @contextmanager
 def serving_model() -> Generator[ModelServer]:
-    """An endpoint, until the block ends."""
     model = ModelServer()
 
     class Endpoint(Handler):

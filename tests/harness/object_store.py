@@ -33,7 +33,6 @@ class Bucket:
         return self
 
     def put(self, key: str, content: bytes) -> None:
-        """Put an object there, by the credentials of the environment."""
         obstore.put(from_url(f"s3://{self.name}"), key, content)
 
     def put_raw(self, key: str, content: bytes) -> None:
@@ -44,7 +43,6 @@ class Bucket:
         obstore.delete(from_url(f"s3://{self.name}"), key)
 
     def downloads(self) -> int:
-        """Return how many objects have been read from the server so far, of all buckets."""
         lines = Path(self.environment["LOG"]).read_text().splitlines()
         return sum(f'"GET /{self.name}/' in line and "list-type" not in line for line in lines)
 

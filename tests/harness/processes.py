@@ -85,7 +85,6 @@ class ServiceProcess:
         self.http = httpx.Client(base_url=self.base_url, headers={"Authorization": f"Bearer {API_KEY}"}, timeout=60)
 
     def call(self, operation: str, body: object = None, *, api_key: str | None = None) -> httpx.Response:
-        """POST a v0 operation with a JSON body, as the admin or with another credential."""
         headers = {"Authorization": f"Bearer {api_key or API_KEY}"}
         return self.http.post(f"/api/v0/{operation}", json=body if body is not None else {}, headers=headers)
 
@@ -103,11 +102,9 @@ class ServiceProcess:
     def command(
         self, *arguments: str, typed: str = "", killed_at: str | None = None
     ) -> "subprocess.CompletedProcess[str]":
-        """Run a command on the folder, with `typed` as its standard input; see `run_command`."""
         return run_command(self._variables(), *arguments, typed=typed, killed_at=killed_at)
 
     def start(self, *, wait: bool = True) -> float:
-        """Start the process; returns after how many seconds it could serve."""
         if not self._from_nothing:
             self._bring_what_is_made()
         if self.process is not None:
@@ -169,13 +166,11 @@ class ServiceProcess:
         return [living[int(str(event["pid"]))] for event in started if event["pid"] in living]
 
     def events(self, name: str) -> list[dict[str, object]]:
-        """Return the lines of the log that tell of an event."""
         whole, _, _ = self.log.read_text().rpartition("\n")  # the last line may be half written
         lines = [line for line in whole.splitlines() if line.startswith("{")]
         return [event for event in map(json.loads, lines) if event.get("event") == name]
 
     def stop(self) -> int:
-        """Stop as an operator does; returns the exit status."""
         assert self.process is not None
         if self.process.poll() is None:
             self.signal(signal.SIGTERM)
@@ -200,16 +195,13 @@ class ServiceProcess:
         assert not alive, alive
 
     def database_server(self) -> EmbeddedPostgres:
-        """Return the supervisor of the process's database."""
         return EmbeddedPostgres(self.data_dir)
 
     def owner_url(self) -> URL:
-        """Return the address by which the owner of the process's database connects."""
         address = self._environment.get("CARREL_DATABASE_URL")
         return self.database_server().url(user=SUPERUSER) if address is None else driver_url(address)
 
     def close(self) -> None:
-        """End everything and remove the folder."""
         self.http.close()
         if self.process is not None and self.process.poll() is None:
             self.kill()
@@ -259,7 +251,6 @@ def run_command(
 
 
 def _connections_to(worker: psutil.Process) -> int:
-    """Return how many connections a worker has accepted and not closed yet."""
     own = worker.net_connections("tcp4")
     ports = {each.laddr.port for each in own if each.status == psutil.CONN_LISTEN}
     return sum(each.laddr.port in ports for each in own if each.status == psutil.CONN_ESTABLISHED)

@@ -71,7 +71,6 @@ class Proxy:
     _asked: int = 0
 
     def count(self, operation: str) -> int:
-        """Return how often the service has done this operation (answered it with 200)."""
         with self._changed:
             return self._count(operation)
 

@@ -44,7 +44,6 @@ def processes_of(folder: Path) -> list[psutil.Process]:
 
 
 def reap(folder: Path) -> None:
-    """Kill what the run has left, and remove its folder."""
     # Processes that notice the end by themselves, as workers of pytest-xdist do, may tidy up.
     psutil.wait_procs(processes_of(folder), timeout=GRACE_SECONDS)
     while left := processes_of(folder):

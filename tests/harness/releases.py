@@ -54,7 +54,6 @@ def run_before(tree: Path, *arguments: str, **environment: str) -> None:
 
 
 def migrate_before(tree: Path, url: URL) -> None:
-    """Bring a database to the schema of the release before, by that release's migrations."""
     program = "import sys, sqlalchemy, service.migrations as m; m.upgrade(sqlalchemy.make_url(sys.argv[1]))"
     run_before(tree, "-c", program, url.render_as_string(hide_password=False))
 

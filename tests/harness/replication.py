@@ -42,7 +42,6 @@ class Server(EmbeddedPostgres):
         self.start()
 
     def execute(self, statement: str, database: str = DATABASE) -> list[tuple[object, ...]]:
-        """Run a statement as the superuser, and return its rows."""
         with self.connect(database) as connection:
             result = connection.execute(statement.encode())
             return result.fetchall() if result.description else []

@@ -42,7 +42,6 @@ class RerankingEndpoint:
     open: threading.Event = field(default_factory=threading.Event)
 
     def behave(self) -> None:
-        """Answer everything at once, in the common shape."""
         self.answer = in_common_shape
         self.asked.clear()
         self.open.set()

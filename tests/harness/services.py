@@ -87,7 +87,6 @@ class RunningService:
         return self.http.post(f"/api/v0/{operation}", json=body if body is not None else {}, headers=headers, **options)
 
     def new_user(self, email: str, *, is_admin: bool = False, **options: Any) -> str:
-        """Create a user and an API key of theirs (`mayActForUsers`, … as options); returns the key."""
         user = {"email": email, "name": email.partition("@")[0], "isAdmin": is_admin}
         self.call("admin/users/upsert", {"users": [user]}).raise_for_status()
         key = self.call("admin/apiKeys/create", {"name": f"{email}'s", "ownerEmail": email, **options})
@@ -129,7 +128,6 @@ class RunningService:
         return driver_url(self.settings.database_url.get_secret_value())
 
     def owner_connection(self) -> psycopg.Connection[Any]:
-        """Connect to the test's database as its owner, in autocommit mode."""
         return connect(self.owner_url())
 
     def run(self, work: Any) -> Any:
@@ -158,7 +156,6 @@ class QuickServer(uvicorn.Server):
         self.stopping = asyncio.Event()
 
     async def main_loop(self) -> None:
-        """Serve until told to stop."""
         await self.on_tick(0)
         self.ready.set()
         await self.stopping.wait()
@@ -244,7 +241,6 @@ class ServiceHarness:
 
     @contextmanager
     def running(self, **overrides: Any) -> Generator[RunningService]:
-        """Start a service, which stops at the end; see `start` and `stop`."""
         service, stack = self.start(**overrides)
         try:
             yield service
@@ -252,7 +248,6 @@ class ServiceHarness:
             self.stop(service, stack)
 
     def close(self) -> None:
-        """Wait until every service has stopped."""
         for ending in self._ending:
             ending.result(60)
 

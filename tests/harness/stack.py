@@ -45,7 +45,6 @@ class Stack:
 
     @property
     def output(self) -> str:
-        """Everything printed since the last start."""
         path = self.folder / "output"
         return path.read_text(errors="replace") if path.exists() else ""
 
@@ -83,14 +82,12 @@ class Stack:
         return psutil.wait_procs(family, timeout=5)[1]
 
     def close(self) -> None:
-        """End whatever is left, the hard way."""
         logs_of_processes.pop(f"everything at {self.workbench}", None)
         if self.process is not None and self.process.poll() is None:
             for survivor in self.interrupt():
                 survivor.kill()
 
     def process_ended(self) -> bool:
-        """Whether the Procfile's processes have ended."""
         return self.process is None or self.process.poll() is not None
 
     def _database_processes(self) -> list[psutil.Process]:

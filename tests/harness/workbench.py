@@ -32,7 +32,6 @@ class Workbench:
         return (self.folder / "output").read_text(errors="replace")
 
     def start(self, **environment: str) -> "Workbench":
-        """Start it and wait until it answers; started again, it has its sessions still."""
         settings = {
             "CARREL_BASE_URL": self.service.base_url,
             "CARREL_CLIENT_ID": self._app.client_id,

@@ -36,7 +36,6 @@ class Standing:
 
 
 def new_organization(house: RunningService) -> AbstractContextManager[RunningService]:
-    """A new organization whose name is its own, and whose admin can sign in."""
     password_hash = house.run(hash_password(SecretStr(ADMIN_PASSWORD)))
     return house.new_organization(name=f"Harbour {next(_numbers)}", password_hash=password_hash)
 

@@ -144,11 +144,9 @@ class Person:
         return self.press(response, "signIn", **(given | fields))
 
     def sign_in(self, response: httpx.Response, **fields: str) -> httpx.Response:
-        """Sign in on the page, and follow to the next one."""
         return self.follow(self.enter(response, **fields))
 
     def follow(self, response: httpx.Response) -> httpx.Response:
-        """Follow redirects as long as they stay with the service."""
         while response.has_redirect_location:
             target = urljoin(str(response.url), response.headers["Location"])
             if not target.startswith(f"{self.service.base_url}/"):
@@ -219,12 +217,10 @@ def elsewhere(service: RunningService) -> tuple[str, Person]:
 
 
 def entries(service: RunningService, action: str, **options: Any) -> list[dict[str, Any]]:
-    """The entries of an action on the audit log, newest first."""
     return walk(service, "admin/auditLog/query", {"action": action}, page_size=100, **options)
 
 
 def sent_back(response: httpx.Response, to: str = CALLBACK) -> dict[str, str]:
-    """What the client is sent: the parameters of the redirect's query."""
     assert response.status_code in {302, 303}, response.text
     location = response.headers["Location"]
     assert location.startswith(to), location

@@ -32,7 +32,6 @@ class Application:
     made: list[Any] = field(default_factory=list)
 
     def client(self, **options: Any) -> Any:
-        """An OAuth client of the application's, in its mode."""
         kind = AsyncOAuthClient if self.is_async else OAuthClient
         values: dict[str, Any] = {"redirect_uri": self.app.redirect_uri, "scopes": [SCOPE]}
         values |= {"auth_url": self.app.service.base_url} | options
@@ -93,7 +92,6 @@ def run_script(folder: Path, person: Person, *options: str) -> dict[str, Any]:
 
 
 def token_requests(service: RunningService) -> list[int]:
-    """The statuses the token endpoint has answered with so far, one for each request, by the service's own count."""
     return sorted(
         int(status)
         for status, count in TOKEN_REQUEST.findall(service.http.get("/metrics").text)
@@ -115,5 +113,4 @@ def newly_by(service: RunningService, do: Callable[[], Any]) -> list[int]:
 
 
 def ended(tokens: Tokens) -> Tokens:
-    """The tokens as they are an hour later, by the application's clock."""
     return tokens.model_copy(update={"expires_at": LONG_AGO})

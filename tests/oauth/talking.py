@@ -22,7 +22,6 @@ META = {"io.modelcontextprotocol/protocolVersion": REVISION, "io.modelcontextpro
 
 
 def send(service: RunningService | ServiceProcess, token: str | None, method: str, /, **params: Any) -> httpx.Response:
-    """Send a request, and return its whole answer."""
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": META}}
     headers = {"Accept": "application/json, text/event-stream", "Mcp-Protocol-Version": REVISION, "Mcp-Method": method}
     if name := params.get("name") or params.get("uri"):
@@ -45,7 +44,6 @@ def use(service: RunningService, token: str, tool: str, /, **arguments: Any) -> 
 
 
 def refusal(service: RunningService, token: str, tool: str, /, **arguments: Any) -> str:
-    """Call a tool that refuses, and return what it says to the model."""
     answer = result(send(service, token, "tools/call", name=tool, arguments=arguments))
     assert answer["isError"], answer
     [content] = answer["content"]

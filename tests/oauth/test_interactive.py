@@ -152,7 +152,6 @@ def test_tokens_stay_when_they_cant_be_revoked(browser, service, folder, monkeyp
 
 
 def offline(connect: Callable[..., Any]) -> Callable[..., Any]:
-    """Make clients of an address where nobody listens."""
 
     def elsewhere(application: Any, _: str, *others: Any) -> Any:
         with socket.create_server((HOST, 0)) as free:

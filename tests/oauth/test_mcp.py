@@ -37,7 +37,6 @@ def ferry(standing: Standing) -> str:
 
 @pytest.fixture(scope="module")
 def secret(standing: Standing) -> str:
-    """A document that the admin alone may read."""
     return str(uploaded(standing.service, "secret", "The ferry of the board leaves at midnight.")["documentId"])
 
 

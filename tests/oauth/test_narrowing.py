@@ -32,7 +32,6 @@ class Scene:
         return [*map(str, call_mcp(self.service, self.token).collection_ids or ())]
 
     def found(self) -> set[str]:
-        """The documents that a search and a list of resources name; both are the same."""
         found = {one["id"] for one in use(self.service, self.token, "search", query="ferry")["results"]}
         listed = result(send(self.service, self.token, "resources/list"))["resources"]
         assert {one["uri"].rpartition("/")[2] for one in listed} == found

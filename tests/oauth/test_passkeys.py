@@ -53,7 +53,6 @@ def ada(service: RunningService) -> Person:
 
 
 def send(person: Person, page: httpx.Response, does: str, answer: str, **fields: str) -> httpx.Response:
-    """Send what an authenticator answers with the form that asks for it; the answer itself."""
     return person.press(page, does, credential=answer, **fields)
 
 
@@ -71,23 +70,19 @@ def new_page(person: Person, **fields: str) -> httpx.Response:
 
 
 def make(person: Person, page: httpx.Response, device: Authenticator, **wrong: Any) -> httpx.Response:
-    """Make the passkey that a page asks for; the answer itself."""
     return send(person, page, "addPasskey", device.make(asked(page, "addPasskey"), **wrong))
 
 
 def prove(person: Person, page: httpx.Response, device: Authenticator, **wrong: Any) -> httpx.Response:
-    """Sign what a page asks of a person who is known; the answer itself."""
     return send(person, page, "passkey", device.sign(asked(page, "passkey"), **wrong))
 
 
 def proof_on(page: httpx.Response) -> dict[str, str]:
-    """The fields of a page that show that its person has proved who they are."""
     fields = Page(page).form("makeCodes").fields
     return {name: fields[name] for name in ("proof", "until")}
 
 
 def register(person: Person, *, sign_count: int = 0, name: str = "A key", **fields: str) -> tuple[Authenticator, Any]:
-    """Make a passkey; with the recovery codes that are shown then."""
     device, page = new_device(person, count=sign_count), new_page(person, **fields)
     shown = send(person, page, "addPasskey", device.make(asked(page, "addPasskey")), name=name)
     return device, recovery_codes(shown) if shown.status_code == 200 else shown

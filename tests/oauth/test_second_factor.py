@@ -69,7 +69,6 @@ def enter(person: Person) -> httpx.Response:
 
 
 def give(person: Person, page: httpx.Response, text: str) -> httpx.Response:
-    """Give a code on the page that asks for one; the answer itself."""
     return person.press(page, "secondFactor", code=text)
 
 

@@ -25,7 +25,6 @@ def fail_to_sign_in(person: Person, page: httpx.Response, **fields: str) -> int:
 
 
 def attempts(service: RunningService) -> list[int]:
-    """How many attempts each entry of failed sign-ins counts, newest first."""
     return [one["attempts"] for one in entries(service, "session.fail")]
 
 

@@ -11,7 +11,6 @@ ADA = "ada@example.test"
 
 
 def sessions(service: RunningService, email: str = ADA) -> list[dict[str, Any]]:
-    """A person's sessions, over pages of one."""
     return walk(service, "admin/sessions/list", {"email": email}, page_size=1)
 
 

@@ -49,7 +49,6 @@ def test_on_the_services_own_machine_plain_http_will_do(standing: Standing, host
 
 
 def opened(service: RunningService, app: App, host: str) -> httpx.Response:
-    """What a browser is shown that opens the authorization endpoint at a host."""
     return service.http.get("/api/oauth/authorize", params=app.parameters(Pkce()), headers={"Host": host})
 
 

@@ -84,7 +84,6 @@ def changed(**claims: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
 
 
 def refused(person: Person, app: App, said: str) -> None:
-    """The person comes back, a page says so, and nobody is signed in."""
     answer = come_back(person, app)
     assert answer.status_code == 400
     assert said in answer.text

@@ -40,7 +40,6 @@ class AnsweredQuestion:
     retrieved: Retrievable
 
     def documents(self, name: str, names: dict[str, str]) -> set[str]:
-        """The names of the documents among one kind of its sources."""
         return {names[source["id"]] for source in self.result[name]}
 
 

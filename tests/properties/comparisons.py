@@ -187,7 +187,6 @@ class Comparisons:
         assert set(paths) == (self.model.chains(principal, there) if authorized else set())
 
     def chain(self, path: list[dict[str, str]], resource: str) -> tuple[str, ...]:
-        """The model's words for a path of steps."""
         *steps, grant, end = path
         assert (end["type"], end["id"]) == ("resource", self.world.resource(resource)["resourceId"])
         assert (grant["type"], grant.get("id")) == ("grant", None)
@@ -239,7 +238,6 @@ class Comparisons:
         assert sorted(self.world.names(listed)) == sorted(self.model.groups[group])
 
     def check_credentials(self, page_size: int) -> None:
-        """Accounts, tokens and keys are listed as they are."""
         accounts = self.world.walk("admin/serviceAccounts/list", page_size=page_size)
         assert sorted(each["displayName"] for each in accounts) == sorted(self.model.accounts)
         tokens = self.world.walk("admin/serviceAccountTokens/list", page_size=page_size)
@@ -263,7 +261,6 @@ class Comparisons:
             self.chance.choice(told)(page_size)
 
     def check_everything(self, mode: str, page_size: int) -> None:
-        """Everything that everybody sees, and that an admin is told."""
         for by in sorted((*self.model.users, *self.model.credentials)):
             self.check_entry(by)
             if outcome(self.model.enter, by, READING)[0] == 200:

@@ -159,7 +159,6 @@ class Permissions(Operations, RuleBasedStateMachine):
 
     @act(user=users, active=st.sampled_from((True, True, False)), is_admin=st.booleans())
     def change_user(self, user: str, active: bool, is_admin: bool) -> None:
-        """Deactivate, reactivate, make an admin or no admin; the first admin stays one."""
         if user != ADMIN:
             self.do(an_operation("change_user", user, active=active, is_admin=is_admin and active))
 
@@ -188,7 +187,6 @@ class Permissions(Operations, RuleBasedStateMachine):
     @precondition(lambda self: len(self.model.accounts) > 1)
     @act(account=accounts, strict=strict)
     def delete_account(self, account: str, strict: bool) -> None:
-        """Delete a service account; a second time it is unknown."""
         self.do(an_operation("delete_account", account if strict else _one_of(self.model.accounts, account)))
 
     @precondition(lambda self: self.room_for_credentials)
@@ -211,7 +209,6 @@ class Permissions(Operations, RuleBasedStateMachine):
 
     @act(credential=credentials)
     def revoke(self, credential: str) -> None:
-        """Stop a token or a key; one that was stopped stays so."""
         self.do(an_operation("revoke", credential))
 
     @act(credential=credentials)
@@ -255,7 +252,6 @@ class Permissions(Operations, RuleBasedStateMachine):
 
     @act(group=groups, members=members, strict=strict)
     def replace_members(self, group: str, members: list[str], strict: bool) -> None:
-        """Give a group other members; it may be among them."""
         self.do(an_operation("put_members", group, self.mended(members, strict=strict)))
 
     @act(group=groups, members=some_members, strict=strict)
@@ -296,7 +292,6 @@ class Permissions(Operations, RuleBasedStateMachine):
 
     @act(group=groups, add=members, remove=some_members)
     def provision_change(self, group: str, add: list[str], remove: list[str]) -> None:
-        """Add members to a group and remove some, by one request."""
         add, remove = self.known_to_provider(add), self.known_to_provider(remove)
         if add or remove:
             self.do(an_operation("provision_change", group, add=add, remove=remove))
@@ -310,7 +305,6 @@ class Permissions(Operations, RuleBasedStateMachine):
     @precondition(lambda self: len(self.model.documents) < MOST_DOCUMENTS)
     @act(target=documents, actor=actors, parts=st.sampled_from(PARTS), readers=readers, strict=strict)
     def upload_new(self, actor: Actor, parts: int, readers: list[str] | None, strict: bool) -> Any:
-        """A new document, by an active user or an account."""
         name, text = f"log/{next(self.numbers)}", Text(self.a_title(), self.a_marker(), parts)
         readers = None if readers is None else self.mended(readers, strict=strict)
         return name if self.do_as(actor, "upload", name, text, readers=readers) else multiple()
@@ -326,7 +320,6 @@ class Permissions(Operations, RuleBasedStateMachine):
     def upload_other_contents(
         self, *, actor: Actor, document: str, parts: int, readers: list[str] | None, reindex: bool, strict: bool
     ) -> None:
-        """Other contents, with or without access parts, for an old document or again for a deleted one."""
         if document not in self.model.documents and len(self.model.documents) == MOST_DOCUMENTS:
             return
         readers = None if readers is None else self.mended(readers, strict=strict)
@@ -354,7 +347,6 @@ class Permissions(Operations, RuleBasedStateMachine):
 
     @act(actor=actors, document=documents)
     def upload_the_same_access(self, actor: Actor, document: str) -> None:
-        """The same contents and access parts, so that nothing changes."""
         document = self.there(actor, document, self.model.documents)
         if document in self.model.documents and not self.model.documents[document].editors:
             there = self.model.documents[document]
@@ -393,17 +385,14 @@ class Permissions(Operations, RuleBasedStateMachine):
 
     @act(owner=users | accounts, to=owners)
     def transfer(self, owner: str, to: str) -> None:
-        """Give all that somebody owns to somebody else; not everybody can own."""
         self.do(an_operation("transfer", to, owner=owner))
 
     @act(names=st.lists(st.one_of(documents, documents, collections), min_size=1, max_size=3, unique=True), to=owners)
     def transfer_named(self, names: list[str], to: str) -> None:
-        """Give some resources to somebody, all or none."""
         self.do(an_operation("transfer", to, names=tuple(names)))
 
     @act(rest=LONG_REST, user=users, to=owners)
     def offboard(self, user: str, to: str) -> None:
-        """End all access of somebody, and give what they own to somebody else."""
         self.do(an_operation("offboard", user, to, by=ADMIN))
 
     # Collections.
@@ -436,7 +425,6 @@ class Permissions(Operations, RuleBasedStateMachine):
     @precondition(lambda self: len(self.model.agents) < MOST_AGENTS)
     @act(target=agents, within=st.lists(collections, max_size=2), api_access=st.sampled_from((True, True, False)))
     def define_agent(self, within: list[str], api_access: bool) -> Any:
-        """Another agent, which nobody may use yet."""
         name = f"agent {next(self.numbers)}"
         within = sorted(self.model.collections.keys() & set(within))
         return name if self.do(an_operation("put_agent", name, within, api_access=api_access)) else multiple()
@@ -444,13 +432,11 @@ class Permissions(Operations, RuleBasedStateMachine):
     @precondition(lambda self: self.model.agents)
     @act(agent=agents, within=st.lists(collections, max_size=2), api_access=st.sampled_from((True, True, False)))
     def change_agent(self, agent: str, within: list[str], api_access: bool) -> None:
-        """Give an agent other collections, and open it to programs or not."""
         within = sorted(self.model.collections.keys() & set(within))
         self.do(an_operation("put_agent", _one_of(self.model.agents, agent), within, api_access=api_access))
 
     @act(agent=agents, whom=users_of_agents, strict=strict)
     def deploy_agent(self, agent: str, whom: list[str], strict: bool) -> None:
-        """Say who may use an agent; nobody can of one that is gone."""
         agent = agent if strict else _one_of(self.model.agents, agent)
         self.do(an_operation("deploy_agent", agent, self.mended(whom, strict=False)))
 
@@ -461,7 +447,6 @@ class Permissions(Operations, RuleBasedStateMachine):
 
     @act(actor=actors, agent=agents, document=documents, go_on=st.booleans())
     def ask_an_agent(self, actor: Actor, agent: str, document: str, go_on: bool) -> None:
-        """Somebody asks an agent for what a document says, perhaps in a conversation, which may be another's."""
         agent, document = _one_of(self.model.agents, agent), _one_of(self.model.documents, document)
         if document not in self.model.documents:
             return

@@ -205,7 +205,6 @@ class Model:
         return groups | {name for name in self.actors if self.role(name, resource)}
 
     def chains(self, principal: str, resource: Resource) -> set[Chain]:
-        """For every role that reaches a principal, each shortest chain to whoever holds it."""
         if principal not in self.actors | self.groups.keys():
             return set()
         ways: dict[str, set[Chain]] = {}
@@ -222,7 +221,6 @@ class Model:
         return groups | {EVERYONE} if principal in self.users else groups
 
     def readable(self, actor: str) -> dict[str, Text]:
-        """What somebody may read in the catalog."""
         return {name: each.text for name, each in self.documents.items() if self.role(actor, each)}
 
     def readable_in(self, actor: str, collection: str) -> dict[str, Text]:
@@ -235,7 +233,6 @@ class Model:
         }
 
     def searchable(self, actor: str) -> set[str]:
-        """The collections somebody may search."""
         return {name for name, each in self.collections.items() if self.role(actor, each)}
 
     def usable(self, actor: str) -> set[str]:
@@ -247,7 +244,6 @@ class Model:
         return [found for collection in sorted(searched) for found in self.readable_in(actor, collection).items()]
 
     def editable(self, actor: str) -> set[str]:
-        """The documents somebody may update."""
         return {name for name, each in self.documents.items() if self.role(actor, each) in {OWNER, EDITOR}}
 
     def known(self, actor: str) -> dict[str, Text]:
@@ -297,7 +293,6 @@ class Model:
         self.users[name] = User(active, before.is_admin and (before.active or not active))
 
     def provision_new(self, name: str) -> None:
-        """Create a person, or take one back whom the provider has deleted."""
         if not self._is_released(name):
             raise RefusedError(409, "uniqueness")
         self.released.discard(name)
@@ -314,7 +309,6 @@ class Model:
             credential.revoked |= credential.owner == name
 
     def provision_members(self, group: str, members: Iterable[str]) -> None:
-        """Give a group these people and groups, and leave the service accounts in it."""
         self._provisioned_members(members)
         self.groups[group] = set(members) | (self.groups[group] & self.accounts)
 
@@ -351,7 +345,6 @@ class Model:
         self.groups[group] -= set(members)
 
     def grant(self, grants: dict[str, list[tuple[str, str]]]) -> None:
-        """Replace the grants on resources, all or none; their owners stay."""
         resources = self.resources
         if not grants.keys() <= resources.keys():
             raise RefusedError(404, "resource_not_found")
@@ -397,7 +390,6 @@ class Model:
     # Agents: what an admin makes of them, and who may message one.
 
     def put_agent(self, name: str, collections: Iterable[str], *, api_access: bool) -> None:
-        """Define an agent, which is deployed to nobody, or change one."""
         if not set(collections) <= self.collections.keys():
             raise RefusedError(400, "unknown_collection")
         agent = self.agents.setdefault(name, Agent(None, collections=set(), api_access=api_access))

@@ -54,7 +54,6 @@ def outcome_of(response: httpx.Response) -> tuple[int, str | None]:
 
 
 def words_in(shown: Any, words: Iterable[str]) -> set[str]:
-    """Which of these words occur anywhere in an answer."""
     written = json.dumps(shown)
     return {word for word in words if word in written}
 
@@ -96,7 +95,6 @@ class World:
         return str(document_id_for(self._organization_id, name))
 
     def resource(self, name: str) -> dict[str, str]:
-        """How a request names a document, a collection or an agent."""
         if name in self.collection_ids:
             return {"resourceId": self.collection_ids[name], "resourceType": "DOCUMENT_COLLECTION"}
         if name in self.agent_ids:
@@ -104,7 +102,6 @@ class World:
         return {"resourceId": self.document_id(name), "resourceType": "UPLOADED_DOCUMENT"}
 
     def principal(self, name: str) -> dict[str, str]:
-        """How a request names a user, a group or a service account."""
         if name in self.group_ids:
             return {"type": "group", "id": self.group_ids[name]}
         if name in self.account_ids:
@@ -115,7 +112,6 @@ class World:
         return self.addresses.get(name, name)
 
     def names(self, principals: Iterable[Mapping[str, str]]) -> list[str]:
-        """The model's names of principals that an answer lists, of whichever types."""
         groups = {group_id: name for name, group_id in self.group_ids.items()}
         people = {address: name for name, address in self.addresses.items()}
         return [
@@ -124,7 +120,6 @@ class World:
         ]
 
     def resource_names(self, resources: Iterable[Mapping[str, str]], names: Iterable[str]) -> list[str]:
-        """The model's names of resources that a look-up lists."""
         known = {tuple(self.resource(name).values()): name for name in names}
         return [known[one["resourceId"], one["resourceType"]] for one in resources]
 
@@ -251,7 +246,6 @@ class World:
         return secret.value.get_secret_value()
 
     def is_token(self, credential: str) -> bool:
-        """Whether a credential is a service account's."""
         return self._secrets[credential].startswith("svc_sa_")
 
     # Documents, grants and collections.
@@ -266,7 +260,6 @@ class World:
         collection: str | None = None,
         reindex: bool = True,
     ) -> httpx.Response:
-        """Upload a document, and wait until it is searchable."""
         self.document_names[self.document_id(name)] = name
         parts = {
             "documentExternalId": name,
@@ -292,7 +285,6 @@ class World:
         return self.call("catalog/deleteDocument", by, documentId=self.document_id(name))
 
     def grant(self, grants: Mapping[str, list[tuple[str, str]]]) -> httpx.Response:
-        """Replace the grants on one resource, or on several at once."""
         requests = [
             {
                 "resource": self.resource(name),
@@ -317,14 +309,12 @@ class World:
         return self.call("admin/owners/transfer", newOwner=self.principal(to), **named)
 
     def offboard(self, user: str, to: str, *, by: str) -> httpx.Response:
-        """Offboard a person, as the organization's admin."""
         assert by == ADMIN
         return self.call("admin/users/offboard", email=user, newOwner=self.principal(to))
 
     # What an identity provider does (SCIM).
 
     def provision(self, user: str, *, active: bool) -> httpx.Response:
-        """Deactivate a person, or let them be active again."""
         found = self._provider("GET", f'Users?filter=userName eq "{user}"').json()["Resources"]
         path = f"Users/{found[0]['id']}" if found else f"Users/{uuid7()}"
         return self._provider("PATCH", path, {"op": "Replace", "path": "active", "value": str(active)})
@@ -418,7 +408,6 @@ class World:
         return self.call("admin/agents/delete", agentId=self.agent_ids[name])
 
     def message(self, by: str, agent: str, text: str, *, conversation_id: str | None, key: str) -> httpx.Response:
-        """Say something to an agent, under an Idempotency-Key."""
         body = {"agentId": self.agent_ids[agent], "message": text}
         body |= {} if conversation_id is None else {"conversationId": conversation_id}
         body |= {} if by in self._secrets else {"userEmail": by}
@@ -428,12 +417,10 @@ class World:
     # What a search shows.
 
     def search_catalog(self, by: str, query: str, mode: str) -> list[dict[str, Any]]:
-        """The results of a search of the catalog, as many as there may be."""
         options = {"maxResults": 100, "mode": mode}
         return self.ask("search/searchDocumentCatalog", by, searchQuery=query, searchOptions=options)["results"]
 
     def search_collection(self, by: str, collection: str, query: str, mode: str) -> httpx.Response:
-        """The answer to a search of a collection, with as many chunks as there may be."""
         return self.call(
             "search/searchDocumentCollection",
             by,

@@ -18,7 +18,6 @@ def an_agent(service: RunningService, *, api_key: str | None = None, **fields: A
 
 
 def deploy(service: RunningService, agent: Agent, *principals: dict[str, Any], **members: Any) -> dict[str, Any]:
-    """Deploy an agent to these principals and nobody else; the answer."""
     body = {"agentId": agent["agentId"], "principals": list(principals), **members}
     return done(service.call("admin/agents/deploy", body))
 

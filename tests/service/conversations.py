@@ -51,12 +51,10 @@ class Desk:
         return done(self.send(message, **options))["sendChatResult"]
 
     def share(self, *emails: str, everybody: bool = False, document_id: str | None = None) -> None:
-        """Say who may read the document; its owner always may."""
         resource = document(document_id or self.document_id)
         grant(self.service, resource, *map(user, emails), organizationWide=everybody)
 
     def deploy(self, *emails: str, everybody: bool = False) -> None:
-        """Say who may use the agent."""
         deploy(self.service, {"agentId": self.agent_id}, *map(user, emails), organizationWide=everybody)
 
     def update(self, **members: Any) -> None:
@@ -66,7 +64,6 @@ class Desk:
         done(self.service.call("admin/agents/delete", {"agentId": self.agent_id}))
 
     def entries(self, action: str = "agent.message") -> list[dict[str, Any]]:
-        """What the audit log has of messages, the newest first."""
         return entries(self.service, action=action)
 
 

@@ -22,7 +22,6 @@ def done(response: httpx.Response) -> dict[str, Any]:
 
 
 def a_key(service: RunningService, **body: Any) -> dict[str, Any]:
-    """A new API key; the admin's unless `ownerEmail` says otherwise."""
     return done(service.call("admin/apiKeys/create", {"name": "a key", **body}))
 
 
@@ -91,7 +90,6 @@ def a_resource(
 def grant(
     service: RunningService, resource: dict[str, str], *principals: dict[str, Any], role: str = "VIEWER", **body: Any
 ) -> dict[str, Any]:
-    """Give these principals, and nobody else, a role in a resource; the answer."""
     given = [{"principal": one, "role": role} for one in principals]
     return done(service.call("admin/grants/set", {"resource": resource, "grants": given, **body}))
 
@@ -116,7 +114,6 @@ def readers(service: RunningService, resource: dict[str, str], *, page_size: int
 
 
 def entries(service: RunningService, **body: Any) -> list[dict[str, Any]]:
-    """The audit log, newest first."""
     return walk(service, "admin/auditLog/query", body)
 
 

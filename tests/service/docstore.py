@@ -50,7 +50,6 @@ class Syncing:
         return {"syncName": "things", "collectionName": name, "sourceFields": DATED, **members}
 
     def filled(self, count: int, **members: Any) -> Any:
-        """Put so many things into the source's collection, and return that."""
         self.mongo.collection.insert_many([a_thing(number, **members) for number in range(count)])
         return self.mongo.collection
 
@@ -58,7 +57,6 @@ class Syncing:
         return self.service.call(f"{FOLDER}/{operation}", body, **{"api_key": self.api_key, **options})
 
     def create(self, *, uri: str | None = None, **members: Any) -> httpx.Response:
-        """Create the sync, without waiting for its run."""
         body = {"documentCollectionId": self.collection_id, "docstoreURI": uri or self.mongo.uri}
         answer = self.call("createDocstoreSync", {**body, "config": self.config(**members)})
         if answer.status_code == 200:
@@ -66,7 +64,6 @@ class Syncing:
         return answer
 
     def update(self, *, uri: str | None = None, **members: Any) -> httpx.Response:
-        """Update the sync, without waiting for its run."""
         body = {**self.named, "docstoreURI": uri or self.mongo.uri, "config": self.config(**members)}
         return self.call("updateDocstoreSync", body)
 
@@ -79,12 +76,10 @@ class Syncing:
         return self.ended()
 
     def run(self) -> dict[str, Any]:
-        """Launch a run and return the sync after it."""
         assert done(self.call("launchDocstoreSync", self.named))["syncLaunched"]
         return self.ended()
 
     def ended(self) -> dict[str, Any]:
-        """Wait for the run, and return the sync."""
         deadline = time.monotonic() + RUN_SECONDS
         while time.monotonic() < deadline:
             sync = done(self.call("getDocstoreSync", self.named))
@@ -110,7 +105,6 @@ class Syncing:
         return {one["documentName"] for one in self.documents().values()}
 
     def versions(self) -> dict[str, int]:
-        """The version of every document in the collection, by name."""
         return {one["documentName"]: one["documentVersion"] for one in self.documents().values()}
 
 

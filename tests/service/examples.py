@@ -41,7 +41,6 @@ _numbers = count(1)
 
 
 def a_provider() -> Body:
-    """A sign-in provider of an issuer and a domain of its own."""
     host = f"login-{next(_numbers)}.example.test"
     credential = {"clientId": "carrel", "clientSecret": "a secret"}
     return {"name": "Work", "issuer": f"https://{host}", "domains": [host], **credential}
@@ -97,7 +96,6 @@ class Owner:
         return self.make("documentCollections/docstore/createDocstoreSync", "docstoreCredentialId", **body)
 
     def source(self, *, ended: bool = True) -> str:
-        """Report a source with one item in quarantine, and return its id."""
         body = {"ledger": a_ledger(), "source": f"/srv/{self.mark}"}
         report = done(self.call("sources/reportSource", body))
         done(self.call("sources/reportSourceItems", {**report, "items": [SOURCE_ITEM]}))
@@ -157,7 +155,6 @@ class Things:
 
     @property
     def user(self) -> Body:
-        """A user of the organization, as admin requests name one."""
         return {"type": "user", "email": self.email}
 
     def nowhere(self) -> "Things":
@@ -209,7 +206,6 @@ class Things:
         self.alert_id = done(self.owner.call("admin/alerts/list", {"pageSize": 1}))["alerts"][0]["alertId"]
 
     def evaluate(self) -> None:
-        """Make an evaluation set with a case and a run."""
         self.make("evaluation_set_id")
         body = EXAMPLES["admin/evaluationSets/putJudgements"].body(self)
         [self.case_id] = done(self.owner.call("admin/evaluationSets/putJudgements", body))["caseIds"]
@@ -497,7 +493,6 @@ class V1Example:
     def send(
         self, service: RunningService, operation: str, token: str, things: Things, **more: object
     ) -> httpx.Response:
-        """Send it with a credential, and further parameters or members."""
         url = f"{service.base_url}/api/v1/{operation.format(conversationId=things.conversation_id)}"
         method, headers = self.operation.method, {"Authorization": f"Bearer {token}"}
         sent = {"params" if method == "GET" else "json": body_of(values_of(self.operation), things) | more}

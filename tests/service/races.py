@@ -51,7 +51,6 @@ class Race:
         self.patch.setattr(where, name, stopped)
 
     def beside(self, work: Callable[..., Any], *args: Any) -> Doing:
-        """Do something in another thread."""
         return self.pool.submit(work, *args)
 
     def begin(self, work: Callable[..., Any], *args: Any) -> Doing:

@@ -33,7 +33,6 @@ class Shelf:
         return {} if self.collection_id is None else {"documentCollectionId": self.collection_id}
 
     def call(self, operation: str, **members: Any) -> httpx.Response:
-        """Ask one of the operations of rebuilds about it."""
         return self.service.call(f"{FOLDER}/{operation}IndexRebuild", self.about | members)
 
     def start(self, model: str = MODEL, **members: Any) -> dict[str, Any]:
@@ -56,7 +55,6 @@ class Shelf:
         return state
 
     def add(self, name: str, text: str | None = None) -> str:
-        """Upload a document, into the collection if it is one; its id."""
         place = {} if self.collection_id is None else {"collectionId": self.collection_id}
         return uploaded(self.service, name, text or TEXTS[name], file_name=f"{name}.txt", **place)["documentId"]
 
@@ -67,7 +65,6 @@ class Shelf:
         ok(add_to_collection(self.service, document_id, self.collection_id, operation=operation, **members))
 
     def search(self, query: str, **members: Any) -> list[str]:
-        """The names of what is found, best first."""
         operation = "searchDocumentCatalog" if self.collection_id is None else "searchDocumentCollection"
         body = {"searchQuery": query, **self.about, **members}
         return [each["documentName"] for each in ok(self.service.call(f"search/{operation}", body))["results"]]

@@ -38,7 +38,6 @@ class Reporter:
         return self.service.call(f"sources/{operation}", body, api_key=self.api_key, **options)
 
     def begin(self, **members: Any) -> dict[str, Any]:
-        """Begin a report, and return how its further requests name it."""
         return done(self.call("reportSource", {"ledger": self.ledger, "source": "/srv/handbook", **members}))
 
     def add(self, report: dict[str, Any], *items: dict[str, Any]) -> httpx.Response:
@@ -64,6 +63,5 @@ class Reporter:
         return [item["name"] for item in self.items(source_id, **filters)]
 
     def ignore(self, source_id: str, *names: str, undo: bool = False) -> list[str]:
-        """Ignore items, or restore them; return the names that are unknown."""
         operation = "restoreSourceItems" if undo else "ignoreSourceItems"
         return done(self.call(operation, {"sourceId": source_id, "names": names}))["unknownNames"]

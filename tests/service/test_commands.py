@@ -38,7 +38,6 @@ class Typed(io.StringIO):
 
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
-    """Run a command with settings and a standard input; its exit status, standard output and standard error."""
 
     def command(settings: Settings, *arguments: str, typed: str = "") -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "stdin", Typed(typed))

@@ -72,14 +72,12 @@ def is_done(document: dict[str, Any]) -> bool:
 
 
 def files_in(service: RunningService, document: dict[str, Any], **options: Any) -> dict[str, str]:
-    """The documents in a container: their ids by external id."""
     listed = walk(service, "catalog/listDocuments", {"parentDocumentId": document["documentId"]} | options)
     assert all(one["parentDocumentId"] == document["documentId"] for one in listed)
     return {one["documentExternalId"]: one["documentId"] for one in listed}
 
 
 def logged(service: RunningService, **query: Any) -> list[tuple[str, dict[str, Any]]]:
-    """What the audit log says of documents, newest first: the action, and its details."""
     found = [one for one in entries(service, **query) if one["action"].startswith("document.")]
     for one in found:
         one["details"].pop("viewers", None)
@@ -335,7 +333,6 @@ def test_a_container_takes_its_files_to_a_collection_and_out_of_it(service: Runn
 
 
 def collected(service: RunningService, collection_id: str) -> dict[str, dict[str, str]]:
-    """The documents in a collection: their metadata there by external id."""
     body = {"documentCollectionId": collection_id}
     listed = walk(service, "documentCollections/listDocumentsInCollection", body)
     return {one["documentExternalId"]: one["customMetadata"] for one in listed}

@@ -48,7 +48,6 @@ def full(make_service: Callable[..., RunningService]) -> RunningService:
 
 
 def search(service: RunningService) -> int:
-    """Search, and return how many documents were found."""
     return len(ok(service.call("search/searchDocumentCatalog", {"searchQuery": "ferry"}))["results"])
 
 

@@ -57,7 +57,6 @@ def add_run(service: RunningService, set_id: str, *results: Answer, **body: Any)
 
 
 def actions(service: RunningService) -> list[str]:
-    """What the audit log says of evaluation sets, oldest first."""
     return [one["action"] for one in reversed(entries(service)) if one["action"].startswith("evaluationSet.")]
 
 

@@ -42,7 +42,6 @@ class World:
     credentials: dict[str, str | None] = field(default_factory=dict)
 
     def send(self, operation: str, credential: str, **members: Any) -> httpx.Response:
-        """Ask with the example of an operation, as the credential's owner would, and further members."""
         example = EXAMPLES[operation]
         body = {**example.body(self.things_for(credential)), **members}
         return example.send(self.http, operation, body, self.headers(credential))
@@ -183,7 +182,6 @@ def name_admin_things(things: Things) -> None:
 
 
 def converse(things: Things, admin: Owner, principal: dict[str, str]) -> None:
-    """Let the things' owner have an agent of their own, and a conversation with it."""
     things.agent_id = admin.agent(things.collection_id)
     admin.deploy(things.agent_id, principal)
     things.converse()
@@ -384,7 +382,6 @@ def test_a_key_that_may_not_act_does_not(world: World, credential: str) -> None:
 
 @pytest.fixture(scope="module")
 def stranger(world: World) -> dict[str, str]:
-    """The header of another organization's admin."""
     key = another_organization(world.service)
     enable_service_accounts(world.service, api_key=key)
     return {"Authorization": f"Bearer {key}"}

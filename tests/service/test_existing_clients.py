@@ -33,7 +33,6 @@ def office(module_service: RunningService) -> Desk:
 
 
 def request(office: Desk, method: str, operation: str, **options: Any) -> httpx.Response:
-    """Send a request to v0 by any method, as the admin unless headers say otherwise."""
     return office.service.http.request(method, f"/api/v0/{operation}", **options)
 
 
@@ -48,12 +47,10 @@ def is_unmarked(answer: httpx.Response) -> bool:
 
 
 def successor(operation: str) -> str:
-    """Return the link to the operation that takes the place of an older path."""
     return f'</api/v0/{operation}>; rel="successor-version"'
 
 
 def identifier(document_id: str) -> dict[str, str]:
-    """Return how existing clients name a resource."""
     named = {"externalResourceId": document_id, "resourceType": "UPLOADED_DOCUMENT"}
     return {"type": "external-resource-id", **named}
 
@@ -331,7 +328,6 @@ STREAM = "copilots/streamMessage"
 
 
 def chunks(answer: httpx.Response) -> list[dict[str, Any]]:
-    """Return the data of the events of a stream."""
     assert answer.headers["Content-Type"] == "text/event-stream; charset=utf-8"
     return [json.loads(line.removeprefix("data: ")) for line in answer.iter_lines() if line.startswith("data: ")]
 

@@ -32,13 +32,11 @@ class CountedTransactions:
 
 @pytest.fixture
 async def database(corpus):
-    """The catalog's database, with its transactions counted."""
     return CountedTransactions(corpus.database)
 
 
 @pytest.fixture
 def write(corpus, database):
-    """Write a document's entry with the writer that all share."""
     writer = Writer(database)
 
     async def write(document):

@@ -26,7 +26,6 @@ def left_behind(service: RunningService, document: str, *, in_catalog: bool, att
 
 
 def statuses(service: RunningService, operation: str, **body: Any) -> dict[str, str]:
-    """The status of each document on all pages, by its name."""
     return {row["documentName"]: row["indexing"] for row in walk(service, operation, body, page_size=1)}
 
 

@@ -36,7 +36,6 @@ def search(service: RunningService, query: str, **options: Any) -> list[dict[str
 
 
 def count_found(service: RunningService, mode: str) -> Counter[str]:
-    """How many questions of each language have their document among the first results."""
     found = Counter[str]()
     for each in read_lines("questions"):
         hits = [hit["documentExternalId"] for hit in search(service, each["text"], mode=mode)]

@@ -129,7 +129,6 @@ def test_an_agent_that_is_not_the_callers_is_not_there(desk: Desk) -> None:
 
 
 def told(answer: Any) -> tuple[int, str, str]:
-    """The status, code and message of a refusal."""
     error = answer.json()["error"]
     assert error.keys() == {"message", "code", "requestId"}
     return answer.status_code, error["code"], error["message"]
@@ -323,7 +322,6 @@ def test_the_model_is_given_the_agent_as_it_is_now(desk: Desk, script: Script) -
 
 
 def feedback(desk: Desk, message_id: str, **members: Any) -> Any:
-    """Send feedback on v0, as the admin or by `api_key`."""
     options = {"api_key": members.pop("api_key", None)}
     given = {"feedback": "NEGATIVE", "descriptiveFeedback": "Too short", "suggestedAnswer": "At noon."}
     body = {"agentId": desk.agent_id, "messageId": message_id, "messageFeedback": given, **members}

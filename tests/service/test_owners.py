@@ -62,7 +62,6 @@ def number_owned(service: RunningService, email: str, **filters: Any) -> int:
 
 
 def sees(service: RunningService, key: str, document_id: str) -> tuple[bool, bool, bool]:
-    """Whether a key's owner finds a document by search, gets it, and has it listed."""
     body = {"searchQuery": "calm sea", "searchOptions": {"maxResults": 100}}
     found = done(service.call("search/searchDocumentCatalog", body, api_key=key))["results"]
     got = service.call("catalog/getDocument", {"documentId": document_id}, api_key=key)

@@ -13,7 +13,6 @@ ADA, BOB, CAT = "ada@example.test", "bob@example.test", "cat@example.test"
 
 
 def users(service: RunningService, **filters: Any) -> list[str]:
-    """The addresses of the users that filters leave, which counting counts, too."""
     found = [one["email"] for one in walk(service, "admin/users/list", filters, page_size=2)]
     assert done(service.call("admin/users/count", filters))["count"] == len(found)
     return sorted(found)

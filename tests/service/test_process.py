@@ -57,7 +57,6 @@ def name(service: ServiceProcess) -> str:
 
 
 def run(**settings: str) -> "subprocess.CompletedProcess[str]":
-    """Run a service that is expected to end by itself."""
     return run_command(environment_without_settings() | settings)
 
 

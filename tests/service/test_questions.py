@@ -37,7 +37,6 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 
 def questions_of(path: Path) -> list[tuple[str, str]]:
-    """Each question with the external id of the document that answers it."""
     return [(row["question"], row["document"]) for row in rows_of(path)]
 
 
@@ -49,7 +48,6 @@ class Loaded:
     client: carrel.Carrel
 
     def search(self, query: str, *, as_user: str | None = None, mode: str = "HYBRID", most: int = 10) -> list[str]:
-        """The external ids of what is found, best first; the admin asks unless a user is named."""
         found = self.client.search.search_document_catalog(query, user_email=as_user, max_results=most, mode=mode)
         return [result.document_external_id for result in found.results]
 

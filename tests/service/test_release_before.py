@@ -23,7 +23,6 @@ QUESTION = "When does the ferry to Northlight leave?"
 
 
 def sign_in(service: ServiceProcess) -> str:
-    """Have Ada sign in with her password, and return the access token."""
     running = cast("RunningService", service)  # of which this asks what a process has, too
     return str(a_person(running).tokens(an_app(running), scope=SCOPES)["access_token"])
 

@@ -45,7 +45,6 @@ class Scene:
     outer: str
 
     def grant(self, *principals: dict[str, str]) -> None:
-        """Let these principals, and nobody else but its owner, read the document."""
         grant(self.service, document(self.document_id), *principals)
 
     def member(self, operation: str) -> None:

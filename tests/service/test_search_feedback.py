@@ -37,7 +37,6 @@ def key_of(service: RunningService, email: str, **body: Any) -> str:
 
 
 def searched(service: RunningService, query: str = "dogs", *, api_key: str | None = None, **body: Any) -> Any:
-    """The answer of a search of the catalog for one document, by words."""
     options = {"mode": "LEXICAL", "maxResults": 1}
     body = {"searchQuery": query, "searchOptions": options, **body}
     return done(service.call("search/searchDocumentCatalog", body, api_key=api_key))
@@ -49,7 +48,6 @@ def judge(service: RunningService, search_id: str, *, api_key: str | None = None
 
 
 def entries(service: RunningService, *search_ids: str) -> list[dict[str, Any]]:
-    """The entries of feedback on these searches in the audit log, newest first."""
     found = walk(service, "admin/auditLog/query", {"action": "search.feedback"}, page_size=100)
     return [one for one in found if one["target"]["id"] in search_ids]
 

@@ -171,7 +171,6 @@ def fill(service: RunningService, at: datetime, *, api_key: str | None = None, *
 
 @contextmanager
 def statements(service: RunningService) -> Iterator[list[tuple[str, Any]]]:
-    """What the service asks its database meanwhile, with the parameters."""
     engine = service.runtime.database._engine.sync_engine
     asked: list[tuple[str, Any]] = []
 

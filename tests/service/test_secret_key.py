@@ -54,7 +54,6 @@ class StoppedDeployment:
         return asyncio.run(settle())
 
     def rotate(self, *arguments: str, **settings: SecretStr) -> tuple[int, str]:
-        """Rotate the key; the exit status and what is said."""
         return rotate(self.settings.model_copy(update=settings), *arguments)
 
     def rotate_killed(self, moment: str) -> None:

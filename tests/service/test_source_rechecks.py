@@ -15,7 +15,6 @@ SECOND = "The lighthouse opens at nine."
 
 
 def second_document(desk: Desk) -> str:
-    """Another document that everybody may read."""
     parts = {"documentName": "Lighthouse", "allowedUsersEmailAddresses": "[]", "internalPublic": "true"}
     return done(upload(desk.service, "lighthouse", SECOND, **parts))["documentId"]
 

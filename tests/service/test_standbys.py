@@ -68,13 +68,11 @@ def be(service: RunningService, state: str) -> None:
 
 
 def a_document(service: RunningService) -> str:
-    """Upload a document of its own words; return its id."""
     answer = uploaded(service, f"log {next(number)}", "The harbour saw a quinquereme come in.")
     return str(answer["documentId"])
 
 
 def grant(service: RunningService, document_id: str, *emails: str) -> None:
-    """Let these people, and nobody else but the owner, read a document."""
     directory.grant(service, directory.document(document_id), *map(directory.user, emails))
 
 

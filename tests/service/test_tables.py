@@ -76,7 +76,6 @@ def grouped(header: list[str], *groups: str) -> tuple[list[str], list[str]]:
 
 
 def pdf(rows: Rows) -> bytes:
-    """A PDF with a table over two pages, its header on each, between paragraphs."""
     document = FPDF()
     document.add_page()
     document.set_font("Helvetica", size=11)

@@ -308,7 +308,6 @@ def chosen(query: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any] |
 
 
 def found_in(tenant: Tenant, query: Callable[..., Any], given: dict[str, Any]) -> Any:
-    """Return what a query finds in a transaction of an organization."""
 
     async def find() -> Any:
         async with tenant.service.runtime.database.transaction(tenant.organization_id) as connection:

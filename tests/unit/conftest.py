@@ -29,5 +29,4 @@ def extract(tmp_path) -> Callable[..., Extraction]:
 
 @pytest.fixture
 def texts(extract) -> Callable[..., list[str]]:
-    """Parse content under a name, and return the texts of its blocks."""
     return lambda name, content: [block.text for block in extract(name, content).blocks]

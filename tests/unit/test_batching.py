@@ -48,7 +48,6 @@ def stand_in() -> StandIn:
 
 @pytest.fixture
 async def make_batcher(stand_in: StandIn) -> AsyncIterator[MakeBatcher]:
-    """Make batchers of one worker, closed after the test."""
     made: list[Batcher] = []
 
     def make(*, workers: int = 1, **limits: int) -> Batcher:

@@ -37,7 +37,6 @@ BLOCKS = st.lists(
 
 
 def seeded(number: int) -> Random:
-    """Return a source of the same documents each time."""
     return Random(number)  # noqa: S311 - nothing secret
 
 

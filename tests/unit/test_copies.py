@@ -77,7 +77,6 @@ def test_a_copy_ends_with_who_was_cancelled_while_it_was_made(tmp_path: Path) ->
 
 
 def open_below(folder: Path) -> list[str]:
-    """Return the files of a folder that this process has open, with those that have no name any more."""
     found: list[str] = []
     for link in Path("/proc/self/fd").iterdir():
         with suppress(FileNotFoundError):  # that of this loop itself

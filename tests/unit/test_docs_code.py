@@ -18,7 +18,6 @@ COMMANDS = {"carrel": carrel_commands, "python -m service": service_commands}
 
 
 def commands() -> Iterator[tuple[str, str]]:
-    """Every command that a page shows, without the prompt, the variables before it and the comment after it."""
     for page in PAGES:
         for language, block in BLOCK.findall(page.read_text()):
             if language not in {"console", "bash"}:

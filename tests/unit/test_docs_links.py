@@ -11,7 +11,6 @@ LINK = re.compile(r"\]\((?!https?:)([^)\s#]*)#?([^)\s]*)\)")
 
 
 def headings(page: Path) -> set[str]:
-    """Return what a link may name on a page, as GitHub spells it."""
     found = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found}
 

@@ -33,7 +33,6 @@ Array = NDArray[np.float64]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the module's graphs are built."""
     return tmp_path_factory.mktemp("model")
 
 

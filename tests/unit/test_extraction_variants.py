@@ -27,7 +27,6 @@ RTF = rb"{\rtf1\ansi\deff0{\info{\title Pruning}}Die B\'e4ume \b now\b0\par Seco
 
 
 def rewritten(package: bytes, old: bytes, new: bytes) -> bytes:
-    """Return an archive with a pattern replaced in all its parts."""
     with zipfile.ZipFile(io.BytesIO(package)) as archive:
         parts = {name: re.subn(old, new, archive.read(name)) for name in archive.namelist()}
     assert any(count for _, count in parts.values())

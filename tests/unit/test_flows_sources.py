@@ -33,7 +33,6 @@ def _problems(items: list[SourceItem]) -> list[Problem]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder of three documents among hidden files."""
     root = tmp_path / "library"
     for name in ("b.md", "a/one.txt", "a/two.txt", ".git/config", "a/.hidden"):
         path = root / name

@@ -35,7 +35,6 @@ def text(words: str, x: int, y: int, width: int = 0, options: int = 0) -> tuple[
 
 
 def font(number: int, name: str, characters: int = 0) -> list[tuple[int, bytes]]:
-    """Return the records that make a font and put it in force."""
     made = struct.pack("<Ii4i8B", number, -10, 0, 0, 0, 400, 0, 0, 0, characters, 0, 0, 0, 0)
     return [(82, made + name.encode("utf-16-le").ljust(64, b"\0")), (37, struct.pack("<I", number))]
 

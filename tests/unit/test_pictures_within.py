@@ -36,7 +36,6 @@ def word() -> bytes:
 
 
 def workbook() -> bytes:
-    """Return a workbook whose second sheet has the pictures."""
     book = Workbook()
     sheet = book.create_sheet("Plans")
     for each in (book.worksheets[0], sheet):
@@ -47,7 +46,6 @@ def workbook() -> bytes:
 
 
 def pdf() -> bytes:
-    """Return a PDF whose second page has the pictures below a line of text."""
     document = FPDF()
     document.set_font("Helvetica", size=12)
     for number in range(2):
@@ -75,7 +73,6 @@ def web_page() -> bytes:
 
 
 def mail_of_web_page() -> bytes:
-    """Return a mail whose HTML has the pictures in its own text."""
     message = EmailMessage()
     message["Subject"] = "Plans"
     message.set_content(web_page().decode(), subtype="html")

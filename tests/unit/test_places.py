@@ -54,7 +54,6 @@ IN_SHEETS = {
 
 @pytest.fixture
 def places_in(extract):
-    """Return the place of each block of a file alone, by the block's text."""
 
     def run(name: str, content: bytes) -> dict[str, PassagePlace | None]:
         found = extract(name, content)

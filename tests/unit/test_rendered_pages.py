@@ -15,7 +15,6 @@ SMALL, LARGE = made_files.scan("Pear"), Image.new("L", (5_000, 100), 250)
 
 
 def sized(width: float, height: float) -> bytes:
-    """A PDF with an empty page of this size in points."""
     writer = pypdf.PdfWriter()
     writer.add_blank_page(width, height)
     return made_files.bytes_of(writer)

@@ -85,7 +85,6 @@ MOST_LINES = 600
 
 
 def query_functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    """Every function of every queries.py, as domain.name."""
     for path in sorted(FOLDER.rglob("queries.py")):
         domain = ".".join(path.relative_to(FOLDER).parts[:-1])
         for node in ast.walk(parse_python(path.read_text())):
@@ -109,7 +108,6 @@ def test_every_query_is_bound_to_an_organization_or_a_caller() -> None:
 
 
 def built_statements() -> Iterator[tuple[str, Executable]]:
-    """Every statement that a queries.py keeps under a name of its own, as module.name."""
     for path in sorted(FOLDER.rglob("queries.py")):
         module = import_module(".".join(["service", *path.relative_to(FOLDER).with_suffix("").parts]))
         for name, value in vars(module).items():
@@ -127,7 +125,6 @@ def test_every_statement_built_once_asks_for_its_organization() -> None:
 
 @cache
 def imports() -> list[tuple[Path, str, str]]:
-    """Every name that a module of the service imports from another module, with the module's path."""
     return [
         (path.relative_to(FOLDER), node.module or "", alias.name)
         for path in sorted(FOLDER.rglob("*.py"))

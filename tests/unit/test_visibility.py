@@ -109,7 +109,6 @@ class Module:
 
     @cached_property
     def protected(self) -> set[str]:
-        """The names by which the module knows protected tables."""
         imports = (node for node in ast.walk(self.tree) if isinstance(node, ast.ImportFrom))
         tables = (one for node in imports if (node.module or "").startswith("service.schema") for one in node.names)
         return {one.asname or one.name for one in tables if one.name in PROTECTED}
@@ -170,7 +169,6 @@ def find_builders() -> frozenset[str]:
 
 
 def read_modules(builders: frozenset[str]) -> list[Module]:
-    """Return every module of the service that holds SQL."""
     paths = sorted([*FOLDER.rglob("queries.py"), *FOLDER.rglob("sql.py")])
     names = (".".join(path.relative_to(FOLDER).with_suffix("").parts) for path in paths)
     return [Module(name, path.read_text(), builders) for name, path in zip(names, paths, strict=True)]

@@ -29,7 +29,6 @@ class LoadingHouse(House):
 def offered(
     prefect: PrefectServer, flow: str = "bulk-upload", *, name: str = DEPLOYMENT, **members: Any
 ) -> Iterator[str]:
-    """Offer a flow that nobody carries out; the deployment's id."""
     deployment = prefect.deploy(flow, name=name, **members)
     try:
         yield deployment
@@ -51,7 +50,6 @@ def plan(page: Page) -> Page:
 
 
 def start(page: Page) -> Page:
-    """Start the upload without looking at the plan."""
     return page.press("Start the upload")
 
 

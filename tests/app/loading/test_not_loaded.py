@@ -25,7 +25,6 @@ def reporter(house: LoadingHouse) -> Reporter:
 
 
 def report(reporter: Reporter, *names: str, **members: Any) -> str:
-    """Report that documents of these names could not be loaded; return the source's id."""
     return str(reporter.report([an_item(name) for name in names], **members)["sourceId"])
 
 

@@ -35,7 +35,6 @@ class MongoServer:
         return self.client.get_default_database()[self.collection_name]
 
     def with_collection(self) -> "MongoServer":
-        """Return the same server with another collection of its own."""
         return replace(self, collection_name=f"things_{uuid4().hex}")
 
     def misbehave(self, **faults: Any) -> None:

@@ -65,7 +65,6 @@ class Server:
         return self.engine[command["$db"]][command[next(iter(command))]]
 
     def do_unknown(self, command: Document) -> Document:
-        """Refuse what isn't known."""
         raise CommandError(59, f"no such command: '{next(iter(command))}'")
 
     def do_hello(self, _: Document) -> Document:
@@ -174,7 +173,6 @@ class Server:
         return reply if text is None else reply.replace(text.encode(), b"\xff" + text.encode()[1:])
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one connection until it ends."""
         try:
             while True:
                 length, request, _, kind = HEADER.unpack(await reader.readexactly(HEADER.size))
@@ -239,7 +237,6 @@ def reply_to_message(request: int, reply: bytes) -> bytes:
 
 
 async def main(others: list[str]) -> None:
-    """Serve on a free port of loopback."""
     server = Server(others)
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0, limit=2**26)
     port = listening.sockets[0].getsockname()[1]
