@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import SecretStr
 
 from service.identity.queries import Organization, list_organizations
-from service.identity_server.oauth.second_factor import ACTIONS, Step
+from service.identity_server.oauth.second_factor import ACTIONS, Step, form_page
 from service.identity_server.requests import first_of, form_of, query_of
 from service.identity_server.signin.attempts import Attempt
 from service.identity_server.signin.factors.pending import GONE, find_pending
@@ -20,8 +20,7 @@ from service.identity_server.signin.sessions import Browser, find_session, find_
 from service.platform.errors import NotFound
 from service.runtime import Runtime
 from service.web.dependencies import RuntimeDep
-from service.web.pages import page
-from service.web.pages.routing import PageRoute, cookieless, depth_of
+from service.web.pages.routing import PageRoute, cookieless
 
 PATH = "/account/sign-in"
 PURPOSE = "accountSignIn"
@@ -133,19 +132,18 @@ async def _page(
         asked = await PasskeySignIn(runtime, browser, _action(request)).ask(connection)
         ways = only and await list_ways(connection, only.organization_id, runtime.settings, address=address)
         has_providers = only is None and await any_domain(connection)
-    response = page(
+    response = form_page(
         "sign_in.html",
-        depth=depth_of(request),
-        status=refused.status if refused else 200,
+        request,
+        refused,
         # Forms lead on to providers, at addresses by https; or on this machine, if the service is there.
         leads_to=[runtime.settings.issuer] if has_providers or way else (),
-        headers=refused.headers if refused else None,
+        headers={},
         organization=None if only is None else only.name,
         client=None,
         asked=asked,
         action=_action(request),
         csrf=browser.form_token(runtime, PURPOSE),
-        notice=refused.notice if refused else None,
         email=email,
         asks_organization=only is None,
         called=called or "",
@@ -155,7 +153,6 @@ async def _page(
         has_providers=has_providers,
         ways=ways or [],
     )
-    response.background = refused.afterwards if refused else None
     if not browser.known:
         browser.keep(response)
     return response

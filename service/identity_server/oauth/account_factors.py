@@ -6,7 +6,7 @@ from uuid import UUID
 from fastapi import APIRouter, Request, Response
 
 from service.identity_server.oauth.proving import Proof, prove
-from service.identity_server.oauth.second_factor import NO_STORE, STALE, Step, name_of, show_recovery_codes
+from service.identity_server.oauth.second_factor import STALE, Step, form_page, name_of, show_recovery_codes
 from service.identity_server.requests import first_of, form_of
 from service.identity_server.signin.factors import service
 from service.identity_server.signin.factors.codes import Enrolment
@@ -18,8 +18,7 @@ from service.identity_server.signin.sessions import Browser, SignedIn, find_sign
 from service.platform.errors import BadRequest
 from service.runtime import Runtime
 from service.web.dependencies import RuntimeDep
-from service.web.pages import page
-from service.web.pages.routing import PageRoute, depth_of
+from service.web.pages.routing import PageRoute
 
 PATH = "/account/second-factor"
 HERE = "second-factor"
@@ -164,11 +163,10 @@ async def _page(
         found = await get_person(connection, organization_id, **whose)
     proof = Proof.make(runtime, browser, person, now=now) if is_proven else None
     asks = factors.passkeys and not is_proven
-    response = page(
+    return form_page(
         "second_factors.html",
-        depth=depth_of(request),
-        status=refused.status if refused else 200,
-        headers={**NO_STORE, **(refused.headers if refused else {})},
+        request,
+        refused,
         organization=person.organization_name,
         person=person.name,
         email=person.email,
@@ -182,10 +180,7 @@ async def _page(
         has_password=found is not None and found.password_hash is not None,
         is_demanded=is_demanded,
         csrf=browser.form_token(runtime, _purpose(person)),
-        notice=refused.notice if refused else None,
     )
-    response.background = refused.afterwards if refused else None
-    return response
 
 
 def _to_sign_in() -> Response:

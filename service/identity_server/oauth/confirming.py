@@ -10,7 +10,7 @@ from service.audit.service import Change, record_for
 from service.auth.authorization import CONFIRMATION_PATH, is_fresh
 from service.identity_server.oauth import queries
 from service.identity_server.oauth.proving import prove
-from service.identity_server.oauth.second_factor import NO_STORE, STALE
+from service.identity_server.oauth.second_factor import NO_STORE, STALE, form_page
 from service.identity_server.requests import first_of, form_of, query_of
 from service.identity_server.signin import queries as sign_in_queries
 from service.identity_server.signin.factors import service
@@ -20,8 +20,7 @@ from service.identity_server.signin.sessions import Browser, SignedIn, end_sessi
 from service.platform.errors import NotFound
 from service.runtime import Runtime
 from service.web.dependencies import RuntimeDep
-from service.web.pages import page
-from service.web.pages.routing import PageRoute, depth_of, message
+from service.web.pages.routing import PageRoute, message
 
 NO_FACTOR = Refused("Your organization asks for a second factor. Set one up first, then confirm.", 403)
 
@@ -109,11 +108,10 @@ async def _page(
         factors = await service.read_factors(connection, organization_id, **whose)
     ceremony, fresh = Ceremony(runtime, browser, _purpose(person, family_id)), is_fresh(person.confirmed_at, now=now)
     asks = factors.passkeys and not fresh
-    response = page(
+    return form_page(
         "confirm.html",
-        depth=depth_of(request),
-        status=refused.status if refused else 200,
-        headers={**NO_STORE, **(refused.headers if refused else {})},
+        request,
+        refused,
         organization=person.organization_name,
         email=person.email,
         client=name,
@@ -124,10 +122,7 @@ async def _page(
         asked=ceremony.ask(now=now, factors=factors.passkeys) if asks else None,
         action=f"confirm?session={family_id}",
         csrf=browser.form_token(runtime, _purpose(person, family_id)),
-        notice=refused.notice if refused else None,
     )
-    response.background = refused.afterwards if refused else None
-    return response
 
 
 async def _client_name(runtime: Runtime, person: SignedIn, family_id: UUID) -> str:

@@ -1,6 +1,6 @@
 """The second step of a sign-in by password: giving a second factor, or setting one up where one is demanded."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -51,22 +51,18 @@ class Step:
                 pending=pending,
             )
         ceremony = Ceremony(self.runtime, self.browser, pending.purpose)
-        response = page(
+        return form_page(
             "second_factor.html",
-            depth=depth_of(self.request),
-            status=refused.status if refused else 200,
+            self.request,
+            refused,
             leads_to=self.leads_to,
-            headers={**NO_STORE, **(refused.headers if refused else {})},
             organization=pending.organization_name,
             email=pending.person.email,
             has_app=pending.factors.app is not None,
             asked=ceremony.ask(now=now, factors=passkeys) if (passkeys := pending.factors.passkeys) else None,
             action=self.action,
             csrf=self.browser.form_token(self.runtime, pending.purpose),
-            notice=refused.notice if refused else None,
         )
-        response.background = refused.afterwards if refused else None
-        return response
 
     def show_new_app(
         self,
@@ -82,12 +78,11 @@ class Step:
         # Made here of characters that the library escapes itself.
         picture = Markup(draw_picture(secret, email=person.email, organization_name=organization_name))  # noqa: S704
         value = secret.get_secret_value()
-        return page(
+        return form_page(
             "new_factor.html",
-            depth=depth_of(self.request),
-            status=refused.status if refused else 200,
+            self.request,
+            refused,
             leads_to=self.leads_to,
-            headers=NO_STORE,
             organization=organization_name,
             is_demanded=pending is not None,
             takes_passkeys=RelyingParty.of(self.runtime.settings) is not None,
@@ -98,7 +93,6 @@ class Step:
             abandon_csrf=self.browser.form_token(self.runtime, pending.purpose) if pending else "",
             nonce=enrolment.nonce,
             until=enrolment.until,
-            notice=refused.notice if refused else None,
         )
 
     def show_new_passkey(
@@ -115,12 +109,11 @@ class Step:
         """Show how to add a passkey to the second factors of a person; `csrf` is the token of the form."""
         ceremony = Ceremony(self.runtime, self.browser, new_passkey_purpose(person.principal_id))
         party = ceremony.party
-        return page(
+        return form_page(
             "new_passkey.html",
-            depth=depth_of(self.request),
-            status=refused.status if refused else 200,
+            self.request,
+            refused,
             leads_to=self.leads_to,
-            headers=NO_STORE,
             organization=organization_name,
             is_demanded=is_demanded,
             asked=ceremony.ask_for_new(person, factors, now=now),
@@ -128,7 +121,6 @@ class Step:
             action=self.action,
             back=self.action,
             csrf=csrf,
-            notice=refused.notice if refused else None,
         )
 
     async def take(self, form: dict[str, str]) -> Response | None:
@@ -205,6 +197,31 @@ class Step:
 
     def _lead_on(self) -> Response:
         return Response(status_code=303, headers={"Location": self.done})
+
+
+def form_page(
+    template: str,
+    request: Request,
+    refused: Refused | None,
+    *,
+    headers: Mapping[str, str] = NO_STORE,
+    leads_to: Collection[str] = (),
+    asked: str | None = None,
+    **values: object,
+) -> Response:
+    """Render a form. If it was sent and refused, it says why, and the refusal is recorded after the answer."""
+    response = page(
+        template,
+        depth=depth_of(request),
+        status=refused.status if refused else 200,
+        leads_to=leads_to,
+        headers={**headers, **(refused.headers if refused else {})},
+        asked=asked,
+        notice=refused.notice if refused else None,
+        **values,
+    )
+    response.background = refused.afterwards if refused else None
+    return response
 
 
 def name_of(form: dict[str, str]) -> str:

@@ -7,7 +7,7 @@ from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.identity.queries import get_organization
-from service.identity_server.oauth.second_factor import Step
+from service.identity_server.oauth.second_factor import Step, form_page
 from service.identity_server.oauth.server import Answer
 from service.identity_server.oauth.visits import STALE, AuthorizationRequest, Visit
 from service.identity_server.signin.attempts import Attempt
@@ -16,8 +16,7 @@ from service.identity_server.signin.passkeys import PasskeySignIn
 from service.identity_server.signin.passwords import sign_in
 from service.identity_server.signin.providers.registrations import list_ways
 from service.identity_server.signin.refusals import Refused
-from service.web.pages import page
-from service.web.pages.routing import cookieless, depth_of
+from service.web.pages.routing import cookieless
 
 SIGN_INS = frozenset({"signIn", "passkeySignIn"})
 
@@ -92,18 +91,17 @@ async def sign_in_page(
     ways = await list_ways(connection, asked.client.organization_id, visit.runtime.settings, address=address)
     by_password = (await get_organization(connection, asked.client.organization_id)).passwords_enabled
     passkeys = await _with_passkey(visit).ask(connection) if by_password else None
-    response = page(
+    response = form_page(
         "sign_in.html",
-        depth=depth_of(visit.request),
-        status=refused.status if refused else 200,
+        visit.request,
+        refused,
         leads_to=[asked.redirect_uri],
-        headers=refused.headers if refused else None,
+        headers={},
         organization=asked.client.organization_name,
         client=asked.client.name,
         asked=passkeys,
         action=visit.address,
         csrf=visit.browser.form_token(visit.runtime, "signIn"),
-        notice=refused.notice if refused else None,
         email=email,
         asks_organization=False,
         confirms=None,
@@ -112,7 +110,6 @@ async def sign_in_page(
         has_providers=False,
         ways=ways,
     )
-    response.background = refused.afterwards if refused else None
     if not visit.browser.known:
         visit.browser.keep(response)
     return response
