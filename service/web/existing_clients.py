@@ -158,21 +158,13 @@ def _rename(members: Json, names: Mapping[str, str]) -> Json:
         value = members.get(older)
         if value is None:
             continue
-        value = VALUES.get(older, _as_it_is)(value)
+        value = VALUES[older](value) if older in VALUES else value
         if renamed.setdefault(newer, value) != value:
-            raise _contradiction(older, newer)
+            raise BadRequest(
+                f"{older} is the older name of {newer}, and they have different values. Send {newer} alone.",
+                details=[FieldError(older, f"must be equal to {newer}, or left out")],
+            )
     return renamed
-
-
-def _contradiction(older: str, newer: str) -> BadRequest:
-    return BadRequest(
-        f"{older} is the older name of {newer}, and they have different values. Send {newer} alone.",
-        details=[FieldError(older, f"must be equal to {newer}, or left out")],
-    )
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
 
 
 def _resource(value: Any) -> Any:

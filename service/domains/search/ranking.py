@@ -7,7 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.search import SearchMode
 from service.domains.search import queries
-from service.domains.search.fusion import Fusion, Legs, Scores, fuse, fusion_of, smooth_scores
+from service.domains.search.fusion import Legs, Scores, fuse, fusion_of, smooth_scores
 from service.domains.search.queries import ChunkWeights, ExactScores
 from service.domains.search.search_query import Hit, Scope, SearchQuery
 
@@ -58,7 +58,7 @@ async def rank(
         hits = fuse(scores, fusion)
         if feedback:
             hits = await _search_again(connection, scope, search_query, legs=legs, exact=exact, first=hits)
-        chunk_weights = _weigh_chunks(fusion)
+        chunk_weights = ChunkWeights(lexical=1 / fusion.lexical.deviation, dense=1 / fusion.dense.deviation)
     else:
         by_words = search_query.mode is SearchMode.LEXICAL
         chunk_weights = ChunkWeights(lexical=int(by_words), dense=int(not by_words))
@@ -98,7 +98,3 @@ async def _search_again(
     )
     scores = {hit: Scores(lexical=exact[hit].scores.lexical, dense=near[hit]) for hit in near}
     return fuse(scores, fusion_of(legs, scores))
-
-
-def _weigh_chunks(fusion: Fusion) -> ChunkWeights:
-    return ChunkWeights(lexical=1 / fusion.lexical.deviation, dense=1 / fusion.dense.deviation)

@@ -231,7 +231,7 @@ class Work:
         document = DocumentToIndex(
             document_id=self.document_id,
             version=work.desired_version if work.expects_caller_chunks else work.contents_version,
-            title=_lexical_title(work),
+            title=work.title if work.title == work.name else f"{work.name} {work.title}",
             chunks=chunks,
             embeddings=embeddings,
             mean=embedder.model.mean,
@@ -304,7 +304,3 @@ def _make_chunks(work: IndexingWork, embedder: Embedder) -> list[Chunk]:
     return chunk_blocks(
         unpack_blocks(work.blocks), title=work.title, tokenizer=embedder.tokenizer, media_type=work.media_type
     )
-
-
-def _lexical_title(work: IndexingWork) -> str:
-    return work.title if work.title == work.name else f"{work.name} {work.title}"

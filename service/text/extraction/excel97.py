@@ -2,7 +2,7 @@
 
 import io
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,14 +43,12 @@ def parse_xls(path: Path, builder: BlockBuilder) -> None:
     for number, name in enumerate(book.sheet_names(), start=1):
         with builder.refinement(f"sheet {number}"):
             sheet = book.sheet_by_index(number - 1)
-            add_sheet(name, ((row + 1, _read_row(book, sheet.row(row))) for row in range(sheet.nrows)), builder)
+            rows = (enumerate(sheet.row(row)) for row in range(sheet.nrows))
+            texts = ({column: _show(book, cell) for column, cell in row} for row in rows)
+            add_sheet(name, enumerate(texts, start=1), builder)
             book.unload_sheet(number - 1)
     with builder.refinement("comments, headers and pictures of the workbook"):
         _add_beside_cells(path, builder)
-
-
-def _read_row(book: Any, row: Sequence[Any]) -> Mapping[int, str]:
-    return {column: _show(book, cell) for column, cell in enumerate(row)}
 
 
 def _show(book: Any, cell: Any) -> str:

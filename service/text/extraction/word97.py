@@ -304,13 +304,10 @@ def _read_text(main: bytes, pieces: list[_Piece], header: _Header) -> str:
         size += piece.length
         if size > len(main) * 2:
             raise corrupt_file(_KIND)
-        part = _decode_single(data, header) if piece.width == 1 else _decode_double(data)
+        page = header.code_page if header.is_old else "cp1252"
+        part = data.decode(page, "replace") if piece.width == 1 else _decode_double(data)
         parts.append(part.ljust(piece.length, "\x00")[: piece.length])
     return "".join(parts)
-
-
-def _decode_single(data: bytes, header: _Header) -> str:
-    return data.decode(header.code_page if header.is_old else "cp1252", "replace")
 
 
 def _decode_double(data: bytes) -> str:

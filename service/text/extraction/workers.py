@@ -148,7 +148,9 @@ class Extractor:
                 code = getattr(error, "exitcode", None)
                 logger.warning("extraction_worker_died", exit_code=code)
                 if code == -signal.SIGXCPU:
-                    raise UnreadableFile(too_complex(_too_slow(seconds))) from error
+                    raise UnreadableFile(
+                        too_complex(f"Reading the file takes longer than {seconds:g} seconds.")
+                    ) from error
                 crashes += code not in {None, *_ENDED}
                 if crashes > 1 or (pause := next(pauses, None)) is None:
                     raise UnreadableFile(too_complex(_DEADLY)) from error
@@ -194,10 +196,6 @@ def _too_late() -> Unavailable:
         code="reading_late",
         retry_after=_LATE_SECONDS,
     )
-
-
-def _too_slow(seconds: float) -> str:
-    return f"Reading the file takes longer than {seconds:g} seconds."
 
 
 async def _unpack(extracted: task.Extracted) -> Extraction:

@@ -91,17 +91,13 @@ async def _reach(connection: AsyncConnection, bearer: Caller) -> Reach:
         found = await queries.list_reached_collections(connection, bearer, at_least=least, limit=MOST_NAMED)
         reach = replace(reach, collections=found)
     if Scope.AGENT_MESSAGE in scopes:
-        reach = await _with_agents(connection, bearer, reach=reach)
+        reach = replace(
+            reach,
+            agents=await queries.list_reached_agents(connection, bearer, limit=MOST_NAMED),
+            through_agents=await count_documents_through_agents(connection, bearer),
+            without_search=await list_agents_without_search(connection, bearer, limit=MOST_IN_WARNING + 1),
+        )
     return reach
-
-
-async def _with_agents(connection: AsyncConnection, bearer: Caller, *, reach: Reach) -> Reach:
-    return replace(
-        reach,
-        agents=await queries.list_reached_agents(connection, bearer, limit=MOST_NAMED),
-        through_agents=await count_documents_through_agents(connection, bearer),
-        without_search=await list_agents_without_search(connection, bearer, limit=MOST_IN_WARNING + 1),
-    )
 
 
 async def _readable(connection: AsyncConnection, bearer: Caller) -> Reach:
