@@ -9,11 +9,12 @@ from prefect.states import Completed
 from flows.operations.loading import upload
 from flows.operations.options import UploadOptions
 from flows.progress import publish_progress
-from flows.running import conclude, current_run_id, hooks_of
+from flows.running import conclude, current_run_id, hooks_of, skip_while_busy
 from flows.settings import FlowSettings
 
 
 @flow(name="bulk-upload", persist_result=False)
+@skip_while_busy
 async def bulk_upload(
     source: str, options: UploadOptions | None = None, *, dry_run: bool = False
 ) -> State[dict[str, Any]]:

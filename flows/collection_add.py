@@ -8,11 +8,12 @@ from prefect.client.schemas.objects import State
 from flows.operations.loading import add_to_collection
 from flows.operations.options import CollectionOptions
 from flows.progress import publish_progress
-from flows.running import conclude, current_run_id, hooks_of
+from flows.running import conclude, current_run_id, hooks_of, skip_while_busy
 from flows.settings import FlowSettings
 
 
 @flow(name="collection-add", persist_result=False)
+@skip_while_busy
 async def collection_add(source: str, options: CollectionOptions) -> State[dict[str, Any]]:
     """Add the documents that `source` names to the collection, with the metadata it gives them; no file is read or
     sent. A document whose external id isn't in the catalog goes to quarantine. Created counts the added and updated

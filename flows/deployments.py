@@ -39,7 +39,7 @@ from pydantic import (
 
 from carrel.wire.sources import holds_credential
 from flows.errors import DeploymentsError
-from flows.runs import DEPLOYMENT, SLUG
+from flows.runs import DEPLOYMENT, Label, this_machine
 from flows.settings import SHIPPED
 
 Place = tuple[str | int, ...]
@@ -310,14 +310,14 @@ async def _register(entry: Entry, client: PrefectClient, *, runner: Runner) -> U
         schedules=_schedules(entry, old),
         paused=entry.paused if old is None else old.paused,
         description=entry.description,
-        tags=[TAG, *entry.tags],
+        tags=[TAG, this_machine(), *entry.tags],
         concurrency_limit=entry.concurrency_limit,
         entrypoint_type=EntrypointType.MODULE_PATH,
     )
     deployment_id = await runner.aadd_deployment(deployment)
     wanted = {times.slug for times in entry.schedules}
     for schedule in (await client.read_deployment(deployment_id)).schedules:
-        if schedule.slug not in wanted and not (schedule.slug or "").startswith(SLUG):
+        if schedule.slug not in wanted and Label.of(schedule.slug) is None:
             await client.delete_deployment_schedule(deployment_id, schedule.id)
     return deployment_id
 

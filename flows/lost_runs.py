@@ -2,10 +2,8 @@
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
-import psutil
 from prefect.automations import Automation
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.filters import (
@@ -23,18 +21,19 @@ from prefect.events.schemas.events import ResourceSpecification
 from prefect.states import AwaitingRetry
 
 from flows.deployments import TAG
+from flows.processes import is_living
+from flows.runs import SKIPPED
 
 NAME = "carrel: end runs that have gone silent"
 SILENCE = timedelta(seconds=120)  # four heartbeats
 # An event is named after its state; those that flows of ours end with are named in flows.running.
-_ENDS = ("Completed", "CompletedWithQuarantine", "CompletedWithProblems", "Failed", "Cancelled", "Crashed")
+_ENDS = ("Completed", "CompletedWithQuarantine", "CompletedWithProblems", SKIPPED, "Failed", "Cancelled", "Crashed")
 _SILENT = "The run has sent no heartbeat"
 MOST_STARTS = 3
 """A run that ends its process each time, as one that takes all memory does, isn't started for ever."""
 TAKEN_OVER_FOR = timedelta(hours=1)
 """What has been lost for longer stays so: the next run of its source does its work."""
 _LOOKING = 10.0
-_RUN_ID = "PREFECT__FLOW_RUN_ID"  # how Prefect tells a process which run it is
 
 
 async def watch_for_lost_runs(*, silence: timedelta = SILENCE) -> None:
@@ -75,11 +74,10 @@ async def take_over(client: PrefectClient) -> list[str]:
     ours = DeploymentFilter(tags=DeploymentFilterTags(all_=[TAG]))
     silent = await client.read_flow_runs(flow_run_filter=lost, deployment_filter=ours)
     found = [run for run in silent if _is_lost(run)]
-    living = await asyncio.to_thread(_read_living) if found else ()
     again = AwaitingRetry(message="The process of this run was lost; it continues in another one.")
     started: list[str] = []
     for run in found:
-        if str(run.id) not in living and _is_lost(await client.read_flow_run(run.id)):
+        if not await asyncio.to_thread(is_living, str(run.id)) and _is_lost(await client.read_flow_run(run.id)):
             answer = await client.set_flow_run_state(run.id, again)
             if answer.status.value == "ACCEPT":
                 started.append(run.name)
@@ -90,14 +88,6 @@ def _is_lost(run: FlowRun) -> bool:
     state = run.state
     is_silent = state is not None and state.is_crashed() and (state.message or "").startswith(_SILENT)
     return is_silent and run.deployment_id is not None and run.run_count < MOST_STARTS
-
-
-def _read_living() -> set[str]:
-    living: set[str] = set()
-    for process in psutil.process_iter():
-        with suppress(psutil.Error, OSError):
-            living.add(process.environ().get(_RUN_ID, ""))
-    return living
 
 
 def _automation(silence: timedelta) -> Automation:

@@ -8,11 +8,12 @@ from prefect.client.schemas.objects import State
 
 from flows.operations.quarantine import retry
 from flows.progress import publish_progress
-from flows.running import conclude, current_run_id, hooks_of
+from flows.running import conclude, current_run_id, hooks_of, skip_while_busy
 from flows.settings import FlowSettings
 
 
 @flow(name="quarantine-retry", persist_result=False)
+@skip_while_busy
 async def quarantine_retry(source: str, loaded_from: str = "", names: Sequence[str] = ()) -> State[dict[str, Any]]:
     """Send what of a source is in quarantine again, or these items (external ids, or places without one), and nothing
     else. `source` is a ledger's name, a path or a URL; `loaded_from` tells people where a named ledger's source is."""

@@ -11,7 +11,7 @@ from carrel.wire.rebuilds import IndexRebuild
 from flows.operations.options import ReindexOptions
 from flows.operations.reindexing import Rebuilt, Reindexed, rebuild_index, reindex_documents
 from flows.progress import publish_progress
-from flows.running import complete, current_run_id
+from flows.running import complete, current_run_id, skip_while_busy
 from flows.runs import FAILURES, PLAN
 from flows.settings import FlowSettings
 
@@ -19,6 +19,7 @@ _TOLD_EVERY = 2.0
 
 
 @flow(name="reindex", persist_result=False)
+@skip_while_busy
 async def reindex(source: str, options: ReindexOptions | None = None) -> State[dict[str, Any]]:
     """Index again the documents of the collection that `source` names, by its name or id (`catalog:` is the catalog).
     Only stale documents, unless the options say otherwise. With a model the whole index is built again beside the old

@@ -3,11 +3,12 @@
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager, suppress
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 from uuid import UUID
 
 import httpx
@@ -22,7 +23,7 @@ from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound, PrefectExcep
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
-from flows.errors import FlowError, ServiceDownError
+from flows.errors import FlowError, ServiceDownError, SourceBusyError
 from flows.operations.backlog import notes_of
 from flows.operations.jobs import Hooks, Job, Outcome, RunBatches, run_batch
 from flows.operations.ledger.ledger import Ledger
@@ -30,6 +31,7 @@ from flows.operations.plan import Plan
 from flows.operations.scan import Scanned
 from flows.operations.sending import run_workers
 from flows.progress import Progress
+from flows.runs import SKIPPED
 from flows.settings import FlowSettings
 
 BATCHES = "carrel-batches"
@@ -172,6 +174,23 @@ def _batches_as_tasks(progress: Progress, *, settings: FlowSettings) -> RunBatch
 
         await run_workers(work, number=at_once)
         progress.phase = "indexing"
+
+    return run
+
+
+Parameters = ParamSpec("Parameters")
+Ended = State[dict[str, Any]]
+
+
+def skip_while_busy(work: Callable[Parameters, Awaitable[Ended]]) -> Callable[Parameters, Awaitable[Ended]]:
+    """Have a flow end as skipped, which is no failure, while another run works on its source."""
+
+    @wraps(work)
+    async def run(*arguments: Parameters.args, **named: Parameters.kwargs) -> Ended:
+        try:
+            return await work(*arguments, **named)
+        except SourceBusyError as exc:
+            return complete(f"Skipped: {exc}", {}, name=SKIPPED)
 
     return run
 

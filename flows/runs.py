@@ -2,13 +2,16 @@
 
 import hashlib
 import json
+import os
+import platform
+import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self, cast
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import parse_qs, quote, unquote
 from uuid import UUID
 
 import httpx
@@ -92,8 +95,8 @@ def table(data: object) -> list[dict[str, Any]]:
     return cast("list[dict[str, Any]]", rows) if isinstance(rows, list) else []
 
 
-SLUG = "carrel-page?"
-"""What the slug of a schedule begins with that people have made, and no file."""
+_SLUG = re.compile(r"(.*) \[workbench; made by (\S*); changed by (\S*); ([^\s;\]]+)\]", re.DOTALL)
+_FORMER_SLUG = "carrel-page?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +111,18 @@ class Label:
 
     @property
     def slug(self) -> str:
-        """The slug that holds this."""
-        return SLUG + urlencode({"name": self.name, "by": self.made_by, "changed": self.changed_by, "key": self.key})
+        """The slug that holds this, which people read in Prefect's pages."""
+        made, changed, key = (quote(one, safe="@+") for one in (self.made_by, self.changed_by, self.key))
+        return f"{self.name} [workbench; made by {made}; changed by {changed}; {key}]"
 
     @staticmethod
     def of(slug: str | None) -> "Label | None":
-        """Return what a slug holds; None for the slug of anything else."""
-        if slug is None or not slug.startswith(SLUG):
+        """Return what a slug holds; None for the slug of a schedule that a file has declared."""
+        if found := _SLUG.fullmatch(slug or ""):
+            return Label(found[1], *map(unquote, found.groups()[1:]))
+        if slug is None or not slug.startswith(_FORMER_SLUG):
             return None
-        held = {name: values[0] for name, values in parse_qs(slug.removeprefix(SLUG)).items()}
+        held = {name: values[0] for name, values in parse_qs(slug.removeprefix(_FORMER_SLUG)).items()}
         return Label(held.get("name", ""), held.get("by", ""), held.get("changed", ""), held.get("key", ""))
 
 
@@ -126,6 +132,12 @@ PLAN, PLANNED, PROGRESS = "carrel-plan", "carrel-planned", "carrel-progress"
 COUNTS, FAILURES, CHANGES = "carrel-counts", "carrel-failures", "carrel-access-changes"
 PERSON = "carrel-person:"
 """What a run's tag begins with that names who started it."""
+MACHINE = "carrel-machine:"
+"""What a deployment's tag begins with that names the machine and user that carry out its runs."""
+MISSED = "carrel-missed:"
+"""What a run's tag begins with that counts the earlier times of its schedule that were missed."""
+SKIPPED = "Skipped"
+"""The name of the state in which a run ends because another run works on its source."""
 SCHEDULE = "carrel-schedule:"
 """What a run's tag begins with that names the schedule it was started from by hand."""
 
@@ -143,7 +155,8 @@ class RunStatus:
     numbers. `figures` are the counts as the flow has them, more than a Summary knows; `changes` what a snapshot of
     permissions found widened and narrowed.
     `flow` is the flow's name, `person` who started it, as they said, unless it was started `by_schedule`, whose
-    `schedule_name` is known if people have made it.
+    `schedule_name` is known if people have made it; `missed` counts the missed times of the schedule that it stands
+    for. A run is `skipped` while another run works on its source.
     """
 
     flow_run_id: UUID
@@ -166,6 +179,8 @@ class RunStatus:
     person: str = ""
     by_schedule: bool = False
     schedule_name: str = ""
+    missed: int = 0
+    skipped: bool = False
     due_at: datetime | None = None
     started_at: datetime | None = None
     ended_at: datetime | None = None
@@ -221,10 +236,22 @@ def status_of(run: Mapping[str, Any], artifacts: Mapping[str, Any], *, flow: str
         person=next((tag.removeprefix(PERSON) for tag in tags if tag.startswith(PERSON)), ""),
         by_schedule=bool(run.get("auto_scheduled")),
         schedule_name=made_by.name if made_by else "",
+        missed=missed_times(tags),
+        skipped=state.get("name") == SKIPPED,
         due_at=moment_of(run.get("expected_start_time")),
         started_at=moment_of(run.get("start_time")),
         ended_at=moment_of(run.get("end_time")),
     )
+
+
+def this_machine() -> str:
+    """Return the tag of a deployment whose runs read the same files as this process."""
+    return f"{MACHINE}{platform.node()}/{os.geteuid()}"
+
+
+def missed_times(tags: Sequence[str]) -> int:
+    """Return how many earlier times of its schedule a run with these tags stands for."""
+    return next((int(tag.removeprefix(MISSED)) for tag in tags if tag.startswith(MISSED)), 0)
 
 
 def moment_of(text: str | None) -> datetime | None:
@@ -302,6 +329,11 @@ class Runs(PrefectApi):
         """Start a flow by its name. Raises NotServedError when no process serves it."""
         deployment = self.call("GET", f"/deployments/name/{flow}/{DEPLOYMENT}")
         return self.start_deployment(UUID(deployment["id"]), parameters, person=person, key=key)
+
+    def read_files_here(self, flow: str) -> bool:
+        """Return whether a flow's runs read files as this process does: on this machine, as this user."""
+        deployment = self.call("GET", f"/deployments/name/{flow}/{DEPLOYMENT}")
+        return this_machine() in (deployment.get("tags") or ())
 
     def start_deployment(
         self,

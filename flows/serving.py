@@ -5,18 +5,25 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import Self
 
 import httpx
 from prefect.client.orchestration import get_client
+from prefect.events.clients import get_events_subscriber
+from prefect.events.filters import EventFilter, EventNameFilter
 from prefect.runner import Runner
 from prefect.settings import PREFECT_API_URL
 
 from flows.deployments import Entry, read_served, register
 from flows.errors import DeploymentsError, FlowError
 from flows.lost_runs import keep_taking_over, watch_for_lost_runs
+from flows.missed_times import read_without_missed
 from flows.operations.jobs import open_client, outage_policy_of
 from flows.operations.reporting import report_ledgers
+from flows.processes import start_runs_by_forking
 from flows.running import set_limits
 from flows.schedule_reports import report_schedules
 from flows.settings import FlowSettings
@@ -26,14 +33,45 @@ _Mark = tuple[int, int] | None  # what tells one state of a file from another; N
 
 _LOOKING = 2.0
 _FIRST_WAIT, _SAYING = 10.0, 30.0
+_STARTED = EventFilter(event=EventNameFilter(name=["prefect.flow-run.Scheduled"]))
+
+
+class _Runner(Runner):
+    """Prefect's runner, which asks for due runs at each poll and at each start, and leaves missed times out."""
+
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
+        # Prefect has no hook here; tests tell if one of these private names moves.
+        poller = vars(self)["_scheduled_run_poller"]
+        poller._get_scheduled_flow_runs = partial(  # noqa: SLF001
+            read_without_missed,
+            self._client,
+            poller._get_scheduled_flow_runs,  # noqa: SLF001
+        )
+        return self
+
+    async def begin_at_once(self, *, say: Say) -> None:
+        """Ask for due runs whenever Prefect tells of a start, until cancelled; without such events polls find them."""
+        told = False
+        while True:
+            with suppress(Exception):
+                async with get_events_subscriber(filter=_STARTED) as events:
+                    if not told:
+                        say("Starts are followed as they happen.")
+                        told = True
+                    async for _ in events:
+                        if self.started:
+                            await self._get_and_submit_flow_runs()
+            await asyncio.sleep(_LOOKING)
 
 
 async def serve_flows(settings: FlowSettings, *, say: Say, limit: int = 4) -> None:
     """Offer the file's deployments until stopped.
 
-    At most `limit` runs go on at a time. A second run on the same source stops at once and says why. It waits for
+    At most `limit` runs go on at a time. A second run on the same source is skipped. It waits for
     Prefect. Raises DeploymentsError when the file is wrong or Prefect refuses it; one that becomes wrong later is said,
     and what was registered stays. `say` takes the lines for people."""
+    start_runs_by_forking()  # before the folder of temporary files: the path of a socket has to be short
     # Prefect's runner has one folder for all users under the system's, which only the first of them can write to.
     folder = settings.data_dir / "flows" / "tmp"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -44,7 +82,7 @@ async def serve_flows(settings: FlowSettings, *, say: Say, limit: int = 4) -> No
     read = _mark(settings.deployments)  # before it is read: what is written meanwhile is seen afterwards
     entries = read_served(settings.deployments)
     # Pausing them at the end would wait for a server that may be stopping too; what is started meanwhile is run later.
-    runner = Runner(pause_on_shutdown=False, limit=limit)
+    runner = _Runner(pause_on_shutdown=False, limit=limit)
     await _wait_for_prefect(say=say)
     try:
         await watch_for_lost_runs()
@@ -60,6 +98,7 @@ async def serve_flows(settings: FlowSettings, *, say: Say, limit: int = 4) -> No
             _report_ledgers(settings, say=say),
             report_schedules(settings, say=say),
             keep_taking_over(say=say),
+            runner.begin_at_once(say=say),
         )
     ]
     try:

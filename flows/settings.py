@@ -89,7 +89,8 @@ def prefect_environment(settings: FlowSettings) -> dict[str, str]:
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "DO_NOT_TRACK": "1",
         "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
-        "PREFECT_RUNNER_POLL_FREQUENCY": "2",
+        # Starts are followed by events (flows.serving): each poll costs the server, also when nothing runs.
+        "PREFECT_RUNNER_POLL_FREQUENCY": "5",
         # Without PREFECT_API_URL a run starts a server of its own, which a busy machine needs more than 20 s for.
         "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
     }

@@ -133,7 +133,7 @@ def load_documents(runs: Runs, *, patience: float) -> bool:
     while True:
         run = wait_until(lambda: runs.start_upload(str(MANIFEST), options), failing_with=RunsError, patience=patience)
         status = follow(runs, run, patience=patience)
-        if "SourceBusyError" not in status.message:
+        if not status.skipped:
             break
         say("A run that was started before is still loading it …")
         time.sleep(5)

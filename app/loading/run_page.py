@@ -118,6 +118,8 @@ def _show_state(run: RunStatus, *, left_waiting: bool) -> None:
     again = "What was sent stays. Start it again to load the rest." if run.counts.sent else ""
     if run.state in ENDS:
         show_problem(ENDS[run.state], reason(run.message), again)
+    elif run.skipped:
+        show_warning("It was skipped.", run.message.removeprefix("Skipped: "))
     elif run.state == "CANCELLED":
         show_warning("It was stopped.", again)
     elif left_waiting:
@@ -140,6 +142,7 @@ def _show_head(run: RunStatus) -> None:
         one_line(title_of(run)),
         f"started by {starter_in_words(run)}",
         begun,
+        f"runs once for {run.missed + 1:,} times of the schedule, {run.missed:,} of them missed" if run.missed else "",
         f"took {took}" if run.finished and took and not (run.state == "COMPLETED" and not run.only_plans) else "",
         f"documents belong to {owner}" if owner and owner != run.person else "",
     )
@@ -347,7 +350,7 @@ def _show_ended(run: RunStatus) -> None:
     _show_head(run)
     show_kept_problem(_PROBLEM, "It did not start.")
     again = partial(start_again, key=uuid4().hex)  # a second click, before this is drawn anew, starts no second run
-    if run.only_plans and run.state == "COMPLETED":
+    if run.only_plans and run.state == "COMPLETED" and not run.skipped:
         with st.container(horizontal=True):
             _offer("Start the upload", run, start_planned, kind="primary")
             _offer("Plan again", run, again)

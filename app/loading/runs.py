@@ -92,6 +92,8 @@ def state_in_words(run: RunStatus) -> str:
         return PHASES.get(run.phase, "Working") if run.figures else "Working"
     if run.state != "COMPLETED":
         return _STATES.get(run.state, run.state.capitalize())
+    if run.skipped:
+        return "Skipped"
     if run.only_plans:
         return "Planned"
     if not_loaded := count_not_loaded(run):
@@ -263,8 +265,9 @@ def is_gone(run: RunStatus) -> bool:
 def is_done(run: UUID) -> bool:
     """Return whether a run has completed or is gone, so that nobody will start it again with its files."""
     try:
-        return runs().run_status(run).state == "COMPLETED"
+        status = runs().run_status(run)
     except UnknownError:
         return True
     except RunsError:
         return False
+    return status.state == "COMPLETED" and not status.skipped

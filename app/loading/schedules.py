@@ -25,7 +25,6 @@ from app.loading.runs import (
     times_in_words,
 )
 from app.loading.starting import (
-    THEIRS,
     UPLOAD,
     Job,
     Missing,
@@ -33,6 +32,7 @@ from app.loading.starting import (
     batch,
     begin_anew,
     begin_job,
+    check_place,
     choose_options,
     choose_place,
     field,
@@ -207,7 +207,6 @@ def offer_new(*, saved: Callable[[], None]) -> None:
         field("name", name)
         if times is not None:
             _fill_times(times)
-    field("owner", THEIRS)
     flow = st.selectbox("What to do", list(_FIELDS), key=field("flow"), format_func=lambda flow: _LABELS[flow])
     if kept := _offer(flow, job if job and job.flow == flow else None, read=None):
         _open(kept, saved)
@@ -247,6 +246,8 @@ def _offer(flow: str, base: Job | None, *, read: Schedule | None) -> str:
 
 def _save(read: Schedule | None, job: Job | Missing, name: str, times: Times | None) -> str:
     """Keep the schedule and return its key, or show under the buttons why it can't be kept."""
+    if read is None or (isinstance(job, Job) and job.parameters.get("source") != read.parameters.get("source")):
+        job = check_place(job)
     if isinstance(job, Missing) or times is None:
         missing = job if isinstance(job, Missing) else Missing("The times are wrong.", "Correct them first.")
         show_problem("Nothing was saved.", missing.message, missing.hint)
@@ -387,7 +388,11 @@ _LABELS: Mapping[str, str] = {
     "agent-evaluation": "Ask an agent its evaluation set",
 }
 _FIELDS: Mapping[str, Callable[[Job | None], Job | Missing | None]] = {
-    UPLOAD: lambda base: upload_job(choose_place(), choose_options(dropped=False, base=_known(UploadOptions, base))),
+    UPLOAD: lambda base: upload_job(
+        choose_place(),
+        choose_options(dropped=False, base=_known(UploadOptions, base)),
+        ask="Name a folder, glob pattern, manifest or object store, and save again.",
+    ),
     "collection-add": lambda base: addition_job(_known(CollectionOptions, base)),
     "docstore-sync": _sync_fields,
     "reindex": lambda base: indexing_job(_known(ReindexOptions, base)),

@@ -1,6 +1,7 @@
 """Starting runs: uploads, additions to a collection, and indexing again; their fields, and the buttons."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 from uuid import UUID, uuid4
@@ -13,7 +14,7 @@ from app import api
 from app.document_collections.contents import embedding_models
 from app.labels import GROUP, PERSON
 from app.loading import staging
-from app.loading.runs import runs_to_change, start_dropped
+from app.loading.runs import runs, runs_to_change, start_dropped
 from app.lookup import Principal
 from app.ui.errors import Problem, keep_problem, show_errors, show_kept_problem
 from app.ui.notices import show_empty, show_note, show_problem, show_text, show_warning
@@ -22,7 +23,10 @@ from app.ui.pickers import drop_choice, get_named_principal, pick_principals
 from carrel.wire.collections import DocumentCollection
 from carrel.wire.formats import in_words
 from carrel.wire.sources import holds_credential
+from flows.errors import SourceError
 from flows.operations.options import CATALOG, CollectionOptions, ReindexOptions, UploadOptions
+from flows.operations.sources.reading import check_source
+from flows.runs import RunsError
 
 READERS = "start.readers"
 """The key of the field for who may read what is loaded."""
@@ -101,10 +105,10 @@ class Chosen:
 NOBODY_CHOSEN = Missing("Nobody is chosen who may read them.", "Choose at least one person or group, and start again.")
 
 
-def upload_job(place: str, options: UploadOptions | None) -> Job | Missing:
-    """Return the upload of a place, or what is missing."""
+def upload_job(place: str, options: UploadOptions | None, *, ask: str = "") -> Job | Missing:
+    """Return the upload of a place, or what is missing; `ask` says what to do without a place."""
     if not place:
-        return Missing("There is nothing to load yet.", "Choose files, or name a place, and start again.")
+        return Missing("There is nothing to load yet.", ask or "Choose files, or name a place, and start again.")
     if options is None:
         return NOBODY_CHOSEN
     return CREDENTIAL if holds_credential(place) else Job(UPLOAD, {"source": place, "options": options.model_dump()})
@@ -163,7 +167,7 @@ def choose_owner(*, also: str | None = None) -> str | None:
     owners = [MINE, THEIRS, *([also] if also and also != me else [])]
     owner = st.radio("They belong to", owners, horizontal=True, key=field("owner"), format_func=_owner_label)
     if owner == THEIRS:
-        show_note("The documents belong to the account whose key the runs have, as those of schedules do.")
+        show_note("The documents belong to the account whose key the runs have.")
         return None
     email = me if owner == MINE else owner
     show_note(
@@ -261,10 +265,25 @@ def begin(start: Callable[[], UUID]) -> None:
 
 def begin_job(job: Job | Missing, *, key: str) -> None:
     """Start a run of what a form says and open its page; show under the button what is missing."""
+    job = check_place(job)
     if isinstance(job, Missing):
         st.session_state[_PROBLEM] = Problem(job.message, (job.hint,))
     else:
         begin(lambda: runs_to_change().start(job.flow, job.parameters, person=api.me().email, key=f"{key}-{batch()}"))
+
+
+def check_place(job: Job | Missing) -> Job | Missing:
+    """Return the job, or what is wrong with the place that it reads, where runs read files as this process does."""
+    place = "" if isinstance(job, Missing) else str(job.parameters.get("source") or "")
+    if isinstance(job, Missing) or job.flow not in {UPLOAD, "collection-add"}:
+        return job
+    with suppress(RunsError):  # the start says it
+        if runs().read_files_here(job.flow):
+            try:
+                check_source(place)
+            except SourceError as error:
+                return Missing(f"{error}.", "Correct the place, and start again.")
+    return job
 
 
 def show_refusal() -> None:

@@ -20,10 +20,11 @@ from tests.flows.processes import SERVE, running, said
 @contextmanager
 def serving(prefect_api: str, file: Path, **settings: str) -> Iterator["subprocess.Popen[str]"]:
     """`python -m flows serve` with a file of deployments, ready."""
-    settings |= {
+    settings = {
         "PREFECT_API_URL": prefect_api,
         "CARREL_FLOWS_DEPLOYMENTS": str(file),
         "PREFECT_RUNNER_POLL_FREQUENCY": "1",
+        **settings,
     }
     with running(*SERVE, **settings) as process:
         said(process, "Serving the flows")

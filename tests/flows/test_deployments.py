@@ -21,7 +21,7 @@ from flows.bulk_upload import bulk_upload
 from flows.deployments import TAG, read_deployments
 from flows.errors import DeploymentsError
 from flows.running import BATCHES, ensure_limits, give_slots_back, one_of_the_batches, set_limits, slots_file
-from flows.runs import FLOWS
+from flows.runs import FLOWS, this_machine
 from flows.settings import FlowSettings
 from tests.flows.serving import deploy, register_entries
 
@@ -129,7 +129,7 @@ async def test_the_server_follows_the_file(client: PrefectClient, file: Path) ->
     with pytest.raises(ObjectNotFound):
         await client.read_deployment_by_name("quarantine/carrel")
     nightly = await client.read_deployment_by_name("bulk-upload/nightly")
-    assert nightly.tags == [TAG]
+    assert nightly.tags == [TAG, this_machine()]
     assert nightly.parameters == {
         "source": "/srv/handbook",
         "options": {"internal_public": True, "collection": "Handbook"},

@@ -4,7 +4,6 @@ import asyncio
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -21,6 +20,7 @@ from pydantic import SecretStr
 from flows import lost_runs
 from flows.bulk_upload import bulk_upload
 from flows.deployments import TAG
+from flows.processes import living
 from flows.runs import Runs
 from flows.settings import FlowSettings
 from service.platform.postgres.host import server_account
@@ -68,15 +68,15 @@ async def test_a_lost_run_is_started_again_a_few_times(client: PrefectClient) ->
     await client.delete_deployment(foreign_id)
 
 
-async def test_a_silent_run_whose_process_lives_here_is_left_alone(client: PrefectClient) -> None:
+async def test_a_silent_run_whose_process_lives_here_is_left_alone(
+    client: PrefectClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It was suspended with its machine, or cut off from Prefect; a second process would do the same work beside it."""
+    monkeypatch.setenv("CARREL_DATA_DIR", str(tmp_path))
     deployment_id = await deploy("cut-off", tags=[TAG])
     run = await client.create_flow_run_from_deployment(deployment_id, parameters={"source": "x"})
     await client.set_flow_run_state(run.id, Crashed(message=SILENT))
-    waits = [sys.executable, "-c", "import sys; sys.stdin.read()"]
-    with subprocess.Popen(  # noqa: ASYNC220 - it starts at once
-        waits, stdin=subprocess.PIPE, env=os.environ | {"PREFECT__FLOW_RUN_ID": str(run.id)}
-    ):
+    with living(str(run.id)):
         assert await lost_runs.take_over(client) == []
     assert await lost_runs.take_over(client) == [run.name]
     await client.delete_deployment(deployment_id)

@@ -2,21 +2,27 @@
 
 import asyncio
 import json
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import UUID
 
+import psutil
 import pytest
 import yaml
+from prefect.client.orchestration import PrefectClient
+from prefect.client.schemas.objects import FlowRun
 
 from flows.deployments import read_served
+from flows.missed_times import read_without_missed
 from flows.operations.ledger.quarantine import list_sources
+from flows.operations.loading import open_ledger
 from flows.operations.options import UploadOptions
 from flows.runs import Runs, RunStatus
 from flows.schedules import Draft, Schedule, Times, add_schedule, look_at, pause_schedule, resume_schedule
 from flows.settings import SHIPPED
 from tests.flows.processes import said, until
-from tests.flows.serving import register_entries, schedule_named, serving, waiting_runs
+from tests.flows.serving import deploy, register_entries, schedule_named, serving, waiting_runs
 from tests.flows.sources import Source
 
 pytestmark = [pytest.mark.usefixtures("withdrawn"), pytest.mark.timeout(600)]
@@ -92,6 +98,53 @@ async def test_a_schedule_fires_with_its_parameters_and_survives_serve_and_the_f
     resume_schedule(runs, paused, person=BEN)
     assert waiting_runs(runs, paused)
     assert schedule_named(runs).parameters == made.parameters
+
+
+async def test_a_start_begins_by_event_in_a_forked_process_and_a_busy_source_is_skipped(
+    prefect_api: str, source: Source, tmp_path: Path
+) -> None:
+    """No poll is waited for. A run whose source another run works on ends as skipped, and says by whom."""
+    _write(file := tmp_path / "none.yaml")
+    with serving(prefect_api, file, PREFECT_RUNNER_POLL_FREQUENCY="600") as process, Runs(prefect_api) as runs:
+        assert runs.read_files_here("bulk-upload")
+
+        async def ended() -> RunStatus:
+            run = runs.start_plan(str(source), UploadOptions())
+            await until(lambda: runs.run_status(run).finished)
+            return await asyncio.to_thread(runs.run_status, run)
+
+        await asyncio.to_thread(said, process, "Starts are followed")
+        with open_ledger(str(source), settings=source.settings) as busy:
+            busy.begin()
+            status = await ended()
+        assert (status.state, status.skipped) == ("COMPLETED", True)
+        assert f"another run (process {os.getpid()}" in status.message
+        done = await ended()
+        assert (done.skipped, done.planned["create"]) == (False, 12)
+        assert done.started_at
+        assert done.due_at
+        assert done.started_at - done.due_at < timedelta(seconds=30)
+        (warm,) = [one for one in psutil.Process(process.pid).children() if "forkserver" in "".join(one.cmdline())]
+        assert warm.num_threads() == 1  # a process with threads must not be forked
+
+
+async def test_missed_times_run_once(client: PrefectClient, schedules: Runs) -> None:
+    """Of the times of a schedule that came while nothing carried out runs, the latest is kept, and counts the rest."""
+    deployment_id = await deploy("carrel")
+    add_schedule(schedules, Draft("Often", "bulk-upload", {"source": "x"}, Times("* * * * *")))
+    made = schedule_named(schedules, "Often")
+    window = {"start_time": (datetime.now(UTC) - timedelta(minutes=6)).isoformat(), "max_runs": 5, "min_runs": 5}
+    schedules.call("POST", f"/deployments/{deployment_id}/schedule", window)
+
+    async def read() -> list[FlowRun]:
+        return await client.get_scheduled_flow_runs_for_deployments([deployment_id], datetime.now(UTC))
+
+    assert len(before := await read()) >= 5
+    (kept,) = await read_without_missed(client, read)
+    assert kept.id == max(before, key=lambda run: str(run.next_scheduled_start_time)).id
+    assert (await asyncio.to_thread(schedules.run_status, kept.id)).missed == len(before) - 1
+    assert [run.id for run in await read_without_missed(client, read)] == [kept.id]
+    assert len(waiting_runs(schedules, made)) >= 1
 
 
 @pytest.mark.slow

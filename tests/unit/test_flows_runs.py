@@ -12,7 +12,7 @@ from prefect.exceptions import TerminationSignal
 
 from flows import runs
 from flows.operations.jobs import cancel_on_sigterm
-from flows.runs import Runs, RunsError
+from flows.runs import Label, Runs, RunsError
 
 
 def server(*statuses: int) -> Runs:
@@ -60,3 +60,15 @@ async def test_sigterm_in_a_callback_ends_the_run() -> None:
         await asyncio.create_task(run())
     assert not went_on
     assert signal.getsignal(signal.SIGTERM) is raise_where_it_is
+
+
+@pytest.mark.parametrize("name", ["Handbook", "a [workbench; made by x; changed by y; z]", "Ünï & 100 %\n=?", ""])
+def test_the_name_of_a_schedule_is_plain_in_prefect(name: str) -> None:
+    """A slug begins with the name as people wrote it, and holds the rest; those of 0.2.0 are read."""
+    label = Label(name, made_by="ada+x@example.com", changed_by='"b; en"@example.com', key="k1")
+    assert Label.of(label.slug) == label
+    assert label.slug.startswith(f"{name} [workbench; made by ada+x@example.com; changed by ")
+    assert Label.of("carrel-page?name=Old+one&by=ada%40example.com&key=k") == Label(
+        "Old one", "ada@example.com", "", "k"
+    )
+    assert Label.of("file") is None

@@ -66,6 +66,22 @@ def _read(source: str, defaults: Defaults) -> Iterator[SourceItem]:
     raise SourceError(f"{source} does not exist; give a folder, a glob pattern, or a manifest ending in .csv or .jsonl")
 
 
+def check_source(source: str) -> None:
+    """Raise SourceError when a source of files can't be read now; nothing is listed."""
+    if is_object_url(source) or is_selection(source):
+        return
+    try:
+        path = local_path(source)
+        root = path if path.exists() or not _WILDCARDS & set(source) else _existing(_split_pattern(path)[0])
+        is_folder = root.is_dir()
+        if path.is_file() or not root.exists():
+            next(_read(source, Defaults()), None)
+    except OSError as exc:
+        raise SourceError(f"{source} can't be read: {exc.strerror or exc}") from exc
+    if not os.access(root, os.R_OK | os.X_OK if is_folder else os.R_OK):
+        raise SourceError(f"{root} can't be read: the user of the flows may not open it")
+
+
 def _select(items: Iterator[SourceItem], files: FileSelection) -> Iterator[SourceItem]:
     for item in items:
         if isinstance(item, SourceDocument):

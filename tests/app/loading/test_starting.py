@@ -10,6 +10,7 @@ import pytest
 from app.loading import starting
 from app.settings import settings
 from flows.operations.summary import Summary
+from flows.runs import this_machine
 from tests.app.conftest import NOBODY_LISTENS, House
 from tests.app.loading.house import (
     NOTE,
@@ -36,6 +37,26 @@ def test_nothing_starts_without_a_source(house: LoadingHouse, deployment: str) -
     assert "everybody who looks at the run would see it" in page.shown
     assert "hush" not in page.shown
     assert house.prefect.runs_of(deployment) == []
+
+
+def test_a_place_that_cannot_be_read_is_told_before_a_run(house: LoadingHouse, tmp_path: Path) -> None:
+    """By the form, where the runs read the same files as the workbench; elsewhere the run says it."""
+    (single := tmp_path / "one.md").write_text("text")
+    wrong = {
+        str(tmp_path / "none"): "does not exist",
+        str(single): "single file",
+        f"{tmp_path}/no/*.md": "not a folder",
+    }
+    with offered(house.prefect, tags=[this_machine()]) as deployment:
+        for place, said in wrong.items():
+            page = start(name_place(house.open("ingestion"), place))
+            assert said in page.shown, place
+        new = house.open("ingestion", part="schedules", schedule="new")
+        assert new.field("They belong to").value == "Me"
+        assert "Name a folder" in new.press("Save schedule").shown
+        assert house.prefect.runs_of(deployment) == []
+        start(name_place(house.open("ingestion"), str(tmp_path)))
+        assert len(house.prefect.runs_of(deployment)) == 1
 
 
 def test_dropped_files_are_handed_to_the_flow_and_removed_after_it(house: LoadingHouse, deployment: str) -> None:

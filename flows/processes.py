@@ -1,0 +1,105 @@
+"""Processes of runs, forked from one process that has imported the flows: a run begins within a second."""
+
+import asyncio
+import atexit
+import fcntl
+import os
+import runpy
+import sys
+import warnings
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from multiprocessing import forkserver, get_context
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any
+
+from anyio.abc import TaskStatus
+from prefect.runner import _starter_engine
+
+from flows.settings import FlowSettings
+
+RUN_ID = "PREFECT__FLOW_RUN_ID"
+"""The variable in which Prefect gives a process the id of its run."""
+_ENGINE = "prefect.engine"
+# Not permission_snapshot, which loads a library with threads: a process with threads must not be forked.
+_FLOWS = ("agent_evaluation", "bulk_upload", "collection_add", "docstore_sync", "quarantine", "reindex")
+_PRELOADED = [_ENGINE, "prefect.flow_engine", *(f"flows.{name}" for name in _FLOWS)]
+
+
+def start_runs_by_forking() -> None:
+    """Import the flows in a process of its own, and have Prefect's runner fork each run from that process."""
+    forkserver.set_forkserver_preload(_PRELOADED)
+    forkserver.ensure_running()
+    # The runner has no option for this; a test tells if the function moves.
+    setattr(_starter_engine, "run_process", _run_process)  # noqa: B010 - its type is narrower
+
+
+async def _run_process(
+    command: object,
+    *,
+    task_status: TaskStatus[Any],
+    task_status_handler: Callable[[ForkServerProcess], Any],
+    env: Mapping[str, str | None],
+    **_: object,
+) -> None:
+    """Do what Prefect's function of this name does, with a forked process in place of `python -m prefect.engine`."""
+    del command
+    environment = {name: value for name, value in env.items() if value is not None}
+    process = get_context("forkserver").Process(target=_run, args=(environment,))
+    await asyncio.to_thread(process.start)
+    ended = asyncio.Event()
+    asyncio.get_running_loop().add_reader(process.sentinel, ended.set)
+    try:
+        task_status.started(task_status_handler(process))
+        await ended.wait()
+    finally:
+        asyncio.get_running_loop().remove_reader(process.sentinel)
+        process.kill()
+        process.join()
+
+
+def _run(environment: Mapping[str, str]) -> None:
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv = [_ENGINE]
+    with living(environment[RUN_ID]):
+        try:
+            with warnings.catch_warnings():
+                warnings.filterwarnings(
+                    "ignore", message=f".*'{_ENGINE}' found in sys.modules", category=RuntimeWarning
+                )
+                runpy.run_module(_ENGINE, run_name="__main__")
+        finally:
+            # A forked process ends without them, and they send the last lines of the run's log.
+            atexit._run_exitfuncs()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+
+
+@contextmanager
+def living(run_id: str) -> Generator[None]:
+    """Hold the lock that tells other processes that this run's process lives, even while it is suspended."""
+    file = _lock_of(run_id)
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with file.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            file.unlink(missing_ok=True)
+
+
+def is_living(run_id: str) -> bool:
+    """Return whether a run's process lives on a machine with this data folder."""
+    try:
+        with (file := _lock_of(run_id)).open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            file.unlink(missing_ok=True)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def _lock_of(run_id: str) -> Path:
+    return FlowSettings().data_dir / "flows" / "living" / run_id
