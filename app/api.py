@@ -7,6 +7,7 @@ import streamlit as st
 
 from app.auth.current import bind_session, key_client, person_client, require_session
 from carrel import Carrel
+from carrel.wire.admin import NamedGroup
 from carrel.wire.collections import DocumentCollection
 from carrel.wire.common import Role
 from carrel.wire.scopes import ApiScope
@@ -21,6 +22,7 @@ class Me:
     is_admin: bool
     reranks_by_default: bool | None = None
     """Whether searches without the option are reranked; None where the service has no endpoint for that."""
+    groups: tuple[NamedGroup, ...] = ()
 
 
 def client() -> Carrel:
@@ -50,7 +52,7 @@ def me() -> Me:
         is_admin = any(user.email == found.email and user.active and user.is_admin for user in users)
     else:
         is_admin = found.is_admin and ApiScope.ADMIN in found.scopes
-    return Me(found.email, found.name, is_admin, found.reranks_by_default)
+    return Me(found.email, found.name, is_admin, found.reranks_by_default, tuple(found.groups))
 
 
 def me_now() -> Me:

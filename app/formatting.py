@@ -18,6 +18,11 @@ def one_line(text: str) -> str:
     return " ".join("".join(kept).split())
 
 
+def count_of(part: int, whole: int, noun: str) -> str:
+    """Return a part of several things in words: 1 of 3 documents; all of them: 3 documents."""
+    return count_text(whole, noun) if part == whole else f"{part:,} of {count_text(whole, noun)}"
+
+
 def shorten(text: str, most: int) -> str:
     """Return a text of at most so many characters, with an ellipsis if it was cut."""
     return text if len(text) <= most else f"{text[:most].rstrip()} …"

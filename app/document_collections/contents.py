@@ -11,12 +11,13 @@ import streamlit as st
 
 import carrel
 from app import api
-from app.formatting import one_line
+from app.formatting import count_of, one_line
 from app.ui.errors import line_of, show_errors
 from app.ui.notices import show_problem, show_table, show_text, show_warning
 from app.ui.progress import show_progress
 from app.ui.tables import forget
 from carrel.wire.collections import DocumentCollection, DocumentInCollection, FieldType, SchemaField, SchemaFieldInfo
+from carrel.wire.field_values import expectation, read_value
 from flows.operations.formatting import count_text
 
 TYPES: Mapping[str, FieldType] = {
@@ -32,7 +33,7 @@ EXAMPLES: Mapping[FieldType, str] = {
     FieldType.INT: "12",
     FieldType.DOUBLE: "1.5",
     FieldType.DATETIME: "2026-01-31, or 2026-01-31T09:30:00Z",
-    FieldType.BOOLEAN: "true or false",
+    FieldType.BOOLEAN: "yes or no",
 }
 """How a value of each type is written: as text."""
 
@@ -174,7 +175,8 @@ def show_outcomes() -> None:
             f"Interrupted: {of - len(outcomes):,} of {count_text(of, 'document')} were not begun. Try them again."
         )
     if failed:
-        show_problem(f"{len(failed)} of {count_text(len(outcomes), 'document')} failed.", "The others are done.")
+        others = "The others are done." if len(failed) < len(outcomes) else ""
+        show_problem(f"{count_of(len(failed), len(outcomes), 'document')} failed.", *filter(None, [others]))
         show_table([(one.name, one.problem) for one in failed], heads=("Document", "Why"))
     elif done := len(outcomes) - unchanged:
         show_text(f"Done: {count_text(done, 'document')}.")
@@ -203,34 +205,47 @@ def read_fields(key: str) -> list[SchemaField]:
     return schema_of([(name, str(st.session_state[f"{key}.{number}.type"])) for number, name in names if name])
 
 
-def ask_for_values(collection: DocumentCollection) -> dict[str, str]:
-    """Show inputs for values of the collection's fields, for all documents added at once; return the values."""
+def ask_for_values(
+    collection: DocumentCollection, key: str, kept: Mapping[str, str] | None = None
+) -> dict[str, str] | None:
+    """Show inputs for values of the collection's fields, with what is kept; return the values, None if any is wrong.
+
+    What is wrong with a value is said under its field.
+    """
     fields = collection.custom_metadata_schema.fields
-    if not fields:
-        return {}
-    show_text("What the collection's fields say of them; leave empty what isn't known.")
+    if fields:
+        show_text("Values of the collection's fields; leave empty what isn't known.")
     written = {
-        field.name: _ask_for_value(field, number, collection.document_collection_id)
+        field.name: _ask_for_value(field, f"{key}.{collection.document_collection_id}.{number}", (kept or {}))
         for number, field in enumerate(fields)
     }
+    if None in written.values():
+        return None
     return {name: value for name, value in written.items() if value}
 
 
-def _ask_for_value(field: SchemaFieldInfo, number: int, collection_id: UUID) -> str:
+def _ask_for_value(field: SchemaFieldInfo, key: str, kept: Mapping[str, str]) -> str | None:
     name, value = st.columns([2, 3], vertical_alignment="center")
     kind = f"<small>{type_in_words(field.type).lower()}</small>"
     name.html(f'<p class="carrel-text">{html.escape(field.name)}<br>{kind}</p>')
-    return value.text_input(
-        field.name,
-        key=_value_key(collection_id, number),
-        max_chars=_LONGEST_VALUE,
-        placeholder=EXAMPLES[field.type],
-        label_visibility="collapsed",
-    ).strip()
+    with value:
+        written = st.text_input(
+            field.name,
+            shown_value(field.type, kept.get(field.name, "")),
+            key=key,
+            max_chars=_LONGEST_VALUE,
+            placeholder=EXAMPLES[field.type],
+            label_visibility="collapsed",
+        ).strip()
+        if not written or read_value(field.type, written) is not None:
+            return written
+        show_problem(expectation(field.type, written))
+    return None
 
 
-def _value_key(collection_id: UUID, number: int) -> str:
-    return f"add.value.{collection_id}.{number}"
+def shown_value(kind: FieldType, value: str) -> str:
+    """Return a value as people write it."""
+    return {"true": "yes", "false": "no"}.get(value, value) if kind is FieldType.BOOLEAN else value
 
 
 def _name(key: str, number: int) -> str:
@@ -238,10 +253,10 @@ def _name(key: str, number: int) -> str:
 
 
 _FOUND = 50
-_LEFT, _QUERY, _NAMES, _CHOSEN = "add.left", "add.query", "add.names", "add.chosen"
+_LEFT, _QUERY, _NAMES, _CHOSEN, _VALUES = "add.left", "add.query", "add.names", "add.chosen", "add.value"
 _AGAIN: Mapping[Again, str] = {
-    Again.LEAVE: "Leave them as they are",
     Again.CHANGE: "Change the fields that are filled in above, and keep the others",
+    Again.LEAVE: "Leave them as they are",
     Again.REPLACE: "Replace all their fields, also by what is left empty above",
 }
 
@@ -251,10 +266,10 @@ def offer_adding(collection: DocumentCollection) -> None:
     where = collection.document_collection_id
     _begin_again(collection)
     picked, named, inside = _choose(where)
-    metadata = ask_for_values(collection)
-    again = _ask_about(collection, {named[one]: inside[one] for one in picked if one in inside})
+    metadata = ask_for_values(collection, _VALUES)
+    again = _ask_about(collection, {named[one]: inside[one] for one in picked if one in inside}, metadata)
     # A second click finds nothing chosen any more.
-    if st.button("Add", type="primary", key="add.go", disabled=not picked) and picked:
+    if st.button("Add", type="primary", key="add.go", disabled=not picked) and picked and metadata is not None:
         _add(where, [(UUID(one), named[one]) for one in picked], metadata, again=again)
         st.rerun()
     show_outcomes()
@@ -267,7 +282,7 @@ def _begin_again(collection: DocumentCollection) -> None:
     if not left:
         st.session_state[_QUERY] = ""
         for number in range(len(collection.custom_metadata_schema.fields)):
-            st.session_state[_value_key(collection.document_collection_id, number)] = ""
+            st.session_state[f"{_VALUES}.{collection.document_collection_id}.{number}"] = ""
 
 
 def _choose(where: UUID) -> tuple[list[str], dict[str, str], dict[str, dict[str, str]]]:
@@ -293,9 +308,12 @@ def _choose(where: UUID) -> tuple[list[str], dict[str, str], dict[str, dict[str,
     return picked, named, inside
 
 
-def _ask_about(collection: DocumentCollection, present: Mapping[str, Mapping[str, str]]) -> Again:
+def _ask_about(
+    collection: DocumentCollection, present: Mapping[str, Mapping[str, str]], metadata: Mapping[str, str] | None
+) -> Again:
+    """Return what becomes of present documents: values that were typed count unless the person chooses otherwise."""
     if not present:
-        return Again.LEAVE
+        return Again.CHANGE if metadata else Again.LEAVE
     show_text(f"{count_text(len(present), 'of these is', 'of these are')} already in the collection:")
     if not collection.custom_metadata_schema.fields:
         show_table([(name,) for name in present], heads=("Document",))
@@ -303,7 +321,8 @@ def _ask_about(collection: DocumentCollection, present: Mapping[str, Mapping[str
         return Again.LEAVE
     lines = [(name, ", ".join(map(": ".join, fields.items())) or "None") for name, fields in present.items()]
     show_table(lines, heads=("Document", "Its fields now"))
-    return st.radio("What becomes of them", list(_AGAIN), key="add.again", format_func=lambda one: _AGAIN[one])
+    options, key = (list(_AGAIN), "add.again") if metadata else ([Again.LEAVE, Again.REPLACE], "add.again.empty")
+    return st.radio("What becomes of them", options, key=key, format_func=lambda one: _AGAIN[one])
 
 
 def _add(where: UUID, documents: Sequence[tuple[UUID, str]], metadata: Mapping[str, str], *, again: Again) -> None:

@@ -14,23 +14,28 @@ from app.document_collections.contents import (
     MOST_AT_ONCE,
     MOST_LOOKED_THROUGH,
     Stale,
+    ask_for_values,
     embedding_models,
     find_stale,
     index_again,
     show_outcomes,
+    shown_value,
     work_through,
 )
 from app.formatting import ago, moment
-from app.ui.dialogs import confirm
+from app.ui.dialogs import NotYetError, confirm, dialog, is_open, offer_submit, open_dialog, text_in
 from app.ui.errors import problem_of, show_errors
 from app.ui.notices import show_empty, show_heading, show_link, show_problem, show_table, show_text, show_warning
 from app.ui.tables import forget, pages_of, show_pages, time_cell
 from carrel.wire.collections import DocumentCollection, DocumentInCollection
+from carrel.wire.field_values import expectation, read_value
 from carrel.wire.rebuilds import IndexRebuild, IndexRebuildFailure, IndexRebuildStatus
 from flows.operations.formatting import count_text
 
 REFRESH_SECONDS = 2.0
 MOST_FAILURES = 50
+_MOST_COLUMNS = 12
+CHANGE = "change_values"
 
 
 def show_index(collection: DocumentCollection) -> None:
@@ -177,25 +182,29 @@ def show_documents(collection: DocumentCollection, *, edits: bool) -> None:
     chosen = show_pages(
         INSIDE,
         pages_of(lambda at: api.client().document_collections.list_documents_in_collection(where, **at), about=where),
-        row=_row,
+        row=partial(_row, collection),
         empty=partial(show_empty, "There is no document in it that you may read.", hint),
     )
     if chosen is not None:
-        _show_chosen(where, chosen, edits=edits)
+        _show_chosen(collection, chosen, edits=edits)
     if edits:
         _show_stale(collection)
     show_outcomes()
 
 
-def _row(document: DocumentInCollection) -> dict[str, Any]:
-    return {
+def _row(collection: DocumentCollection, document: DocumentInCollection) -> dict[str, Any]:
+    fields, values = collection.custom_metadata_schema.fields, document.custom_metadata
+    shown = {field.name: shown_value(field.type, values.get(field.name, "")) for field in fields}
+    more = [": ".join(pair) for pair in list(shown.items())[_MOST_COLUMNS:] if pair[1]]
+    row = {
         "Name": document.document_name,
         "State": _state(document),
         "Version": f"{document.indexed_version or 'none'} of {document.document_version}",
         "Passages": document.chunk_count,
         "Added": time_cell(document.added_at),
-        "Fields": ", ".join(f"{name}: {value}" for name, value in document.custom_metadata.items()),
     }
+    columns = {f"{name} (field)" if name in row else name: value for name, value in list(shown.items())[:_MOST_COLUMNS]}
+    return row | columns | ({"More fields": ", ".join(more)} if len(fields) > _MOST_COLUMNS else {})
 
 
 def _state(document: DocumentInCollection) -> str:
@@ -206,7 +215,33 @@ def _state(document: DocumentInCollection) -> str:
     return "Stale" if document.stale else "Searchable"
 
 
-def _show_chosen(where: UUID, document: DocumentInCollection, *, edits: bool) -> None:
+@dialog("Change values", CHANGE)
+def _ask_for_change(collection: DocumentCollection, document: DocumentInCollection) -> None:
+    key = f"{CHANGE}.{document.document_id}"
+    ask_for_values(collection, key, document.custom_metadata)
+    offer_submit(CHANGE, "Save", action=partial(_change, collection, document, key))
+
+
+def _change(collection: DocumentCollection, document: DocumentInCollection, key: str) -> None:
+    """Save the values that were changed; what was changed elsewhere meanwhile stays."""
+    where, fields = collection.document_collection_id, collection.custom_metadata_schema.fields
+    written = {field.name: text_in(f"{key}.{where}.{number}") for number, field in enumerate(fields)}
+    for field in fields:
+        if written[field.name] and read_value(field.type, written[field.name]) is None:
+            raise NotYetError(expectation(field.type, written[field.name]))
+    before = {field.name: shown_value(field.type, document.custom_metadata.get(field.name, "")) for field in fields}
+    [now] = api.client().document_collections.list_documents_in_collection(where, ids=[document.document_id])
+    changed = {name: value for name, value in written.items() if value != before[name]}
+    api.client().document_collections.add_document_to_collection(
+        document_id=document.document_id,
+        document_collection_id=where,
+        custom_metadata={name: value for name, value in {**now.custom_metadata, **changed}.items() if value},
+    )
+    forget(INSIDE, unchoose=True)
+
+
+def _show_chosen(collection: DocumentCollection, document: DocumentInCollection, *, edits: bool) -> None:
+    where, about = collection.document_collection_id, str(document.document_id)
     with st.container(border=True):
         show_heading(document.document_name, document.document_external_id)
         if document.error:
@@ -217,6 +252,8 @@ def _show_chosen(where: UUID, document: DocumentInCollection, *, edits: bool) ->
         one = (document.document_id, document.document_name)
         with st.container(horizontal=True):
             again = st.button("Re-index", key="inside.again")
+            if collection.custom_metadata_schema.fields:
+                st.button("Change values", key="inside.change", on_click=open_dialog, args=(CHANGE, about))
             if st.button("Remove …", key="inside.remove"):
                 confirm(
                     "Remove this document from the collection?",
@@ -227,6 +264,8 @@ def _show_chosen(where: UUID, document: DocumentInCollection, *, edits: bool) ->
                     ),
                     then=partial(forget, INSIDE, unchoose=True),
                 )
+        if is_open(CHANGE, about):
+            _ask_for_change(collection, document)
         if again:
             _index_again(where, [one])
 

@@ -1,22 +1,25 @@
 """Uploading a few files of a person's own, under a button over the list of documents."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 from uuid import UUID
 
 import streamlit as st
 
 import carrel
 from app import api
+from app.document_collections.contents import ask_for_values
 from app.documents.facts import pages_being_read
+from app.formatting import count_of, one_line
 from app.loading import staging
-from app.ui.errors import line_of
+from app.ui.errors import line_of, show_errors
 from app.ui.notices import show_note, show_problem, show_table, show_text
 from app.ui.progress import show_progress
 from app.ui.tables import forget
 from carrel.wire.catalog import IndexingStatus
+from carrel.wire.collections import DocumentCollection
 from carrel.wire.file_names import is_leftover
 from carrel.wire.formats import in_words
 from flows.operations.formatting import capitalize, count_text
@@ -66,17 +69,23 @@ class Outcome:
 
 
 def load(
-    files: Iterable[ChosenFile], *, everybody: bool, collection_id: UUID | None, read_pictures: bool | None = None
+    files: Iterable[ChosenFile],
+    *,
+    access: Mapping[str, Any],
+    collection_id: UUID | None,
+    values: Mapping[str, str] | None = None,
+    read_pictures: bool | None = None,
 ) -> Iterator[tuple[str, Outcome]]:
     """Upload files one after the other as the person; yield each outcome. A failure stops no other file."""
     for file in files:
-        yield (
-            file.file_id,
-            _load_file(file, everybody=everybody, collection_id=collection_id, read_pictures=read_pictures),
-        )
+        outcome = _load_file(file, access=access, read_pictures=read_pictures)
+        if outcome.document_id is not None and collection_id is not None:
+            problem = _add_to_collection(outcome.document_id, collection_id, values or {})
+            outcome = replace(outcome, problem=problem)
+        yield file.file_id, outcome
 
 
-def _load_file(file: ChosenFile, *, everybody: bool, collection_id: UUID | None, read_pictures: bool | None) -> Outcome:
+def _load_file(file: ChosenFile, *, access: Mapping[str, Any], read_pictures: bool | None) -> Outcome:
     name = file.name[:1000]
     try:
         loaded = api.client().catalog.upload_file(
@@ -85,29 +94,29 @@ def _load_file(file: ChosenFile, *, everybody: bool, collection_id: UUID | None,
             document_external_id=f"{api.me().email}/{staging.plain_name(name)}"[:1024],
             document_name=name,
             file_name=name,
-            internal_public=everybody,
             read_pictures=read_pictures,
+            **access,
         )
     except carrel.CarrelError as error:
         return Outcome(name, problem=line_of(error))
     except ValueError as error:
         return Outcome(name, problem=str(error))
-    problem = "" if collection_id is None else _add_to_collection(loaded.document_id, collection_id)
     rest = pages_being_read(loaded.text_recognition)
     if loaded.file_count:
         rest = f"{count_text(loaded.file_count, 'file is', 'files are')} being taken out of it"
     waits = loaded.indexing is not IndexingStatus.DONE
-    return Outcome(name, loaded.document_id, problem, waits=waits, rest=capitalize(rest))
+    return Outcome(name, loaded.document_id, waits=waits, rest=capitalize(rest))
 
 
-def _add_to_collection(document_id: UUID, collection_id: UUID) -> str:
+def _add_to_collection(document_id: UUID, collection_id: UUID, values: Mapping[str, str]) -> str:
+    """Add a document to a collection, where it keeps other values it has; return what went wrong, if anything did."""
     collections = api.client().document_collections
     try:
         there = next(iter(collections.list_documents_in_collection(collection_id, ids=[document_id])), None)
         collections.add_document_to_collection(
             document_id=document_id,
             document_collection_id=collection_id,
-            custom_metadata=there.custom_metadata if there else {},
+            custom_metadata={**(there.custom_metadata if there else {}), **values},
         )
     except carrel.CarrelError as error:
         return line_of(error)
@@ -119,7 +128,7 @@ def select_unloaded(files: Sequence[ChosenFile], outcomes: Mapping[str, Outcome]
     return [file for file in files if (done := outcomes.get(file.file_id)) is None or done.problem]
 
 
-ONLY_ME, EVERYBODY = "Only me", "Everybody in the organization"
+ONLY_ME, GROUPS, EVERYBODY = "Only me", "My groups", "Everybody in the organization"
 _BATCH, _OUTCOMES = "load.batch", "load.outcomes"
 
 
@@ -128,17 +137,22 @@ def offer_upload(list_key: str) -> None:
     with st.popover("Add documents", icon=":material/upload_file:", key="load", type="primary"):
         show_text(f"{in_words()}. A file with the name of one you added before becomes its next version.")
         files = _choose()
-        readers = st.radio("Who may read them", [ONLY_ME, EVERYBODY], key="load.readers", horizontal=True)
+        access = _choose_readers()
         # What was added with its pictures stays so where nothing is said.
         pictures = st.toggle("Read text in pictures within them", key="load.pictures") or None
-        collection_id = _choose_collection()
+        collection = _choose_collection()
+        values = None if collection is None else ask_for_values(collection, "load.value")
         left = select_unloaded(files, _outcomes())
         with st.container(horizontal=True):
             pressed = st.button("Add", type="primary", key="load.go", disabled=not left)
             if _outcomes():
                 st.button("Done", key="load.done", on_click=_begin_anew)
-        if pressed:
-            _load(left, everybody=readers == EVERYBODY, collection_id=collection_id, read_pictures=pictures)
+        if pressed and (collection is None or values is not None):
+            collection_id = None if collection is None else collection.document_collection_id
+            loading = load(left, access=access, collection_id=collection_id, values=values, read_pictures=pictures)
+            # Each outcome is stored at once in case the person leaves the page.
+            for file_id, outcome in show_progress(loading, of=len(left), doing="Loading"):
+                _outcomes()[file_id] = outcome
             forget(list_key)
             st.rerun()
         _show_outcomes()
@@ -167,26 +181,33 @@ def _choose() -> list[ChosenFile]:
     return files
 
 
-def _choose_collection() -> UUID | None:
+def _choose_readers() -> dict[str, Any]:
+    """Show the choice of readers, and return the access parts of an upload."""
+    groups = {one.id: one.name for one in show_errors(api.me).groups}
+    readers = [ONLY_ME, *([GROUPS] if groups else []), EVERYBODY]
+    chosen = st.radio("Who may read them", readers, key="load.readers", horizontal=True)
+    access: dict[str, Any] = {"internal_public": chosen == EVERYBODY}
+    if chosen == GROUPS:
+        access["allowed_group_ids"] = st.multiselect(
+            "Groups", list(groups), list(groups)[:1], key="load.groups", format_func=lambda one: one_line(groups[one])
+        )
+    return access
+
+
+def _choose_collection() -> DocumentCollection | None:
     try:
-        names = {one.document_collection_id: one.collection_name for one in api.editable_collections()}
+        known = {one.document_collection_id: one for one in api.editable_collections()}
     except carrel.CarrelError:  # the list below says what is wrong
         return None
-    if not names:
+    if not known:
         return None
-    return st.selectbox(
+    chosen = st.selectbox(
         "Also add them to a collection",
-        [None, *names],
+        [None, *known],
         key="load.collection",
-        format_func=lambda one: "No" if one is None else names[one],
+        format_func=lambda one: "No" if one is None else known[one].collection_name,
     )
-
-
-def _load(files: list[ChosenFile], *, everybody: bool, collection_id: UUID | None, read_pictures: bool | None) -> None:
-    """Upload the remaining files, and store each outcome at once in case the person leaves the page."""
-    loading = load(files, everybody=everybody, collection_id=collection_id, read_pictures=read_pictures)
-    for file_id, outcome in show_progress(loading, of=len(files), doing="Loading"):
-        _outcomes()[file_id] = outcome
+    return None if chosen is None else known[chosen]
 
 
 def _show_outcomes() -> None:
@@ -195,9 +216,10 @@ def _show_outcomes() -> None:
         return
     failed = [outcome for outcome in outcomes.values() if outcome.problem]
     if failed:
+        others = "The others are there. " if len(failed) < len(outcomes) else ""
         show_problem(
-            f"{len(failed)} of {len(outcomes)} could not be added as you asked.",
-            "The others are there. Mend what is wrong and drop the file again, or press Add to try once more.",
+            f"{count_of(len(failed), len(outcomes), 'file')} could not be added as you asked.",
+            f"{others}Mend what is wrong and drop the file again, or press Add to try once more.",
         )
     show_table([(outcome.name, outcome.said) for outcome in outcomes.values()], heads=("File", "Result"))
 

@@ -101,7 +101,9 @@ def test_documents_are_found_by_name_and_added_with_their_fields(house: House) -
     house.client.catalog.delete_document(gone)
     page.text_input(key=f"add.value.{collection}.0").set_value("twelve")
     page = page.press("Add")
-    assert page.shown.count("<td>pages: The field is INT: send a whole number such as 42, within 64 bits.</td>") == 2
+    assert page.shown.count("The field is a whole number: write it like 1200, within 64 bits.") == 1
+    assert page.multiselect(key="add.chosen").value == [first, second, gone]
+    assert inside(house, collection) == {}
     page.text_input(key=f"add.value.{collection}.0").set_value("12")
     page = page.press("Add")
     assert "1 of 3 documents failed." in page.shown
@@ -114,7 +116,7 @@ def test_documents_are_found_by_name_and_added_with_their_fields(house: House) -
 
 
 def test_what_is_in_a_collection_already_keeps_its_fields(house: House) -> None:
-    """It is marked, its fields are shown, and without being asked for nothing of them is changed."""
+    """It is marked, its fields are shown, and they stay without a value or by choice; typed values count otherwise."""
     collection, (there, new) = a_shelf(house, "Heron there", "Heron new")
     page = choose_to_add(house, collection, "heron", there, new)
     assert "already in" not in page.shown
@@ -126,8 +128,10 @@ def test_what_is_in_a_collection_already_keeps_its_fields(house: House) -> None:
     assert [label.endswith(" · already in it") for label in options] == ["Heron there" in label for label in options]
     assert "1 of these is already in the collection:" in page.shown
     assert "<td>team: operations, secret: true</td>" in page.shown
-    assert page.radio(key="add.again").value == "leave"
-    page.text_input(key=f"add.value.{collection}.0").set_value("Kittiwake")
+    assert page.radio(key="add.again.empty").value == "leave"
+    page.text_input(key=f"add.value.{collection}.0").set_value("Kittiwake").run()
+    assert page.radio(key="add.again").value == "change"
+    page.radio(key="add.again").set_value("leave")
     page = page.press("Add")
     assert "Done: 1 document." in page.shown
     assert "Already in it, and left as it is: 1 document." in page.shown
@@ -140,6 +144,28 @@ def test_what_somebody_else_adds_meanwhile_keeps_its_fields_too(house: House) ->
     house.add_to(collection, there, **OPERATIONS)
     assert "Already in it, and left as it is: 1 document." in page.press("Add").shown
     assert fields_in(house, collection) == {"Gull": OPERATIONS}
+    page = choose_to_add(house, collection, "gull", there)
+    page.text_input(key=f"add.value.{collection}.0").set_value("Kittiwake")
+    assert "Done: 1 document." in page.press("Add").shown
+    assert fields_in(house, collection) == {"Gull": {**OPERATIONS, "team": "Kittiwake"}}
+
+
+def test_values_are_columns_and_are_changed(house: House) -> None:
+    """A wrong value is refused beside its field; what was changed elsewhere meanwhile stays."""
+    collection, (there,) = a_shelf(house, "Dunlin")
+    house.add_to(collection, there, **OPERATIONS)
+    page = open_collection(house, collection)
+    assert {name: page.column(name) for name in ("team", "secret")} == {"team": ["operations"], "secret": ["yes"]}
+    page = page.choose().press("Change values")
+    team, secret = (f"change_values.{there}.{collection}.{number}" for number in (0, 1))
+    assert (page.text_input(key=team).value, page.text_input(key=secret).value) == ("operations", "yes")
+    page.text_input(key=secret).set_value("maybe")
+    page = page.press_key("change_values.submit")
+    assert "The field is yes or no: write yes or no." in page.shown
+    house.add_to(collection, there, team="Knot", secret="true")
+    page.text_input(key=secret).set_value("No")
+    page.press_key("change_values.submit")
+    assert fields_in(house, collection) == {"Dunlin": {"team": "Knot", "secret": "false"}}
 
 
 @pytest.mark.parametrize(
@@ -149,8 +175,8 @@ def test_fields_of_what_is_in_it_are_changed_by_choice(house: House, again: str,
     collection, (there,) = a_shelf(house, "Tern")
     house.add_to(collection, there, **OPERATIONS)
     page = choose_to_add(house, collection, "tern", there)
+    page.text_input(key=f"add.value.{collection}.0").set_value("Kittiwake").run()
     page.radio(key="add.again").set_value(again)
-    page.text_input(key=f"add.value.{collection}.0").set_value("Kittiwake")
     assert "Done: 1 document." in page.press("Add").shown
     assert fields_in(house, collection) == {"Tern": expected}
 

@@ -3,6 +3,7 @@
 from uuid import UUID, uuid4
 
 import pytest
+import streamlit as st
 from PIL import Image
 
 from app.documents.facts import state_in, state_of
@@ -197,7 +198,7 @@ def test_a_member_adds_files_of_their_own(house: House) -> None:
     page = drop(house, (name, b"The pier is closed.", "text/plain"), ("empty.txt", b"", "text/plain"))
     page = page.press("Add")
     shown = page.shown
-    assert "1 of 2 could not be added as you asked." in shown
+    assert "1 of 2 files could not be added as you asked." in shown
     assert "Failed." in shown
     (document,) = house.client.catalog.list_documents(document_name=name)
     assert document.document_external_id == f"{MEMBER}/{name}"
@@ -212,7 +213,7 @@ def test_a_member_adds_files_of_their_own(house: House) -> None:
 def test_added_files_go_into_a_collection_too(house: House) -> None:
     """One of those that the person may change; a refusal is said, and a next version keeps the document's fields."""
     collections = house.client.document_collections
-    schema = {"fields": [{"name": "port", "type": "STRING"}]}
+    schema = {"fields": [{"name": "port", "type": "STRING"}, {"name": "open", "type": "BOOLEAN"}]}
     gone, there = (house.add_collection(custom_metadata_schema=schema) for _ in "ab")
     name = f"tide-{uuid4().hex[:8]}.txt"
 
@@ -226,9 +227,15 @@ def test_added_files_go_into_a_collection_too(house: House) -> None:
     assert "Loaded, but" not in page.selectbox(key="load.collection").set_value(UUID(there)).run().press("Add").shown
     (loaded,) = house.client.catalog.list_documents(document_name=name)
     house.add_to(there, str(loaded.document_id), port="Merlin")
-    drop_into(there, b"High at one.").press("Add")
+    page = drop_into(there, b"High at one.")
+    page.text_input(key=f"load.value.{there}.1").set_value("maybe")
+    page = page.press("Add")
+    assert "The field is yes or no" in page.shown
+    page.text_input(key=f"load.value.{there}.1").set_value("Yes")
+    page.press("Add")
     (document,) = collections.list_documents_in_collection(there)
-    assert (document.document_id, document.custom_metadata) == (loaded.document_id, {"port": "Merlin"})
+    assert (document.document_id, document.custom_metadata) == (loaded.document_id, {"port": "Merlin", "open": "true"})
+    assert document.document_version == 2
 
 
 def test_the_same_name_again_is_the_next_version_and_everybody_may_be_let_in(house: House) -> None:
@@ -245,6 +252,12 @@ def test_the_same_name_again_is_the_next_version_and_everybody_may_be_let_in(hou
         asked = "SELECT reads_pictures FROM document_versions WHERE document_id = %s ORDER BY version"
         assert connection.execute(asked, [mine[0].document_id]).fetchall() == [(False,), (True,)]
     assert next(house.client.admin.grants.list(mine[0].resource).pages()).organization_wide
+    house.client.admin.groups.upsert([{"name": f"Crew {name}", "members": [{"type": "user", "email": MEMBER}]}])
+    st.cache_data.clear()
+    page = drop(house, (f"to-{name}", b"Three.", "text/plain")).radio(key="load.readers").set_value("My groups").run()
+    page.press("Add")
+    [shared] = house.client.catalog.list_documents(document_name=f"to-{name}")
+    assert [one.principal.name for one in house.client.admin.grants.list(shared.resource)] == [f"Crew {name}"]
 
 
 def test_files_of_one_name_and_too_many_files_are_not_begun(house: House) -> None:

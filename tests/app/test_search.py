@@ -492,7 +492,7 @@ def test_an_address_with_what_is_no_filter_is_searched_without(house: House, pen
 @pytest.mark.parametrize(
     ("only", "said"),
     [
-        ("pages:over:many", "The field is INT"),
+        ("pages:over:many", "The field is a whole number"),
         ("colour:is:red", "The collection has these fields"),
         ("team:is:a\0b", ""),
     ],

@@ -61,7 +61,7 @@ def test_the_samples_documents_have_dates_that_narrow() -> None:
     with (folder / "manifest.csv").open(newline="") as lines:
         found = {row["path"]: json.loads(row["metadata"]) for row in csv.DictReader(lines)}
     for path, metadata in found.items():
-        check_metadata(metadata, fields)
+        assert check_metadata(metadata, fields) == metadata
         assert metadata.keys() == fields.keys()
         if path.endswith(".eml"):
             sent = message_from_bytes((folder / path).read_bytes())["Date"]

@@ -2,6 +2,9 @@
 
 from uuid import UUID
 
+from pydantic import Field
+
+from carrel.wire.admin import NamedGroup
 from carrel.wire.common import RequestModel, ResponseModel
 from carrel.wire.operations import MEMBER, ApiOperation
 
@@ -25,6 +28,8 @@ class MeResponse(ResponseModel):
     """What the token may be used for."""
     reranks_by_default: bool | None = None
     """Whether searches without `enableReranking` are reranked; absent: the service has no endpoint for that."""
+    groups: list[NamedGroup] = Field(default_factory=list[NamedGroup])
+    """The person's groups, nested ones too, which uploads can be shared with; none without `api:catalog:write`."""
 
 
 ME = ApiOperation("me", RequestModel, MeResponse, MEMBER, method="GET", version="v1")

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
+from carrel.wire.field_values import expectation, fits, read_value
 from carrel.wire.search import FilterOperator, MetadataFilter
-from service.domains.documents.collections.metadata_schema import expectation, fits
 from service.platform.errors import BadRequest, FieldError
 
 ORDERINGS = frozenset(
@@ -57,9 +57,10 @@ def conditions_by_schema(
             continue
         if each.operator is FilterOperator.CONTAINS:
             kind = Kind.STRING
-        value = parse_as(kind, each.value)
+        text = read_value(kind, each.value)
+        value = None if text is None else parse_as(kind, text)
         if value is None:
-            errors.append(FieldError(f"{member}.{number}.value", expectation(kind)))
+            errors.append(FieldError(f"{member}.{number}.value", expectation(kind, each.value)))
             continue
         read.append(Condition(each.field, each.operator, kind, value))
     if errors:

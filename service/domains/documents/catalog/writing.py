@@ -261,8 +261,8 @@ async def _place_document(connection: AsyncConnection, decision: Decision, index
     placement = decision.placement
     if placement is None:
         return False
-    given, there = decision.upload.form.custom_metadata, placement.membership
-    metadata = given if given is not None else (there.custom_metadata if there else {})
+    is_given, there = decision.upload.form.custom_metadata is not None, placement.membership
+    metadata = there.custom_metadata if there and not is_given else placement.metadata
     space_id = placement.collection.space_id
     if space_id in indexing.space_ids and there is not None and there.custom_metadata == metadata:
         return False

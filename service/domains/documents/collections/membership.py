@@ -72,7 +72,7 @@ async def add_document(
             document_id=document.document_id,
             version=document.version,
             placement=placement,
-            metadata=request.custom_metadata,
+            metadata=placement.metadata,
             is_begun=False,
         )
         if recorded.changed and recorded.to_index:
@@ -103,7 +103,7 @@ async def add_chunks(
             document_id=document.document_id,
             space_id=space_id,
             version=document.version,
-            custom_metadata=request.custom_metadata,
+            custom_metadata=placement.metadata,
             is_begun=is_begun,
             caller_bytes=len(packed),
         )
@@ -141,7 +141,7 @@ async def reindex_document(
             document_id=document.document_id,
             space_id=placement.collection.space_id,
             version=document.version,
-            custom_metadata=kept if request.custom_metadata is None else request.custom_metadata,
+            custom_metadata=kept if request.custom_metadata is None else placement.metadata,
             is_begun=False,
             anew=True,
         )

@@ -39,10 +39,11 @@ from service.runtime import Runtime
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A document about to be in a collection, and how it is there now (None: not yet)."""
+    """A document about to be in a collection with these values, and how it is there now (None: not yet)."""
 
     collection: StoredCollection
     membership: Membership | None
+    metadata: Mapping[str, str]
 
 
 def unknown_collection() -> NotFound:
@@ -132,11 +133,11 @@ async def check_placement(
     collection = await require_collection(
         connection, caller, collection_id=collection_id, at_least=Role.EDITOR, lock=True
     )
-    check_metadata(custom_metadata or {}, collection.fields)
+    metadata = check_metadata(custom_metadata or {}, collection.fields)
     membership = await queries.read_membership(
         connection, caller.organization_id, document_id=document_id, space_id=collection.space_id
     )
-    return Placement(collection, membership)
+    return Placement(collection, membership, metadata)
 
 
 def refuse_caller_chunks(placement: Placement) -> None:

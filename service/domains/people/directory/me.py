@@ -1,6 +1,8 @@
 """GET /api/v1/me: an extension."""
 
+from carrel.wire.admin import NamedGroup
 from carrel.wire.me import ME, MeResponse
+from carrel.wire.scopes import ApiScope
 from service.auth.queries import get_acting_principal
 from service.identity import queries
 from service.web.dependencies import CallerDep, RuntimeDep, SnapshotDep
@@ -14,6 +16,9 @@ async def get_me(runtime: RuntimeDep, connection: SnapshotDep, caller: CallerDep
     """Show whom the access token acts for, and what it may be used for."""
     organization = await queries.get_organization(connection, caller.organization_id)
     person = await get_acting_principal(connection, caller.organization_id, principal_id=caller.principal_id)
+    may_share = ApiScope.CATALOG_WRITE in (caller.scopes or ())
+    around = caller.principals if may_share else ()
+    groups = await queries.list_principals(connection, caller.organization_id, principal_ids=around)
     return MeResponse(
         id=caller.principal_id,
         email=caller.email,
@@ -23,4 +28,8 @@ async def get_me(runtime: RuntimeDep, connection: SnapshotDep, caller: CallerDep
         organization_name=organization.name,
         scopes=sorted(caller.scopes or ()),
         reranks_by_default=None if runtime.reranker is None else organization.enable_reranking,
+        groups=sorted(
+            (NamedGroup(id=one.principal_id, name=one.name) for one in groups if one.kind == "group"),
+            key=lambda group: group.name.casefold(),
+        ),
     )

@@ -11,8 +11,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
+from carrel.wire.field_values import fits
 from carrel.wire.search import FilterOperator
-from service.domains.documents.collections.metadata_schema import fits
 from service.domains.search.filters import Kind
 from service.domains.search.understanding.amounts import COMPARED, UNIT
 from service.domains.search.understanding.drawing import (

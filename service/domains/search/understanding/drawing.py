@@ -6,8 +6,8 @@ from datetime import date
 from itertools import pairwise
 from typing import NamedTuple
 
+from carrel.wire.field_values import fits
 from carrel.wire.search import FilterOperator
-from service.domains.documents.collections.metadata_schema import fits
 from service.domains.search.filters import Kind
 from service.domains.search.understanding.amounts import COMPARED, UNIT, read_bounds, unit_of
 from service.domains.search.understanding.folding import Words, fold, words_of

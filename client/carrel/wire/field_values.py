@@ -1,0 +1,126 @@
+"""Values of a collection's fields: the texts that each type takes, and how they are kept.
+
+`fits` is the form in which values are kept and compared. `read_value` also takes what people write, where it can be
+read in one way only.
+"""
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+_INT = re.compile(r"[+-]?[0-9]{1,19}")
+_DOUBLE = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
+_DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_TIME = r"[Tt ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?([Zz]|[+-][0-9]{2}:[0-9]{2})?"
+_DATETIME = re.compile(f"{_DAY}({_TIME})?")
+_LARGEST_INT = 2**63
+
+
+def _is_datetime(value: str) -> bool:
+    if _DATETIME.fullmatch(value) is None:
+        return False
+    try:
+        datetime.fromisoformat(value.upper())
+    except ValueError:
+        return False
+    return True
+
+
+# Every value that passes also casts in PostgreSQL (bigint, double precision, timestamptz, boolean), for filters.
+_CHECKS: Final[Mapping[str, Callable[[str], bool]]] = {
+    "STRING": lambda value: "\0" not in value,
+    "INT": lambda value: _INT.fullmatch(value) is not None and -_LARGEST_INT <= int(value) < _LARGEST_INT,
+    "DOUBLE": lambda value: _DOUBLE.fullmatch(value) is not None and math.isfinite(float(value)),
+    "DATETIME": _is_datetime,
+    "BOOLEAN": lambda value: value in {"true", "false"},
+}
+_EXPECTED: Final[Mapping[str, str]] = {
+    "STRING": "The field is text: write it without NUL characters.",
+    "INT": "The field is a whole number: write it like 1200, within 64 bits.",
+    "DOUBLE": "The field is a number: write it like 1200.5.",
+    "DATETIME": "The field is a date and time: write it like 2025-03-04 or 2025-03-04T09:30:00Z.",
+    "BOOLEAN": "The field is yes or no: write yes or no.",
+}
+_FLAGS = {"yes": "true", "true": "true", "1": "true", "no": "false", "false": "false", "0": "false"}
+
+
+def fits(kind: str, value: str) -> bool:
+    """Return whether a text is a value of a type of metadata field, as it is kept."""
+    return _CHECKS[kind](value)
+
+
+def read_value(kind: str, text: str) -> str | None:
+    """Return a text as a value of a type of metadata field; None for one that is none, or can be read in two ways."""
+    value = text if kind == "STRING" else text.strip()
+    if fits(kind, value):
+        return value
+    readings = _readings(kind, value)
+    return readings.pop() if len(readings) == 1 else None
+
+
+def expectation(kind: str, text: str = "") -> str:
+    """Return a sentence that says which texts a type of metadata field takes, or what an ambiguous text may mean."""
+    readings = sorted(_readings(kind, text.strip()))
+    return f"“{text}” can mean {' or '.join(readings)}: write one of these." if readings[1:] else _EXPECTED[kind]
+
+
+def _readings(kind: str, text: str) -> set[str]:
+    """Return the values that a text may mean."""
+    match kind:
+        case "DOUBLE":
+            return _numbers(text)
+        case "INT":
+            whole = (number.partition(".") for number in _numbers(text))
+            return {digits for digits, _, decimals in whole if not decimals.strip("0") and fits("INT", digits)}
+        case "DATETIME":
+            return _dates(text)
+        case "BOOLEAN" if text.casefold() in _FLAGS:
+            return {_FLAGS[text.casefold()]}
+        case _:
+            return set()
+
+
+_GROUPED = re.compile(r"([+-]?)([1-9][0-9]{0,2}([,.' ])[0-9]{3}(?:\3[0-9]{3})*)(?:([,.])([0-9]*))?")
+_DECIMAL = re.compile(r"([+-]?[0-9]+)[,.]([0-9]+)")
+_MARKS = str.maketrans({"\u2212": "-", "\u2019": "'", "\u00a0": " ", "\u202f": " ", "\u2009": " "})
+
+
+def _numbers(text: str) -> set[str]:
+    """Return the numbers that a text may mean: with marks between thousands, and with a decimal comma or point."""
+    text = text.translate(_MARKS)
+    found = {text}
+    if (match := _GROUPED.fullmatch(text)) and match[3] != match[4]:
+        found.add(f"{match[1]}{match[2].replace(match[3], '')}.{match[5] or ''}".rstrip("."))
+    if match := _DECIMAL.fullmatch(text):
+        found = {number for number in found if number != text} | {f"{match[1]}.{match[2].rstrip('0')}".rstrip(".")}
+    return {number for number in found if fits("DOUBLE", number)}
+
+
+_DATE = re.compile(
+    r"(?:(?P<year>[0-9]{4})(?P<between>[-/.])(?P<month>[0-9]{1,2})(?P=between)(?P<day>[0-9]{1,2})"
+    r"|(?P<first>[0-9]{1,2})(?P<mark>[-/.]) ?(?P<second>[0-9]{1,2})(?P=mark) ?(?P<last>[0-9]{4}))"
+    rf"(?P<time>{_TIME})?"
+)
+_NAMED = ("%d %B %Y", "%d %b %Y", "%B %d %Y", "%b %d %Y")
+
+
+def _dates(text: str) -> set[str]:
+    """Return the moments that a text may mean. With points the day is first; with other marks it may be the month."""
+    if (match := _DATE.fullmatch(text)) is None:
+        words = " ".join(re.split(r"[,.\s]+", text))
+        return {day for form in _NAMED if (day := _day(words, form))}
+    orders = [(match["year"], match["month"], match["day"])]
+    if match["first"]:
+        orders = [(match["last"], match["second"], match["first"])]
+        orders += [] if match["mark"] == "." else [(match["last"], match["first"], match["second"])]
+    days = (_day("-".join(order), "%Y-%m-%d") for order in orders)
+    return {moment for day in days if day and fits("DATETIME", moment := f"{day}{match['time'] or ''}")}
+
+
+def _day(text: str, form: str) -> str | None:
+    try:
+        return datetime.strptime(text, form).replace(tzinfo=UTC).date().isoformat()
+    except ValueError:
+        return None
