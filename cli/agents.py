@@ -157,6 +157,7 @@ def evaluate(
         ),
     ] = None,
     note: Annotated[str | None, typer.Option(help="What has changed since the last run.")] = None,
+    user: Annotated[str | None, typer.Option("--as", metavar="EMAIL", help="Ask as this user.")] = None,
     at_least: Annotated[
         list[str] | None,
         typer.Option(
@@ -180,7 +181,7 @@ def evaluate(
         floors = dict(map(_read_floor, at_least or []))
         one = _set_of(name, client)
         agent_id = None if agent is None else _id_of(agent, client)
-        run, changed, settings = _run_and_compare(client, one, agent_id, note, screen=screen)
+        run, changed, settings = _run_and_compare(client, one, agent_id, note, user, screen=screen)
     low = evaluation.find_low_scores(run, floors)
     is_worse = any(each.change < 0 for each in changed)
     code = ExitCode.PROBLEMS if run.failed_count or low or (is_worse and not floors) else ExitCode.DONE
@@ -189,7 +190,7 @@ def evaluate(
 
 
 def _run_and_compare(
-    client: "Carrel", one: "EvaluationSet", agent_id: UUID | None, note: str | None, *, screen: Screen
+    client: "Carrel", one: "EvaluationSet", agent_id: UUID | None, note: str | None, user: str | None, *, screen: Screen
 ) -> "tuple[EvaluationRun, list[Difference], list[str]]":
     from carrel import evaluation  # noqa: PLC0415 - slow to import: not for help and completion
 
@@ -200,7 +201,7 @@ def _run_and_compare(
         def show(done: int, of: int) -> None:
             bar(f"asked {done:,}", done=done, total=of)
 
-        run = evaluation.run(client, one, agent_id=agent_id, note=note, on_progress=show)
+        run = evaluation.run(client, one, agent_id=agent_id, note=note, user_email=user, on_progress=show)
     results = [
         [] if each is None else list(sets.list_results(set_id, each.evaluation_run_id)) for each in (before, run)
     ]
@@ -280,7 +281,7 @@ def ask(
 ) -> None:
     """Ask an agent, and print its reply as it is written, then its sources.
 
-    An admin may also ask a draft, which is deployed to nobody: it is lent to them for the question.
+    An admin may also ask an agent that isn't deployed to them, such as a draft: it is lent to them for the question.
 
     Exit code 1: nothing that may be read answers, so the reply has no source.
     """
@@ -300,13 +301,14 @@ def ask(
 
 
 def _lend(client: "Carrel", agent_id: UUID) -> AbstractContextManager[None]:
-    """Lend a draft to an admin who asks it; who is no admin asks what is deployed to them."""
+    """Lend an agent to an admin who asks it; other people ask what is deployed to them."""
     from carrel.drafts import is_draft, lend_draft  # noqa: PLC0415 - slow to import: not for help and completion
 
     try:
-        return lend_draft(client, agent_id) if is_draft(client, agent_id) else nullcontext()
+        is_draft(client, agent_id)  # which only an admin can ask
     except (PermissionDeniedError, NotFoundError):
         return nullcontext()
+    return lend_draft(client, agent_id)
 
 
 def _write_reply(events: "Iterable[Reply | Restarted | TextDelta]", *, screen: Screen) -> "Reply":

@@ -18,13 +18,13 @@ from app.lookup import Principal, Resource, by_id
 from app.permissions.changing import ConflictError, Grants, grants_on
 from app.ui.dialogs import confirm, text_in
 from app.ui.errors import Problem, problem_of, show_errors, show_kept_problem
-from app.ui.notices import show_empty, show_link, show_note, show_text, show_warning
+from app.ui.notices import show_link, show_note, show_text, show_warning
 from app.ui.pickers import drop_choice, pick_principals
 from app.ui.tables import forget
 from carrel import Reply
-from carrel.drafts import is_draft, lend_draft
+from carrel.drafts import lend_draft, may_ask
 from carrel.wire.agents import BUILT_IN_MODEL, AgentDefinition, RetrievalOptions
-from carrel.wire.common import Action, ResourceReference, ResourceType, UserReference
+from carrel.wire.common import ResourceType
 
 DEFAULT_MODEL = ""
 """What stands for the model that the service has at the time."""
@@ -75,19 +75,6 @@ def deploy(agent: AgentDefinition, *, before: Grants, who: Mapping[str, Principa
         raise ConflictError
     references = [one.reference for one in who.values()]
     api.client().admin.agents.deploy(agent.agent_id, references, organization_wide=everybody)
-
-
-def deploy_to_me(agent: AgentDefinition) -> None:
-    """Give the signed-in person access to an agent; other people's access stays."""
-    now = grants_on(api.client(), _as_resource(agent))
-    references = [*(one.reference for one in now.who.values()), UserReference(email=api.me().email)]
-    api.client().admin.agents.deploy(agent.agent_id, references, organization_wide=now.everybody)
-
-
-def _is_mine(agent_id: UUID) -> bool:
-    resource = ResourceReference(resource_id=str(agent_id), resource_type=ResourceType.AGENT)
-    permissions = person_client().permissions
-    return permissions.check_resource_authorization_for_user(resource, action=Action.READ).authorized
 
 
 def without_sources(agent: AgentDefinition, who: Iterable[Principal]) -> list[Principal]:
@@ -280,21 +267,13 @@ def _deploy(agent: AgentDefinition, before: Grants, after: Mapping[str, Principa
 
 
 def show_trial(agent: AgentDefinition) -> None:
-    """Show a field to ask the agent as the signed-in person, if it is deployed to them or a draft."""
-    mine = show_errors(lambda: _is_mine(agent.agent_id))
-    if not mine and not show_errors(lambda: is_draft(api.client(), agent.agent_id)):
-        show_empty("This agent isn't deployed to you.", "You can try it once it is; others are not touched by that.")
-        if st.button("Deploy it to me", key="try.deploy", type="primary"):
-            show_errors(lambda: deploy_to_me(agent))
-            _drop(agent)
-            st.rerun()
-        return
+    """Show a field to ask the agent as the signed-in person."""
     with st.form("try", border=False):
         question = st.text_area("Ask it", key="try.question", max_chars=20_000, height=90)
         asked = st.form_submit_button("Ask", type="primary")
     show_text("It answers from what you may read. The conversation is yours, and stands under Chat, too.")
-    if not mine:
-        show_text("Nobody may use this agent yet: it is deployed to you while it answers, and to nobody afterwards.")
+    if not show_errors(lambda: may_ask(person_client(), agent.agent_id)):
+        show_text("It isn't deployed to you: it is lent to you while it answers, and nobody else's access changes.")
     if asked and question.strip():
         _ask(agent, question.strip())
     said: tuple[str, str, Reply] | None = st.session_state.get("try.said")

@@ -12,18 +12,18 @@ import streamlit as st
 
 import carrel
 from app import api
-from app.agents.definitions import INSTRUCTIONS_IGNORED, all_collections
-from app.auth.current import person_client
+from app.agents.definitions import INSTRUCTIONS_IGNORED, all_collections, find_agent
+from app.auth.current import key_client, person_client
 from app.formatting import ago, moment, one_line
 from app.quality.sets import forget_sets, go_to_case
 from app.search.queries import MODES
 from app.ui.dialogs import confirm
 from app.ui.errors import problem_of, show_errors
 from app.ui.filters import choice_filter
-from app.ui.notices import show_empty, show_help, show_link, show_note, show_text, show_warning
+from app.ui.notices import show_empty, show_help, show_note, show_text, show_warning
 from app.ui.progress import offer_export
 from app.ui.tables import show_pages, source_of
-from carrel.drafts import lend_draft
+from carrel.drafts import lend_draft, may_ask
 from carrel.evaluation import Measurer, RunKeeper, compare, find_changed_settings, is_whole
 from carrel.wire.agents import BUILT_IN_MODEL, AgentRetrieval
 from carrel.wire.evaluation import EvaluationCase, EvaluationSet
@@ -322,14 +322,17 @@ def _offer_run(one: EvaluationSet) -> None:
                 list(names),
                 key="sets.agent",
                 format_func=lambda key: one_line(names[key]),
-                help="Another agent, such as a copy with other instructions, is compared with this one below. A draft "
-                "that nobody may use is deployed to you while it is asked, and to nobody afterwards.",
+                help="Another agent, such as a copy with other instructions, is compared with this one below. An agent "
+                "that isn't deployed to you, such as a draft, is lent to you while it is asked.",
             )
             agent_id = UUID(asked)
         note = middle.text_input("Note", key="sets.note", max_chars=200, placeholder="What has changed, if anything")
+        person = ""
+        if key_client() is not None:
+            person = st.text_input("Ask as another person", key="sets.person", placeholder="Nobody: as you").strip()
         again = "Run again" if one.run_count else "Run"
         if right.form_submit_button(again if one.agent_id else "Measure now", type="primary", width="stretch"):
-            _begin(one, modes, agent_id, note.strip())
+            _begin(one, modes, agent_id, note.strip(), person or None)
     whose = (
         "The agent is asked each question as you, in a new conversation"
         if one.agent_id
@@ -338,14 +341,22 @@ def _offer_run(one: EvaluationSet) -> None:
     show_note(f"{whose}: what you may not read counts as not found. It stands in the log as yours.")
 
 
-def _begin(one: EvaluationSet, modes: Sequence[SearchMode], agent_id: UUID | None, note: str) -> None:
+def _begin(
+    one: EvaluationSet, modes: Sequence[SearchMode], agent_id: UUID | None, note: str, person: str | None
+) -> None:
     if not modes:
         show_warning("Choose at least one way to search.")
         return
+    if agent_id is not None and show_errors(partial(find_agent, str(agent_id))) is None:
+        show_warning("This agent was deleted.", "Choose another agent to ask the questions.")
+        return
+    if agent_id is not None and person and not show_errors(lambda: may_ask(api.client(), agent_id, person)):
+        show_warning(f"{one_line(person)} may not use this agent.", "Deploy it to them first, or ask as yourself.")
+        return
     ways = modes if one.agent_id is None else modes[:1]
     # An agent is asked as the person: the workbench's own key is not who it is deployed to.
-    asking = api.client() if one.agent_id is None else person_client()
-    measurers = [Measurer(asking, one, mode=mode, agent_id=agent_id) for mode in ways]
+    asking = api.client() if one.agent_id is None or person else person_client()
+    measurers = [Measurer(asking, one, mode=mode, agent_id=agent_id, user_email=person) for mode in ways]
     every = show_errors(lambda: list(api.client().admin.evaluation_sets.list_cases(one.evaluation_set_id)))
     cases = [case for case in every if measurers[0].can_measure(case)]
     if not cases:
@@ -383,8 +394,6 @@ def _continue(run: Running) -> None:
         with suppress(carrel.CarrelError):  # what ended the run says more
             run.keep()
         problem_of(error).show()
-        if run.agent_id is not None:
-            show_link("You can ask an agent that is deployed to you", "agents", agent=str(run.agent_id), part="try")
         _offer_going_on("Try again")
         st.stop()
     _drop()
@@ -394,8 +403,8 @@ def _continue(run: Running) -> None:
 
 
 def _lend(run: Running) -> AbstractContextManager[None]:
-    """Let the person ask the run's agent while it is measured, if it is a draft that nobody may use."""
-    if run.agent_id is None:
+    """Let the person ask the run's agent while it is measured."""
+    if run.agent_id is None or run.keepers[0].measurer.user_email:
         return nullcontext()
     return lend_draft(api.client(), run.agent_id, email=api.me().email)
 

@@ -1,15 +1,14 @@
-"""Drafts of agents: copies deployed to nobody, to compare other settings with (`carrel.evaluation`)."""
+"""Drafts of agents, to compare other settings with (`carrel.evaluation`), and agents lent to an admin for a test."""
 
 from collections import Counter
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from threading import Lock
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from carrel.errors import ConflictError, InvalidArgumentError, NotFoundError
-from carrel.wire.admin import GrantInfo, NamedPrincipal, NamedUser
 from carrel.wire.agents import AgentDefinition, RetrievalOptions
 from carrel.wire.api_keys import CredentialStatus
 from carrel.wire.common import UserReference
@@ -17,13 +16,13 @@ from carrel.wire.common import UserReference
 if TYPE_CHECKING:
     from carrel import Carrel
 
-__all__ = ["copy_agent", "is_draft", "lend_draft"]
+__all__ = ["copy_agent", "is_draft", "lend_draft", "may_ask"]
 
 _LONGEST_NAME = 200
 _MOST_COPIES = 100
 _lock = Lock()
 _blocks: Counter[tuple[str, str]] = Counter()
-"""How many blocks of this program a draft is lent for, by its id and the person's email address."""
+"""How many blocks of this program an agent is lent for, by its id and the person's email address."""
 
 
 def copy_agent(client: "Carrel", agent_id: UUID | str, *, name: str | None = None) -> AgentDefinition:
@@ -56,18 +55,29 @@ def _name_copy(name: str, number: int) -> str:
 
 def is_draft(client: "Carrel", agent_id: UUID | str) -> bool:
     """Return whether an agent is deployed to nobody; the client is an admin's."""
-    grants, organization_wide = _read_grants(client, agent_id)
-    return not grants and not organization_wide
+    page = next(client.admin.grants.list(_resource(agent_id), page_size=1).pages())
+    return not page.grants and not page.organization_wide
+
+
+def may_ask(client: "Carrel", agent_id: UUID | str, email: str | None = None) -> bool:
+    """Return whether an agent is deployed to the client's caller, or to the user of this address, for an admin."""
+    if email is None:
+        return client.permissions.check_resource_authorization_for_user(_resource(agent_id)).authorized
+    reader = UserReference(email=email)
+    return client.admin.access.count_resources(object_ids=[agent_id], readable_by=reader).total > 0
+
+
+def _resource(agent_id: UUID | str) -> dict[str, str]:
+    return {"resource_id": str(agent_id), "resource_type": "AGENT"}
 
 
 @contextmanager
 def lend_draft(client: "Carrel", agent_id: UUID | str, *, email: str | None = None) -> Generator[None]:
-    """Deploy an agent that is deployed to nobody to one person, for as long as the block lasts.
+    """Deploy an agent to a person who may not use it, for as long as the block lasts: a draft, or an agent of others.
     The person is the client's own unless an email address is given: whom its access token acts for, or the user of its
-    API key. An agent that is deployed to anybody stays as it is, and all others who are given access before the block
-    ends keep it. Blocks of a program may overlap: the last block takes the draft back. Killed within the block, the
-    draft stays deployed to that person alone. The client is an admin's. Raises InvalidArgumentError when it isn't clear
-    whose the API key is."""
+    API key. Everybody else keeps the access they have or are given. Blocks of a program may overlap: the last block
+    takes the agent back. Killed within the block, the agent stays deployed to that person. The client is an admin's.
+    Raises InvalidArgumentError when it isn't clear whose the API key is."""
     with _lock:
         person = _lend(client, str(agent_id), email)
     try:
@@ -79,33 +89,26 @@ def lend_draft(client: "Carrel", agent_id: UUID | str, *, email: str | None = No
 
 
 def _lend(client: "Carrel", agent_id: str, email: str | None) -> str | None:
-    lent = any(count for (other, _), count in _blocks.items() if other == agent_id)
-    if not lent and not is_draft(client, agent_id):
+    """Deploy an agent to a person, and return whom it is lent to; None if the person may use it anyway."""
+    may = may_ask(client, agent_id, email)
+    if may and not any(count for (other, _), count in _blocks.items() if other == agent_id):
         return None
     person = (email or _find_person(client)).casefold()
-    if lent and not _blocks[agent_id, person]:
+    if not may:
+        client.admin.agents.deploy(agent_id, [UserReference(email=person)], change="ADD")
+    elif not _blocks[agent_id, person]:
         return None  # it is lent to another person
-    if not lent:
-        client.admin.agents.deploy(agent_id, [UserReference(email=person)])
     _blocks[agent_id, person] += 1
     return person
 
 
 def _give_back(client: "Carrel", agent_id: str, person: str) -> None:
-    """End a block over a draft; after the last one take the draft back, and nothing from anybody else."""
+    """End a block over an agent; after the last block take the agent back."""
     _blocks[agent_id, person] -= 1
-    if _blocks[agent_id, person]:
-        return
-    del _blocks[agent_id, person]
-    try:
-        grants, organization_wide = _read_grants(client, agent_id)
-    except NotFoundError:  # the agent was deleted
-        return
-    others = [one for one in grants if getattr(one.principal, "email", "").casefold() != person]
-    if len(others) < len(grants):
-        resource = {"resource_id": agent_id, "resource_type": "AGENT"}
-        kept = [{"principal": _refer_to(one.principal), "role": one.role} for one in others]
-        client.admin.grants.set(resource, kept, organization_wide=organization_wide)
+    if not _blocks[agent_id, person]:
+        del _blocks[agent_id, person]
+        with suppress(NotFoundError):  # the agent was deleted
+            client.admin.agents.deploy(agent_id, [UserReference(email=person)], change="REMOVE")
 
 
 def _find_person(client: "Carrel") -> str:
@@ -120,15 +123,3 @@ def _find_person(client: "Carrel") -> str:
         msg = "agent_id: nobody may use this agent. Deploy it to the user of the API key, or use an access token"
         raise InvalidArgumentError(msg)
     return owners.pop()
-
-
-def _refer_to(principal: NamedPrincipal) -> dict[str, str]:
-    if isinstance(principal, NamedUser):
-        return {"type": "user", "email": principal.email}
-    return {"type": principal.type, "id": str(principal.id)}
-
-
-def _read_grants(client: "Carrel", agent_id: UUID | str) -> tuple[list[GrantInfo], bool]:
-    resource = {"resource_id": str(agent_id), "resource_type": "AGENT"}
-    pages = list(client.admin.grants.list(resource, page_size=1000).pages())
-    return [one for page in pages for one in page.grants], any(page.organization_wide for page in pages)

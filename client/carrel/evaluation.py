@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from carrel.drafts import lend_draft
+from carrel.drafts import lend_draft, may_ask
 from carrel.errors import (
     APIConnectionError,
     APITimeoutError,
@@ -78,13 +78,20 @@ def rank(
     *,
     document_collection_id: UUID | str | None = None,
     mode: AnySearchMode = SearchMode.HYBRID,
+    user_email: str | None = None,
 ) -> list[str]:
     """Search the catalog, or a collection, and return the external ids of the first ten documents, best first."""
     if document_collection_id is None:
-        found = client.search.search_document_catalog(question, max_results=CUTOFF, mode=mode).results
+        found = client.search.search_document_catalog(
+            question, max_results=CUTOFF, mode=mode, user_email=user_email
+        ).results
         return [one.document_external_id for one in found]
     inside = client.search.search_document_collection(
-        question, document_collection_id=document_collection_id, max_chunks=_MOST_CHUNKS, mode=mode
+        question,
+        document_collection_id=document_collection_id,
+        max_chunks=_MOST_CHUNKS,
+        mode=mode,
+        user_email=user_email,
     )
     return [one.document_external_id for one in inside.results][:CUTOFF]
 
@@ -92,7 +99,7 @@ def rank(
 class Measurer:
     """Measures the cases of an evaluation set singly, as the client's caller: what they may not read is not found.
     `mode` is how a set of searches is searched. `agent_id` is an agent to ask in place of the set's own, to compare
-    them."""
+    them. `user_email` is the person to search and ask as, for an API key that may act for users."""
 
     def __init__(
         self,
@@ -101,7 +108,9 @@ class Measurer:
         *,
         mode: AnySearchMode | None = None,
         agent_id: UUID | str | None = None,
+        user_email: str | None = None,
     ) -> None:
+        self.user_email = user_email
         self._client = client
         self._set = evaluation_set
         asks_agent = evaluation_set.agent_id is not None
@@ -131,7 +140,8 @@ class Measurer:
             return _keep_error(case, error)
 
     def _search(self, case: EvaluationCase, mode: SearchMode) -> CaseResult:
-        found = rank(self._client, case.question, document_collection_id=self._set.document_collection_id, mode=mode)
+        where = self._set.document_collection_id
+        found = rank(self._client, case.question, document_collection_id=where, mode=mode, user_email=self.user_email)
         return CaseResult(
             case_id=case.case_id,
             ndcg=ndcg(found, case.grades),
@@ -143,7 +153,7 @@ class Measurer:
     def _ask(self, case: EvaluationCase) -> CaseResult:
         assert self.agent_id is not None  # noqa: S101 - a set without one has a mode
         try:
-            reply = self._client.agents.send_and_wait(self.agent_id, case.question)
+            reply = self._client.agents.send_and_wait(self.agent_id, case.question, user_email=self.user_email)
         except ReplyWithheldError as error:  # it rests on a document that was taken away
             refused = False if case.nothing_answers else None
             return CaseResult(case_id=case.case_id, answered=False, refused=refused, message_id=error.message_id)
@@ -168,7 +178,9 @@ class Measurer:
             return []
         found = {
             one.document_id: one.document_external_id
-            for one in self._client.catalog.list_documents(ids=list(dict.fromkeys(document_ids)))
+            for one in self._client.catalog.list_documents(
+                ids=list(dict.fromkeys(document_ids)), user_email=self.user_email
+            )
         }
         return list(dict.fromkeys(found[one] for one in document_ids if one in found))
 
@@ -189,7 +201,9 @@ class RunKeeper:
         self._sets = client.admin.evaluation_sets
         self._set_id = evaluation_set_id
         self._planned_count = planned_count
-        self._note = note
+        self._note = (
+            " · ".join(filter(None, [measurer.user_email and f"as {measurer.user_email}", note]))[:1000] or None
+        )
         self._waiting: dict[UUID, CaseResult] = {}
 
     def measure(self, case: EvaluationCase) -> CaseResult:
@@ -223,15 +237,21 @@ def run(
     mode: AnySearchMode | None = None,
     agent_id: UUID | str | None = None,
     note: str | None = None,
+    user_email: str | None = None,
     on_progress: OnProgress | None = None,
 ) -> EvaluationRun:
     """Measure the cases of an evaluation set that can be measured, and keep the results as a run of the caller's.
     `agent_id` is an agent that is asked in place of the set's own, such as a copy with another model or instructions:
     `compare` says how its replies differ. A question that fails is kept with its error, and counts in no score. What is
-    done is kept in parts: a run that is interrupted, or fails, has what was done before. A draft, which is deployed to
-    nobody, is lent to the client's person during the run (`carrel.drafts`). Raises what `Measurer.measure` does, and
-    ValueError for a set that has nothing to measure."""
-    measurer = Measurer(client, evaluation_set, mode=mode, agent_id=agent_id)
+    done is kept in parts: a run that is interrupted, or fails, has what was done before. An agent that isn't deployed
+    to the client's person is lent to them during the run (`carrel.drafts`). With `user_email` an API key that may act
+    for users searches and asks as that person, who must have the agent; the note names them. Raises what
+    `Measurer.measure` does, InvalidArgumentError for a person without the agent, and ValueError for a set that has
+    nothing to measure."""
+    measurer = Measurer(client, evaluation_set, mode=mode, agent_id=agent_id, user_email=user_email)
+    if user_email and measurer.agent_id is not None and not may_ask(client, measurer.agent_id, user_email):
+        msg = f"user_email: {user_email} may not use this agent. Deploy it to them first, or run the set as yourself"
+        raise InvalidArgumentError(msg)
     sets = client.admin.evaluation_sets
     cases = [case for case in sets.list_cases(evaluation_set.evaluation_set_id) if measurer.can_measure(case)]
     if not cases:
@@ -240,7 +260,8 @@ def run(
     set_id = evaluation_set.evaluation_set_id
     keeper = RunKeeper(client, set_id, measurer, planned_count=len(cases), note=note)
     try:
-        with nullcontext() if measurer.agent_id is None else lend_draft(client, measurer.agent_id):
+        is_lent = measurer.agent_id is not None and user_email is None
+        with lend_draft(client, measurer.agent_id) if is_lent and measurer.agent_id else nullcontext():
             for done, case in enumerate(cases, 1):
                 keeper.measure(case)
                 if on_progress is not None:

@@ -117,8 +117,8 @@ def test_who_may_search_none_of_its_collections_is_named(house: House, agent: Ag
     assert "Let them read one first" not in open_agent(house, agent, "deploy").shown
 
 
-def test_a_draft_is_tried_at_once_and_an_agent_of_others_once_deployed_to_me(house, agent):
-    """A draft stays nobody's; of an agent of others the page says so, deploys it beside them, and shows the reply."""
+def test_a_draft_and_an_agent_of_others_are_tried_at_once(house, agent):
+    """A draft stays nobody's, and an agent of others theirs; neither fills the list of recent changes."""
     collection = house.add_collection()
     house.load("Ferries", "The ferry to Northlight leaves at nine.", collection_id=collection)
     house.client.admin.agents.update(agent.agent_id, collection_ids=[collection])
@@ -130,12 +130,12 @@ def test_a_draft_is_tried_at_once_and_an_agent_of_others_once_deployed_to_me(hou
     house.client.admin.agents.deploy(agent.agent_id, [user(VERA)])
     page = open_agent(house, agent, "try")
     assert "isn&#x27;t deployed to you" in page.shown
-    page = page.press("Deploy it to me")
-    assert "Vera" in users_of(house, agent)[0]
     page.text_area(key="try.question").set_value("When does the ferry to Northlight leave?")
     page = page.press("Ask")
     assert "leaves at nine" in page.shown
     assert "carrel-sources" in page.shown
+    assert users_of(house, agent) == ({"Vera"}, False)
+    assert agent.name not in house.open("who_can_read").column("Name")
 
 
 def test_an_agent_is_deleted_after_being_asked(house: House, agent: AgentDefinition) -> None:

@@ -203,6 +203,16 @@ def test_a_copy_is_compared_without_being_deployed(client: Carrel, service: Runn
         ["ada@example.test"],
         True,
     )
+    # An agent of others is lent in the same way; and it is asked as another person, who must have it.
+    agents.deploy(second.agent_id, both[:1])
+    lent = evaluation.run(client, one, agent_id=second.agent_id)
+    as_ada = evaluation.run(client, one, agent_id=second.agent_id, user_email="ada@example.test", note="again")
+    assert (lent.failed_count, as_ada.failed_count, as_ada.note) == (0, 0, "as ada@example.test · again")
+    client.admin.users.upsert([{"email": "eve@example.test"}])
+    with pytest.raises(InvalidArgumentError, match=r"eve@example\.test may not use this agent"):
+        evaluation.run(client, one, agent_id=second.agent_id, user_email="eve@example.test")
+    [page] = client.admin.grants.list({**resource, "resourceId": str(second.agent_id)}).pages()
+    assert [getattr(each.principal, "email", None) for each in page.grants] == ["ada@example.test"]
 
 
 def test_no_transaction_is_open_while_replies_are_measured(client, service, monkeypatch):

@@ -4,6 +4,7 @@
 from typing import Literal, TypeAlias
 
 from carrel.wire.access import ResourceOrder
+from carrel.wire.agents import DeploymentChange
 from carrel.wire.alerts import AlertKind, RunOutcome
 from carrel.wire.catalog import IndexingStatus
 from carrel.wire.collections import DistanceMetric
@@ -19,6 +20,7 @@ from carrel.wire.sign_in_providers import GroupsClaim
 AnyAction: TypeAlias = Action | Literal["READ"]
 AnyAlertKind: TypeAlias = AlertKind | Literal["RUN_FAILED", "RUN_QUARANTINE", "SYNC_BEHIND", "SCHEDULE_MISSED"]
 AnyBucket: TypeAlias = Bucket | Literal["day", "week"]
+AnyDeploymentChange: TypeAlias = DeploymentChange | Literal["REPLACE", "ADD", "REMOVE"]
 AnyDistanceMetric: TypeAlias = DistanceMetric | Literal["EUCLIDEAN", "COSINE", "DOTPRODUCT"]
 AnyGroupsClaim: TypeAlias = GroupsClaim | Literal["NONE", "GROUPS", "ROLES"]
 AnyIndexingStatus: TypeAlias = IndexingStatus | Literal["DONE", "RUNNING", "FAILED"]

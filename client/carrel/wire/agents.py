@@ -1,5 +1,6 @@
 """Agents: admin/agents/* (extensions, for admins), and GET /api/v1/agents, which shows people theirs."""
 
+from enum import StrEnum
 from typing import Annotated
 from uuid import UUID
 
@@ -155,15 +156,28 @@ class AdminAgentsDeleteResponse(ResponseModel):
     """Id of the agent."""
 
 
+class DeploymentChange(StrEnum):
+    """How a deployment changes who may use an agent."""
+
+    REPLACE = "REPLACE"
+    """Those named may use it, and others may not."""
+    ADD = "ADD"
+    """Those named may use it too."""
+    REMOVE = "REMOVE"
+    """Those named may not use it any more; others still may."""
+
+
 class AdminAgentsDeployRequest(RequestModel):
-    """Replace who may use an agent."""
+    """Change who may use an agent."""
 
     agent_id: UUID
     """Id of the agent."""
     principals: Annotated[list[PrincipalReference], Field(max_length=10_000)]
-    """Everybody who may use the agent from now on, at most 10,000."""
+    """The users, groups and service accounts that `change` is about, at most 10,000."""
     organization_wide: StrictFlag = False
-    """Whether every active user may use the agent; false unless given."""
+    """Whether the change is about every active user, too; false unless given."""
+    change: DeploymentChange = DeploymentChange.REPLACE
+    """What becomes of those named; REPLACE unless given."""
 
 
 class AdminAgentsDeployResponse(ResponseModel):
@@ -229,8 +243,9 @@ ADMIN_AGENTS_DEPLOY = ApiOperation(
     NOT_FOUND,
     by_position=("agent_id", "principals"),
 )
-"""Replace the access to an agent: these users, groups and service accounts, and perhaps every active user.
+"""Change who may use an agent: these users, groups and service accounts, and perhaps every active user.
 
-It opens no collection and no document to them.
+They take the place of the former ones, unless `change` is ADD or REMOVE. It opens no collection and no document to
+them.
 """
 LIST_AGENTS = ApiOperation("agents", ListAgentsRequest, ListAgentsResponse, MESSAGE, method="GET", version="v1")

@@ -11,6 +11,7 @@ from carrel._operations import ListOperation, Operation, Raw
 from carrel._pages import Listing
 from carrel.resources._arguments import Id, Members, as_any, as_list
 from carrel.resources._by_hand import AgentChanges
+from carrel.resources._choices import AnyDeploymentChange
 from carrel.wire.agents import (
     ADMIN_AGENTS_CREATE,
     ADMIN_AGENTS_DELETE,
@@ -25,6 +26,7 @@ from carrel.wire.agents import (
     AdminAgentsListRequest,
     AdminAgentsListResponse,
     AgentDefinition,
+    DeploymentChange,
     RetrievalOptions,
 )
 from carrel.wire.common import PrincipalReference
@@ -107,17 +109,20 @@ class AgentDefinitions(AgentChanges[M]):
         principals: Iterable[PrincipalReference | Members] = (),
         *,
         organization_wide: bool = False,
+        change: AnyDeploymentChange = DeploymentChange.REPLACE,
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminAgentsDeployResponse]:
-        """Replace the access to an agent: these users, groups and service accounts, and perhaps every active user.
+        """Change who may use an agent: these users, groups and service accounts, and perhaps every active user.
 
-        It opens no collection and no document to them.
+        They take the place of the former ones, unless `change` is ADD or REMOVE. It opens no collection and no document to
+        them.
         """
         request = AdminAgentsDeployRequest(
             agent_id=as_any(UUID, agent_id),
             principals=as_any(list[PrincipalReference], as_list(object, principals)),
             organization_wide=organization_wide,
+            change=as_any(DeploymentChange, change),
         )
         return Call(ADMIN_AGENTS_DEPLOY, request)
 

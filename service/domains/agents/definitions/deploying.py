@@ -1,5 +1,6 @@
 """Who may use an agent: principals with VIEWER on its resource. It opens no collection or document to anybody."""
 
+from dataclasses import replace
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -21,12 +22,12 @@ from service.web.pagination import Cursor
 async def deploy_agent(
     connection: AsyncConnection, caller: Caller, *, request: wire.AdminAgentsDeployRequest
 ) -> wire.AdminAgentsDeployResponse:
-    """Replace who may use an agent, at commit; 400 names the principals that the organization doesn't have."""
+    """Change who may use an agent, at commit; 400 names the principals that the organization doesn't have."""
     agent = await require_agent(connection, caller.organization_id, agent_id=request.agent_id)
     if await lock_resource(connection, caller.organization_id, agent.agent_id) is None:
         raise unknown_agent()
     before = await access_of(connection, caller.organization_id, agent.agent_id)
-    after = await _desired_access(connection, caller, request=request)
+    after = await _desired_access(connection, caller, before, request=request)
     if after != before:
         await set_access(connection, caller.organization_id, object_id=agent.agent_id, access=after)
         await record(
@@ -40,7 +41,7 @@ async def deploy_agent(
     return wire.AdminAgentsDeployResponse(
         agent_id=agent.agent_id,
         principals=await _list_deployed_to(connection, caller, agent.agent_id),
-        organization_wide=request.organization_wide,
+        organization_wide=caller.organization_id in after.viewers,
     )
 
 
@@ -57,12 +58,19 @@ async def list_deployed_agents(
 
 
 async def _desired_access(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminAgentsDeployRequest
+    connection: AsyncConnection, caller: Caller, before: Access, *, request: wire.AdminAgentsDeployRequest
 ) -> Access:
     references = [(f"principals.{place}", principal) for place, principal in enumerate(request.principals)]
     named = await resolve(connection, caller.organization_id, references=references)
-    everyone = [caller.organization_id] if request.organization_wide else []
-    return Access(owner_id=None, viewers=frozenset([*(one.principal_id for one in named), *everyone]))
+    everyone = {caller.organization_id} if request.organization_wide else set[UUID]()
+    viewers = frozenset({one.principal_id for one in named} | everyone)
+    match request.change:
+        case wire.DeploymentChange.REPLACE:
+            return Access(owner_id=None, viewers=viewers)
+        case wire.DeploymentChange.ADD:
+            return replace(before, viewers=before.viewers | viewers)
+        case wire.DeploymentChange.REMOVE:
+            return replace(before, viewers=before.viewers - viewers)
 
 
 async def _list_deployed_to(connection: AsyncConnection, caller: Caller, agent_id: UUID) -> list[NamedPrincipal]:
