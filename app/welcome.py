@@ -8,6 +8,7 @@ import streamlit as st
 
 import carrel
 from app import api
+from app.auth.current import require_person
 from app.auth.sessions import digest_of
 from app.settings import settings
 from app.ui.notices import show_empty, show_help, show_link, show_text
@@ -28,6 +29,8 @@ class Step:
 
 def show_welcome() -> None:
     """Show what to begin with, as long as there is something to begin with; errors leave it out."""
+    if "welcome" in st.query_params:  # the service led here, after the person has set a password
+        _greet()
     if st.session_state.get(_OVER):
         return
     try:
@@ -35,6 +38,16 @@ def show_welcome() -> None:
     except carrel.CarrelError:  # it is a help; what was asked for on the page says what is wrong
         return
     st.session_state[_OVER] = not is_new
+
+
+def _greet() -> None:
+    person = require_person()
+    with st.container(border=True, key="greeting"):
+        st.header("Welcome to Carrel", anchor=False)
+        show_text(f"You are signed in to {person.organization_name} as {person.name} ({person.email}).")
+        show_text("Search here for what is in the documents that you may read. In Chat, agents answer from them.")
+        show_text(f"Next time, open {settings().public_url} and sign in with your new password. Bookmark this address.")
+        show_help("How to use the workbench", "workbench")
 
 
 def _show_steps() -> bool:

@@ -5,6 +5,8 @@ import html
 import logging
 import re
 import secrets
+import time
+from math import ceil
 from posixpath import normpath
 from typing import Final
 from urllib.parse import quote, unquote, urlsplit
@@ -97,6 +99,7 @@ _log = logging.getLogger(__name__)
 SIGN_IN, CALLBACK, SIGN_OUT = "/oauth/login", "/oauth/callback", "/oauth/logout"
 LONGEST_PATH = 2000
 _TEN_MINUTES = 600
+_MILLISECONDS = re.compile("[0-9]{13}")
 _LONGEST = int(LONGEST.total_seconds())
 
 NOT_KEPT = "Your browser didn't keep the cookie of this sign-in, or it was begun more than ten minutes ago."
@@ -132,9 +135,11 @@ class SignIn:
             return _not_kept(RedirectResponse(f"{self._origin}{_way_in(back)}", 303))
         browser = request.cookies.get(self._browser_cookie) or secrets.token_urlsafe(32)
         try:
-            # Who signed out asks for nobody to be let in by what the service still remembers of them.
-            prompt = "login" if self._left_cookie in request.cookies else None
-            asked = self._application.check_client().authorization_request(prompt=prompt)
+            # After signing out, a person signs in again: a sign-in at the service counts if it is newer than that.
+            left = request.cookies.get(self._left_cookie)
+            since = int(left) / 1000 if left and _MILLISECONDS.fullmatch(left) else time.time()
+            max_age = None if left is None else max(0, ceil(time.time() - since))
+            asked = self._application.check_client().authorization_request(max_age=max_age)
         except CarrelError as error:
             _log.warning("Nobody can sign in: %s", error)
             return notice("Nobody can sign in just now", str(error), again=_way_in(back), status=502)
@@ -176,7 +181,7 @@ class SignIn:
         self._drop(request)
         response = _not_kept(RedirectResponse("/", 303))
         self._unset(response, self.cookie)
-        self._set(response, self._left_cookie, "1", seconds=_LONGEST)
+        self._set(response, self._left_cookie, str(int(time.time() * 1000)), seconds=_LONGEST)
         return response
 
     def _is_otherwise_spelled(self, request: Request) -> bool:

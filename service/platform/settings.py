@@ -298,7 +298,8 @@ class Settings(BaseSettings):
     )
     workbench_url: str | None = Field(
         default=None,
-        description="The workbench's address, which alerts and pages link to; without it they have no links.",
+        description="The workbench's address, to which invitations lead, and alerts and pages link. People are not "
+        "asked whether they allow it; without it there are no links.",
     )
 
     text_retention_days: int | None = Field(

@@ -13,7 +13,7 @@ from tests.browser import people
 from tests.harness.workbench import Workbench
 from tests.oauth.flow import PASSWORD, a_person, later
 from tests.oauth.test_second_factor import demand, set_up
-from tests.service.directory import walk
+from tests.service.directory import done, walk
 
 EMAIL = "ada@example.test"
 
@@ -63,6 +63,25 @@ def test_a_person_signs_in_and_out(page: Page, workbench: Workbench) -> None:
     # Whoever comes next at this computer is not let in by what the service remembers.
     page.get_by_role("link", name="Sign in").click()
     expect(page.get_by_label("Password")).to_be_visible()
+
+
+def test_an_invitation_ends_in_the_workbench_signed_in(
+    page: Page, workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once as somebody new, and once more as the person who signed out and whose password is reset."""
+    monkeypatch.setitem(vars(workbench.service.runtime.settings), "workbench_url", workbench.url)
+    done(workbench.service.call("admin/users/upsert", {"users": [{"email": "ines@example.test", "name": "Ines"}]}))
+    for password in ("the first password", "the second password"):
+        page.goto(done(workbench.service.call("admin/users/invite", {"email": "ines@example.test"}))["url"])
+        page.get_by_label("New password").fill(password)
+        page.get_by_label("The same again").fill(password)
+        page.get_by_role("button", name="Set the password and sign in").click()
+        expect(page.get_by_text("Next time, open")).to_contain_text(workbench.url)
+        expect(page.get_by_text("ines@example.test").first).to_be_visible()
+        assert page.url.startswith(workbench.url)
+        page.get_by_role("link", name="Sign out").click()
+        page.get_by_role("link", name="Sign in").click()
+        expect(page.get_by_label("Password")).to_be_visible()
 
 
 @pytest.mark.slow

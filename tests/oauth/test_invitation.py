@@ -7,23 +7,44 @@ import httpx
 import pytest
 
 from tests.harness.services import RunningService
-from tests.oauth.flow import App, Page, Person, an_app, asks_to_sign_in, later, sent_back, works
+from tests.oauth.flow import (
+    EVERY_SCOPE,
+    App,
+    Page,
+    Person,
+    an_app,
+    an_mcp_client,
+    asks_for_consent,
+    asks_to_sign_in,
+    later,
+    sent_back,
+    works,
+)
+from tests.oauth.test_second_factor import demand
 from tests.service.agents import at_once
 from tests.service.directory import a_user, another_organization, code, done, walk
 
 ADA = "ada@example.test"
 NEW = "quite another password"
-REFUSED = "This link was used, has ended, or isn&#39;t complete."
+REFUSED = "This link was used, has expired, was replaced by a newer one, isn&#39;t complete,"
+WORKBENCH = "https://work.example.test"
 
 
 def invite(service: RunningService, email: str = ADA, **options: Any) -> str:
     return str(done(service.call("admin/users/invite", {"email": email}, **options))["url"])
 
 
-def take(link: str, password: str = NEW, *, again: str | None = None) -> httpx.Response:
-    [form] = Page(httpx.get(link, timeout=60)).forms
-    fields = form.fields | {"password": password, "again": password if again is None else again}
-    return httpx.post(form.action, data=fields, timeout=60)
+def take(link: str, password: str = NEW, *, again: str | None = None, by: Person | None = None) -> httpx.Response:
+    with httpx.Client(timeout=60) as fresh:
+        http = by.http if by else fresh
+        [form] = Page(http.get(link)).forms
+        fields = form.fields | {"password": password, "again": password if again is None else again}
+        return http.post(form.action, data=fields)
+
+
+def workbench_of(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> App:
+    monkeypatch.setitem(vars(service.runtime.settings), "workbench_url", WORKBENCH)
+    return an_app(service, f"{WORKBENCH}/oauth/callback", scopes=EVERY_SCOPE)
 
 
 def may_sign_in(service: RunningService, password: str = NEW) -> bool:
@@ -46,7 +67,7 @@ def test_somebody_new_sets_a_password_and_signs_in(service: RunningService) -> N
     assert f"You are Ada Lovelace (ada@example.test) at {here}." in shown.text
     done_page = take(link)
     assert done_page.status_code == 200
-    assert "You can now sign in as ada@example.test." in done_page.text
+    assert "Now open the address at which your organization uses Carrel" in done_page.text
     assert may_sign_in(service)
     now = ada_now(service)
     assert (now["hasPassword"], "invitedUntil" in now, "lastSignedInAt" in now) == (True, False, True)
@@ -57,6 +78,52 @@ def test_somebody_new_sets_a_password_and_signs_in(service: RunningService) -> N
     token = link.partition("token=")[2]
     assert token.startswith("svc_iv_")
     assert token not in str(log)
+
+
+def test_the_link_ends_in_the_workbench_and_no_other_application_comes_in(
+    service: RunningService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The workbench is the client of its address alone: others are asked about, as they always are."""
+    workbench, other = workbench_of(service, monkeypatch), an_app(service)
+    beside = an_app(service, f"{WORKBENCH}/oauth/callback", "https://other.example.test/callback")
+    agent = an_mcp_client(service, f"{WORKBENCH}/oauth/callback")
+    for _ in range(2):  # somebody new, and a person whose password is reset
+        a_user(service, ADA)
+        ada = Person(service, ADA, NEW)
+        planted = ada.http.get(link := invite(service)).cookies["carrel_session"]
+        led = take(link, by=ada)
+        assert (led.status_code, led.headers["Location"]) == (303, f"{WORKBENCH}/oauth/login?next=%2F%3Fwelcome%3D1")
+        assert ada.http.cookies["carrel_session"] != planted
+        assert "code" in sent_back(ada.open(workbench), WORKBENCH)
+        assert asks_for_consent(ada.open(workbench, prompt="consent"))
+        assert all(asks_for_consent(ada.open(one)) for one in (other, beside, agent))
+    log = walk(service, "admin/auditLog/query", {"action": "consent.grant"}, page_size=9)
+    assert [one["target"]["id"] for one in log] == [workbench.client_id]
+
+
+def test_a_second_factor_that_is_demanded_comes_before_the_workbench(
+    service: RunningService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workbench = workbench_of(service, monkeypatch)
+    a_user(service, ADA)
+    demand(service, "EVERYBODY")
+    ada = Person(service, ADA, NEW)
+    assert take(invite(service), by=ada).status_code == 303
+    assert "Set up an authenticator app" in ada.open(workbench).text
+
+
+def test_another_site_or_browser_signs_nobody_in(service: RunningService) -> None:
+    """A form without the page's cookie, or with another browser's, changes nothing: the link stays good."""
+    a_user(service, ADA)
+    link, ada, eve = invite(service), Person(service, ADA, NEW), Person(service)
+    [form] = Page(eve.http.get(link)).forms
+    fields = form.fields | {"password": NEW, "again": NEW}
+    assert httpx.post(form.action, data=fields, timeout=60).status_code == 403
+    ada.http.get(link)
+    assert "out of date" in ada.http.post(form.action, data=fields).text
+    assert "out of date" in eve.http.post(form.action, data=fields | {"csrf": "é"}).text
+    assert take(link, by=ada).status_code == 200
+    assert eve.http.post(form.action, data=fields).status_code == 404
 
 
 def test_a_link_that_is_no_longer_good_is_refused_in_the_same_words(service: RunningService) -> None:
@@ -123,12 +190,13 @@ def test_of_two_at_once_one_sets_the_password(service: RunningService) -> None:
     """The other is refused, and the password is the one of who was told that it is set."""
     a_user(service, ADA)
     link = invite(service)
-    [form] = Page(httpx.get(link, timeout=60)).forms
+    window = Person(service)
+    [form] = Page(window.http.get(link)).forms
     passwords = [f"password number {number}" for number in range(6)]
 
     def send(password: str) -> int:
         fields = form.fields | {"password": password, "again": password}
-        return httpx.post(form.action, data=fields, timeout=60).status_code
+        return window.http.post(form.action, data=fields).status_code
 
     statuses = at_once(*(partial(send, one) for one in passwords))
     assert sorted(statuses) == [200, 404, 404, 404, 404, 404]

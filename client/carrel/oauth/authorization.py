@@ -4,7 +4,7 @@ import base64
 import hashlib
 import hmac
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 from urllib.parse import parse_qsl, urlsplit
 
@@ -106,9 +106,10 @@ class AuthorizationRequest(BaseModel):
 
 
 def begin(
-    server: ServerMetadata, client_id: str, *, redirect_uri: str, scopes: Sequence[str], prompt: str | None
+    server: ServerMetadata, client_id: str, *, redirect_uri: str, scopes: Sequence[str], how: Mapping[str, str | None]
 ) -> AuthorizationRequest:
-    """Create a request with a new state and verifier (RFC 6749, section 10.12; RFC 7636, section 4)."""
+    """Create a request with a new state and verifier (RFC 6749, section 10.12; RFC 7636, section 4); `how` are further
+    parameters."""
     state, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(48)
     parameters = {
         "response_type": "code",
@@ -118,7 +119,7 @@ def begin(
         "state": state,
         "code_challenge": challenge_of(verifier),
         "code_challenge_method": "S256",
-        "prompt": prompt,
+        **how,
     }
     sent = {name: value for name, value in parameters.items() if value}
     url = httpx.URL(server.authorization_endpoint).copy_merge_params(sent)

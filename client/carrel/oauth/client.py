@@ -44,18 +44,18 @@ class _OAuthClient(Resource[M]):
     _http: Any
 
     def authorization_request(
-        self, *, scopes: Sequence[str] | None = None, prompt: str | None = None
+        self, *, scopes: Sequence[str] | None = None, prompt: str | None = None, max_age: int | None = None
     ) -> AuthorizationRequest:
         """Create an authorization request; keep it in a person's session, and redirect them to its `url`.
 
         `scopes`: other than the client's own; none at all asks for everything the application is registered for.
         `prompt`: `login`, `consent` or `select_account` to have the person asked again, `none` to have them not asked.
+        `max_age`: the person signs in again if their last sign-in was more seconds ago.
         """
         wanted = self._scopes if scopes is None else scopes
+        how = {"prompt": prompt, "max_age": None if max_age is None else str(max_age)}
         endpoints = self._endpoints
-        return begin(
-            endpoints.server, endpoints.client_id, redirect_uri=self._redirect_uri, scopes=wanted, prompt=prompt
-        )
+        return begin(endpoints.server, endpoints.client_id, redirect_uri=self._redirect_uri, scopes=wanted, how=how)
 
     @FlowOperation
     def exchange(self, callback: str, request: AuthorizationRequest) -> Flow[Tokens]:

@@ -125,6 +125,9 @@ async def _next_page(visit: Visit, asked: AuthorizationRequest, *, notice: str |
         asked.connection, person.organization_id, principal_id=person.principal_id, client_id=asked.client.client_id
     )
     new = [scope for scope in scopes if not covers(allowed, scope)]
+    if new and "consent" not in prompts and asked.is_workbench(visit.runtime.settings.workbench_url):
+        await _keep_consent(asked, person, scopes=scopes, collection_ids=None)
+        new = []
     if not new and "consent" not in prompts and not asked.may_be_another_program:
         asked.grant_scopes(scopes, person)
         return visit.redirect(await asked.respond(person.principal_id))
@@ -181,6 +184,14 @@ async def _allow(
     collection_ids = [one.collection_id for one in readable] if is_narrowed else None
     if collection_ids is not None and (notice := _problem_with(choice, len(collection_ids))):
         return await _consent_page(visit, asked, person=person, new=(), notice=notice, choice=choice)
+    await _keep_consent(asked, person, scopes=scopes, collection_ids=collection_ids)
+    asked.grant_scopes(scopes, person)
+    return visit.redirect(await asked.respond(person.principal_id))
+
+
+async def _keep_consent(
+    asked: AuthorizationRequest, person: SignedIn, *, scopes: Sequence[str], collection_ids: Sequence[UUID] | None
+) -> None:
     await consented.put_consent(
         asked.connection,
         person.organization_id,
@@ -195,8 +206,6 @@ async def _allow(
         details["collectionIds"] = sorted(map(str, collection_ids))
     change = Change("consent.grant", "oauthClient", asked.client.client_id, details)
     await record_for(asked.connection, person.organization_id, actor_id=person.principal_id, change=change)
-    asked.grant_scopes(scopes, person)
-    return visit.redirect(await asked.respond(person.principal_id))
 
 
 def _problem_with(choice: Choice, count: int) -> str | None:

@@ -1,8 +1,10 @@
-"""GET and POST /account/invitation: setting a password with the link that an admin made. Looking at the page changes
-nothing: programs that check links in messages open it too. Only a holder of the link can send its form."""
+"""GET and POST /account/invitation: setting a password with the link that an admin made, which signs the person in.
+Looking at the page changes nothing: programs that check links in messages open it too. Its form counts in the browser
+that the page was made for, so that no other site signs a person in as somebody else."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
 from pydantic import SecretStr, TypeAdapter, ValidationError
@@ -10,13 +12,17 @@ from pydantic import SecretStr, TypeAdapter, ValidationError
 from carrel.wire.fields import Password
 from service.identity_server.requests import first_of, form_of, query_of
 from service.identity_server.signin.invitations import PATH, Invited, accept_invitation, find_invited
+from service.identity_server.signin.sessions import Browser
 from service.platform.errors import NotFound
 from service.runtime import Runtime
 from service.web.dependencies import RuntimeDep
 from service.web.pages import page
-from service.web.pages.routing import PageRoute, depth_of, link_to_account, message
+from service.web.pages.routing import PageRoute, cookieless, depth_of, link_to_account, message
 
 UNFIT = "A password has 8 to 1024 characters. Choose another one."
+STALE = "This page was out of date. Please try again."
+# Where the workbench takes a person who is signed in here; the page there begins with a word of welcome.
+FIRST_PAGE = f"/oauth/login?{urlencode({'next': '/?welcome=1'})}"
 NO_STORE = {"Cache-Control": "no-store"}
 
 _PASSWORD: TypeAdapter[SecretStr] = TypeAdapter(Password)
@@ -30,31 +36,42 @@ async def show_invitation(request: Request, runtime: RuntimeDep) -> Response:
     token = SecretStr(first_of(query_of(request)).get("token", ""))
     async with _count_failures(request, runtime):
         invited = await find_invited(runtime, token)
-    return _page(request, token, invited)
+    return _page(request, runtime, token, invited)
 
 
 @router.post(PATH)
 async def take_password(request: Request, runtime: RuntimeDep) -> Response:
-    """Set the password, and say where to go on."""
-    form = first_of(await form_of(request))
+    """Set the password, and lead on to the workbench, which asks for the second factor where there is one."""
+    form, browser = first_of(await form_of(request)), Browser.of(request, runtime)
     token, given = SecretStr(form.get("token", "")), form.get("password", "")
     async with _count_failures(request, runtime):
         invited = await find_invited(runtime, token)
+        if not browser.known:
+            return cookieless(request, again=f"invitation?{urlencode({'token': token.get_secret_value()})}")
+        if not browser.is_own_form(runtime, form.get("csrf", ""), purpose=_purpose(token)):
+            return _page(request, runtime, token, invited, notice=STALE)
         if given != form.get("again", ""):
-            return _page(request, token, invited, notice="The two passwords are not the same. Type the same one twice.")
+            notice = "The two passwords are not the same. Type the same one twice."
+            return _page(request, runtime, token, invited, notice=notice)
         try:
             password = _PASSWORD.validate_python(given)
         except ValidationError:
-            return _page(request, token, invited, notice=UNFIT)
-        await accept_invitation(runtime, token, password=password)
-    return message(
-        request,
-        headers=NO_STORE,
-        title="Your password is set",
-        text=f"You can now sign in as {invited.person.email}.",
-        hint="Go to the page where you use Carrel, and sign in there. This link works no more.",
-        links=[link_to_account(request)],
-    )
+            return _page(request, runtime, token, invited, notice=UNFIT)
+        invited, browser = await accept_invitation(runtime, token, password=password, browser=browser)
+    if workbench := runtime.settings.workbench_url:
+        response = Response(status_code=303, headers={"Location": f"{workbench}{FIRST_PAGE}", **NO_STORE})
+    else:
+        response = message(
+            request,
+            headers=NO_STORE,
+            title="Your password is set",
+            text=f"Now open the address at which your organization uses Carrel, and choose Sign in. Your email address "
+            f"is {invited.person.email}, and this browser need not give the password again.",
+            hint="If you don't know the address, ask the admin who sent you this link. The link works no more.",
+            links=[link_to_account(request)],
+        )
+    browser.keep(response)
+    return response
 
 
 @asynccontextmanager
@@ -67,15 +84,27 @@ async def _count_failures(request: Request, runtime: Runtime) -> AsyncGenerator[
         raise
 
 
-def _page(request: Request, token: SecretStr, invited: Invited, *, notice: str | None = None) -> Response:
-    return page(
+def _purpose(token: SecretStr) -> str:
+    return f"invitation\n{token.get_secret_value()}"
+
+
+def _page(
+    request: Request, runtime: Runtime, token: SecretStr, invited: Invited, *, notice: str | None = None
+) -> Response:
+    browser, workbench = Browser.of(request, runtime), runtime.settings.workbench_url
+    response = page(
         "invitation.html",
         depth=depth_of(request),
         status=200 if notice is None else 400,
+        leads_to=[workbench, runtime.settings.issuer] if workbench else (),
         headers=NO_STORE,
         token=token.get_secret_value(),
+        csrf=browser.form_token(runtime, _purpose(token)),
         notice=notice,
         name=invited.person.name,
         email=invited.person.email,
         organization=invited.organization_name,
     )
+    if not browser.known:
+        browser.keep(response)
+    return response

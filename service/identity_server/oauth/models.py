@@ -4,7 +4,7 @@
 """What Authlib asks clients, codes and tokens, answered from their rows."""
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
@@ -106,6 +106,10 @@ class Client(ClientMixin):
             return True
         local = without_local_port(redirect_uri) if self.is_public else None
         return local is not None and local in {without_local_port(one) for one in self._redirect_uris}
+
+    def is_confidential_at(self, redirect_uris: Sequence[str]) -> bool:
+        """Return whether this is a client of v1 with a secret, registered for these redirect URIs and no others."""
+        return not self.is_public and self.audience is OAuthAudience.API and self._redirect_uris == redirect_uris
 
     def check_client_secret(self, client_secret: str) -> bool:
         """Return whether a secret is the client's, compared in constant time; a public client sends none."""

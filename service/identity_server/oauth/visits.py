@@ -64,6 +64,12 @@ class AuthorizationRequest:
         Then the person is asked each time, whatever they allowed before (RFC 8252, section 8.6)."""
         return self.client.is_public and without_local_port(self.redirect_uri) is not None
 
+    def is_workbench(self, address: str | None) -> bool:
+        """Return whether the client is the product's own workbench at this address, which the operator has set. Its
+        codes go nowhere else, and its tokens take its secret: so a person need not be asked to consent."""
+        own = self.client.is_confidential_at([f"{address}/oauth/callback"])
+        return address is not None and own
+
     def is_too_old(self, person: SignedIn) -> bool:
         """Return whether the client wants a newer sign-in than the person's (`max_age`, RFC 9470, section 4)."""
         most = self.request.form.get("max_age", "")

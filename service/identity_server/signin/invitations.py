@@ -5,7 +5,7 @@ An invitation that is unknown, used, too old, or of a user who may not sign in i
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 
 from pydantic import SecretStr
@@ -20,6 +20,8 @@ from service.identity.passwords import hash_password
 from service.identity.queries import get_organization, lock_organization
 from service.identity_server.signin import queries
 from service.identity_server.signin.attempts import Attempt
+from service.identity_server.signin.passwords import begin_sign_in
+from service.identity_server.signin.sessions import Browser
 from service.platform import secrets
 from service.platform.errors import BadRequest, Conflict, FieldError, NotFound
 from service.runtime import Runtime
@@ -66,10 +68,13 @@ async def find_invited(runtime: Runtime, token: SecretStr) -> Invited:
         return invited
 
 
-async def accept_invitation(runtime: Runtime, token: SecretStr, *, password: SecretStr) -> Invited:
-    """Set the password of an invited person, and end the invitation. Raises NotFound `invitation_not_found`.
+async def accept_invitation(
+    runtime: Runtime, token: SecretStr, *, password: SecretStr, browser: Browser
+) -> tuple[Invited, Browser]:
+    """Set the password of an invited person, end the invitation, and sign the browser in; return its new value.
 
-    Sessions that began with another password end with it, and failed attempts to sign in count no more.
+    Sessions that began with another password end, and failed attempts to sign in are forgotten. Raises NotFound
+    `invitation_not_found`.
     """
     await find_invited(runtime, token)  # hashing takes long, and is not done for just anybody
     password_hash = await hash_password(password)
@@ -83,7 +88,8 @@ async def accept_invitation(runtime: Runtime, token: SecretStr, *, password: Sec
         await queries.delete_attempts(connection, organization_id, subject=account)
         change = Change("invitation.accept", "user", person.principal_id)
         await record_for(connection, organization_id, actor_id=person.principal_id, change=change)
-    return invited
+        person, now = replace(person, password_hash=password_hash), await runtime.clock.now(connection)
+        return invited, await begin_sign_in(connection, browser, person=person, now=now)
 
 
 @asynccontextmanager
@@ -108,6 +114,7 @@ async def _open_invitation(runtime: Runtime, token: SecretStr) -> AsyncGenerator
 
 def _unknown_invitation() -> NotFound:
     return NotFound(
-        "This link was used, has ended, or isn't complete. Ask an admin of your organization for a new one.",
+        "This link was used, has expired, was replaced by a newer one, isn't complete, or its account was switched "
+        "off. If you have a password, sign in with it. Otherwise ask an admin of your organization for a new link.",
         code="invitation_not_found",
     )

@@ -1,5 +1,9 @@
 """Signing a browser in by address and password."""
 
+from datetime import datetime
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
 from service.identity_server.signin.attempts import Attempt, try_password
 from service.identity_server.signin.factors.pending import begin_pending
 from service.identity_server.signin.factors.service import must_have_factor, read_factors
@@ -18,13 +22,17 @@ async def sign_in(runtime: Runtime, browser: Browser, attempt: Attempt) -> Brows
     person = await check_password(runtime, attempt)
     if isinstance(person, Refused):
         return person
+    async with runtime.database.transaction(person.organization_id) as connection:
+        return await begin_sign_in(connection, browser, person=person, now=await runtime.clock.now(connection))
+
+
+async def begin_sign_in(connection: AsyncConnection, browser: Browser, *, person: Person, now: datetime) -> Browser:
+    """Sign in a person whose password is right, or wait for their second factor; return the browser's new value."""
     organization_id, principal_id = person.organization_id, person.principal_id
-    async with runtime.database.transaction(organization_id) as connection:
-        now = await runtime.clock.now(connection)
-        has = (await read_factors(connection, organization_id, principal_id=principal_id)).factors
-        if has or await must_have_factor(connection, organization_id, is_admin=person.is_admin):
-            return await begin_pending(connection, browser, person=person, now=now)
-        return await begin_session(connection, browser, person=person, now=now, by="password")
+    has = (await read_factors(connection, organization_id, principal_id=principal_id)).factors
+    if has or await must_have_factor(connection, organization_id, is_admin=person.is_admin):
+        return await begin_pending(connection, browser, person=person, now=now)
+    return await begin_session(connection, browser, person=person, now=now, by="password")
 
 
 async def check_password(runtime: Runtime, attempt: Attempt, *, wrong: str = WRONG) -> Person | Refused:
