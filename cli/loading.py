@@ -1,10 +1,11 @@
 """`carrel upload` and `carrel plan`: the catalog, brought to what a source holds."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from cli.choosing import AsJson
+from cli.choosing import AsJson, Yes
 from cli.outcome import show_errors
 from cli.screen import Screen
 from flows.operations.options import UploadOptions
@@ -19,6 +20,9 @@ Include = Annotated[
     typer.Option(metavar="PATTERN", help="Take such files though their kind is left out by default; repeatable."),
 ]
 Exclude = Annotated[list[str] | None, typer.Option(metavar="PATTERN", help="Leave such files out; repeatable.")]
+Names = Annotated[
+    Path | None, typer.Option("--names", metavar="FILE", help="Write the names behind all numbers to a CSV file.")
+]
 Direct = Annotated[bool, typer.Option("--direct", help="Without Prefect.")]
 
 _Collection = Annotated[str | None, typer.Option(help="Name or id of a collection to add the documents to.")]
@@ -72,13 +76,16 @@ def upload(
     delete_limit: _Limit = 20,
     no_wait: Annotated[bool, typer.Option("--no-wait", help="End without waiting for the index.")] = False,
     direct: Direct = False,
+    names: Names = None,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Bring the catalog to what a source holds: what is new or changed is sent, and nothing else.
 
     Lock files, stylesheets, minified files, certificates and secrets are left out unless --include names them.
-    With --delete-missing, what was sent from this source and is no longer there is deleted; but nothing at all when the
-    source could not be listed whole, is empty, or would lose more than the limit.
+    With --delete-missing, what was sent from this source and is no longer there is deleted: the names are shown, and
+    you are asked first, or say --yes. Nothing is deleted when the source could not be listed whole, is empty, or would
+    lose more than the limit.
     Run it again after any interruption: it goes on where it was.
     """
     options = UploadOptions(
@@ -101,7 +108,7 @@ def upload(
     with show_errors(screen):
         from cli.runs import run_upload  # noqa: PLC0415 - the flows come with an extra of their own
 
-        raise typer.Exit(run_upload(source, options, screen=screen, direct=direct))
+        raise typer.Exit(run_upload(source, options, screen=screen, direct=direct, names=names, yes=yes))
 
 
 def plan(
@@ -120,6 +127,7 @@ def plan(
     retry_refused: _Retry = False,
     delete_missing: _Delete = False,
     delete_limit: _Limit = 20,
+    names: Names = None,
     as_json: AsJson = False,
 ) -> None:
     """Say what `carrel upload` would do with the same options; nothing is sent or changed."""
@@ -142,4 +150,4 @@ def plan(
     with show_errors(screen):
         from cli.runs import run_plan  # noqa: PLC0415 - as above
 
-        raise typer.Exit(run_plan(source, options, screen=screen))
+        raise typer.Exit(run_plan(source, options, screen=screen, names=names))

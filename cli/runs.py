@@ -4,8 +4,9 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,19 +14,22 @@ from carrel.errors import ConflictError
 from carrel.wire.docstore import DocstoreSync, DocstoreSyncStatus
 from carrel.wire.formats import count_reasons
 from carrel.wire.rebuilds import IndexRebuild
+from cli.choosing import confirm
 from cli.exit_codes import ExitCode
 from cli.listing import print_json, say_done, to_json
 from cli.outcome import client_of, usage
 from cli.screen import Bar, Screen
 from flows.errors import ServiceDownError
 from flows.operations.backlog import notes_of
-from flows.operations.deletions import TO_DELETE, deletions
-from flows.operations.formatting import waiting_text
-from flows.operations.jobs import cancel_on_sigterm, open_client, outage_policy_of
+from flows.operations.deletions import TO_DELETE as DELETED_IN
+from flows.operations.deletions import deletions, mark_of_deletions
+from flows.operations.formatting import count_text, waiting_text
+from flows.operations.jobs import Hooks, Outcome, cancel_on_sigterm, open_client, outage_policy_of
 from flows.operations.ledger.addresses import Address
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import State
 from flows.operations.loading import add_to_collection, open_ledger, upload
+from flows.operations.named import FAILED, GONE, SHOWN, TO_DELETE, name_documents, names_as_csv
 from flows.operations.names import names_of
 from flows.operations.options import CollectionOptions, ReindexOptions, SyncOptions, UploadOptions
 from flows.operations.plan import Plan
@@ -43,35 +47,83 @@ _SECONDS = 0.3
 _FIRST_LINE_SECONDS, _LINE_SECONDS = 4.0, 30.0
 
 
-def run_upload(source: str, options: UploadOptions, *, screen: Screen, direct: bool) -> ExitCode:
-    """Upload a source, as a Prefect flow or `direct`; raises what flows.operations.loading.upload does."""
+def run_upload(
+    source: str, options: UploadOptions, *, screen: Screen, direct: bool, names: Path | None, yes: bool
+) -> ExitCode:
+    """Upload a source, as a Prefect flow or `direct`; deletions are confirmed first, or with `yes`. Raises what
+    flows.operations.loading.upload does."""
     settings = FlowSettings()
+    confirmed = None if yes or not options.delete_missing else _confirm_deletions(source, options, screen=screen)
 
     def work() -> Awaitable[object]:
         if direct:
-            return _until_sigterm(upload(source, options=options, settings=settings))
+            return _until_sigterm(upload(source, options=options, settings=settings, confirmed=confirmed))
         _prepare_prefect(settings)
         from flows.bulk_upload import bulk_upload  # noqa: PLC0415 - Prefect reads its settings when imported
 
-        return _as_flow(lambda: bulk_upload(source, options))
+        return _as_flow(lambda: bulk_upload(source, options, confirmed=confirmed))
 
     with open_ledger(source, settings=settings) as ledger:
         _run_to_end(work, ledger=ledger, screen=screen)
+        ledger.join_latest()
+        _write_names(ledger, names)
         return _end(ledger, screen=screen)
 
 
-def run_plan(source: str, options: UploadOptions, *, screen: Screen) -> ExitCode:
+def _write_names(ledger: Ledger, path: Path | None) -> None:
+    if path is not None:
+        path.write_text(names_as_csv(ledger), encoding="utf-8")
+
+
+def _confirm_deletions(source: str, options: UploadOptions, *, screen: Screen) -> str | None:
+    """Name the documents that the run would delete and ask; return their mark, or None where there are none."""
+    outcome, named = _make_plan(source, options)
+    if not outcome.plan.delete:
+        return None
+    doomed = [row["path"] for row in named.rows if row["what"] == TO_DELETE]
+    question = f"Delete {count_text(outcome.plan.delete, 'document')} that the source no longer has?"
+    if not screen.can_ask:
+        first = ", ".join(doomed[:_SHOWN]) + (" …" if outcome.plan.delete > _SHOWN else "")
+        raise usage(screen, f"{question} {first}. There is no terminal to ask on: say --yes to delete them.")
+    screen.say("\n".join(f"- {name}" for name in doomed))
+    if outcome.plan.delete > len(doomed):
+        screen.say(f"and {outcome.plan.delete - len(doomed):,} more; carrel plan --names FILE names all of them")
+    confirm(screen, question, outcome="sent or deleted")
+    return named.mark
+
+
+@dataclass
+class _Named:
+    """The names behind a plan's numbers, and the mark of its deletions."""
+
+    rows: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
+    mark: str = ""
+
+
+def _make_plan(source: str, options: UploadOptions, *, names: Path | None = None) -> tuple[Outcome, _Named]:
+    named = _Named()
+
+    async def keep(ledger: Ledger, *_: object) -> None:
+        named.rows = list(name_documents(ledger, limit=SHOWN))
+        named.mark = mark_of_deletions(ledger)
+        _write_names(ledger, names)
+
+    run = upload(source, options=options, settings=FlowSettings(), hooks=Hooks(on_plan=keep), dry_run=True)
+    return asyncio.run(run), named
+
+
+def run_plan(source: str, options: UploadOptions, *, screen: Screen, names: Path | None) -> ExitCode:
     """Show what `run_upload` would do."""
-    settings = FlowSettings()
-    outcome = asyncio.run(upload(source, options=options, settings=settings, dry_run=True))
+    outcome, named = _make_plan(source, options, names=names)
     code = _code(outcome.summary)
-    with open_ledger(source, settings=settings) as ledger:
+    with Ledger(outcome.ledger) as ledger:
         ledger.join_latest()
         if screen.as_json:
             members = {"plan": outcome.plan.text(), **outcome.summary.as_json(), "unread": dict(outcome.plan.unread)}
-            _print_run(ledger, "planned", members, code=code, scanned=outcome.scanned, states=TO_DELETE, screen=screen)
+            members["names"] = named.rows
+            _print_run(ledger, "planned", members, code=code, scanned=outcome.scanned, states=DELETED_IN, screen=screen)
         else:
-            show_plan(outcome.plan, outcome.scanned, ledger, screen=screen)
+            show_plan(outcome.plan, outcome.scanned, ledger, named.rows, screen=screen)
     return code
 
 
@@ -168,6 +220,7 @@ def _end(ledger: Ledger, *, screen: Screen, hint: str = "") -> ExitCode:
         outcome = "quarantine" if summary.quarantined else "held_back" if summary.held_back else "completed"
         files = {"quarantineFile": str(quarantine_file(ledger))} if summary.quarantined else {}
         members = {**summary.as_json(), **files, **({"hint": hint} if hint else {})}
+        members["names"] = list(name_documents(ledger, limit=SHOWN))
         members |= {"partlyRead": ledger.partly_read()} if summary.partly_read else {}
         scanned = notes_of(ledger.address.name).scanned
         _print_run(ledger, outcome, members, code=code, scanned=scanned, states=(State.DELETED,), screen=screen)
@@ -194,6 +247,7 @@ def _print_run(
         screen,
         outcome,
         code=code,
+        ledger=str(ledger.address),
         **members,
         **({"remarks": remarks} if remarks else {}),
         leftOut=scanned.left_out_as_json(),
@@ -206,17 +260,21 @@ def _code(summary: Summary) -> ExitCode:
     return ExitCode.DONE if summary.complete else ExitCode.PROBLEMS
 
 
-def show_plan(plan: Plan, scanned: Scanned, ledger: Ledger, *, screen: Screen) -> None:
-    """Print what a run would do, with the first rows of what would go into quarantine."""
+def show_plan(
+    plan: Plan, scanned: Scanned, ledger: Ledger, named: Sequence[Mapping[str, str]], *, screen: Screen
+) -> None:
+    """Print what a run would do, with the first documents of each number."""
     screen.line(plan.text())
     if plan.unread:
         screen.line(f"{plan.unread_text()}; --exclude leaves them out.")
     _show_left_out(scanned, screen=screen)
-    _show_deletions(plan, ledger, screen=screen)
+    words = {TO_DELETE: "Would be deleted, with a higher limit" if plan.held_back else "Would be deleted"}
+    _show_names(named, words, screen=screen)
     if scanned.problems or plan.forbidden or plan.refused:
         _show_failures(ledger, screen=screen)
     for remark in notes_of(ledger.address.name).remarks:
         screen.line(remark)
+    screen.line(f"Ledger: {ledger.address}", style="dim")
 
 
 def show_end(summary: Summary, ledger: Ledger, *, screen: Screen) -> None:
@@ -232,11 +290,14 @@ def show_end(summary: Summary, ledger: Ledger, *, screen: Screen) -> None:
         _show_partly_read(summary.partly_read, ledger, screen=screen)
     if summary.contained_left_out:
         screen.line("carrel documents left-out DOCUMENT names those of an archive or mail.", style="dim")
+    rows = name_documents(ledger, limit=SHOWN)
+    _show_names((row for row in rows if row["what"] not in {"Created", "Updated"}), {}, screen=screen)
     if summary.quarantined:
         _show_failures(ledger, screen=screen)
         screen.line(f"All of it, one JSON object a line: {quarantine_file(ledger)}")
     for remark in notes.remarks:
         screen.line(remark)
+    screen.line(f"Ledger: {ledger.address}", style="dim")
 
 
 def _show_partly_read(number: int, ledger: Ledger, *, screen: Screen) -> None:
@@ -252,16 +313,18 @@ def _show_left_out(scanned: Scanned, *, screen: Screen) -> None:
         screen.line(line, style="dim")
 
 
-def _show_deletions(plan: Plan, ledger: Ledger, *, screen: Screen) -> None:
-    names = deletions(ledger, states=TO_DELETE)
-    first = list(islice(names, _SHOWN))
-    if not first:
-        return
-    screen.line("Would be deleted, with a higher limit:" if plan.held_back else "Would be deleted:", style="bold")
-    for name in first:
-        screen.line(f"- {name}")
-    if more := sum(1 for _ in names):
-        screen.line(f"and {more:,} more; --json names all of them")
+def _show_names(rows: Iterable[Mapping[str, str]], words: Mapping[str, str], *, screen: Screen) -> None:
+    """Print the first documents of each number, under its kind or the `words` for it; failures are shown elsewhere."""
+    for what, group in groupby(rows, key=lambda row: row["what"]):
+        named = [] if what == FAILED else [row["path"] for row in group]
+        if named:
+            screen.line(f"{words.get(what, what)}:", style="bold")
+        for name in named:
+            screen.line(f"- {name}")
+        if len(named) == SHOWN:
+            screen.line("and perhaps more; --names FILE writes all of them")
+        if what == GONE:
+            screen.line("--delete-missing deletes what is gone from the source.", style="dim")
 
 
 def _show_failures(ledger: Ledger, *, screen: Screen) -> None:

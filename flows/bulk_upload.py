@@ -6,6 +6,7 @@ from prefect import flow, get_run_logger
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
+from flows.operations.backlog import notes_of
 from flows.operations.loading import upload
 from flows.operations.options import UploadOptions
 from flows.progress import publish_progress
@@ -16,22 +17,27 @@ from flows.settings import FlowSettings
 @flow(name="bulk-upload", persist_result=False)
 @skip_while_busy
 async def bulk_upload(
-    source: str, options: UploadOptions | None = None, *, dry_run: bool = False
+    source: str, options: UploadOptions | None = None, *, dry_run: bool = False, confirmed: str | None = None
 ) -> State[dict[str, Any]]:
     """Upload what is new or changed in `source`: a folder, a glob pattern, or a .csv or .jsonl manifest. `dry_run` ends
-    with the plan: nothing is sent or deleted. The service and its key come from the environment of the process
+    with the plan: nothing is sent or deleted. `confirmed` is the mark of deletions that a person has confirmed by name
+    (flows.operations.deletions). The service and its key come from the environment of the process
     (flows.settings), never from parameters. A bad document doesn't stop the others; a run that fails or is killed
     continues where it was when it is run again."""
     settings = FlowSettings()
     async with publish_progress(current_run_id()) as progress:
         hooks = hooks_of(progress, source=source, settings=settings)
         chosen = options or UploadOptions()
-        outcome = await upload(source, options=chosen, settings=settings, hooks=hooks, dry_run=dry_run)
+        outcome = await upload(
+            source, options=chosen, settings=settings, hooks=hooks, dry_run=dry_run, confirmed=confirmed
+        )
         if dry_run:
             # Documents in quarantine don't make a dry run fail.
             progress.phase = "done"
             await progress.publish_summary(outcome.summary)
             text = outcome.plan.text()
             get_run_logger().info("Nothing was sent: %s", text)
+            for remark in notes_of(outcome.ledger.name).remarks:
+                get_run_logger().warning(remark)
             return Completed(message=text, data=outcome.summary.as_json())
         return await conclude(progress, outcome)

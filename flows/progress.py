@@ -7,8 +7,10 @@
 | carrel-progress | progress | percent of what is to be sent |
 | carrel-counts | table, one row | operations.summary.Summary, `phase`, `waitingFor`, `documentsPerSecond`, `seconds` |
 | carrel-failures | table | the quarantine's first rows: place, document, code, reason |
+| carrel-names | table | the first hundred documents of each number: operations.named.COLUMNS |
+| carrel-csv | text | all documents of all numbers as CSV, compressed; of the plan until the run has ended |
 
-All but the plan are updated in place every two seconds, so that a run of any size leaves five artifacts.
+All but the plan are updated in place every two seconds, so that a run of any size leaves seven artifacts.
 """
 
 import asyncio
@@ -16,6 +18,8 @@ import contextlib
 import json
 import logging
 import time
+import zlib
+from base64 import b64encode
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -30,21 +34,24 @@ from prefect.exceptions import PrefectException
 
 from flows.errors import FlowError
 from flows.operations.backlog import notes_of
+from flows.operations.deletions import mark_of_deletions
 from flows.operations.formatting import capitalize
 from flows.operations.jobs import cancel_on_sigterm
 from flows.operations.ledger.ledger import Ledger
+from flows.operations.named import SHOWN, name_documents, names_as_csv
 from flows.operations.plan import Plan
 from flows.operations.quarantine import failure_rows
 from flows.operations.reporting import reported_run_id
 from flows.operations.scan import Scanned
 from flows.operations.summary import Summary, summarize
-from flows.runs import COUNTS, FAILURES, PLAN, PLANNED, PROGRESS
+from flows.runs import COUNTS, CSV, FAILURES, NAMES, PLAN, PLANNED, PROGRESS
 
 _log = logging.getLogger(__name__)
 
 _SECONDS = 2.0
 _WINDOW = 8  # updates that the current rate is taken over
 _SHOWN = 200
+_NAMED_OFTEN = 20_000  # documents: of more, names are read at the plan and at the end alone
 
 
 class Progress:
@@ -58,6 +65,7 @@ class Progress:
         self._began = time.perf_counter()
         self._marks: deque[tuple[float, int]] = deque([(0.0, 0)], maxlen=_WINDOW)
         self._ledger: Ledger | None = None
+        self._gone = ""
         self.phase = "scanning"
 
     @property
@@ -67,12 +75,15 @@ class Progress:
     async def on_plan(self, ledger: Ledger, scanned: Scanned, plan: Plan) -> None:
         """Publish the plan, and remember the ledger whose counts are published from now on."""
         self._ledger = ledger
-        self.phase = "sending"
         problems = await asyncio.to_thread(ledger.problem_count)
         await self.publish(PLAN, kind="markdown", data=plan_markdown(scanned, plan, problems=problems))
         numbers = {name: number for name, number in asdict(plan).items() if isinstance(number, int)}
         await self.publish_table(PLANNED, [{**numbers, "problems": problems}])
-        await self.update()
+        self._gone = (
+            await asyncio.to_thread(mark_of_deletions, ledger) if plan.delete or plan.gone or plan.held_back else ""
+        )
+        await self.end()
+        self.phase = "sending"
 
     async def update(self) -> None:
         """Publish the current progress of the run."""
@@ -80,15 +91,27 @@ class Progress:
             return
         summary = await asyncio.to_thread(summarize, self._ledger)
         await self.publish_summary(summary)
+        if summary.documents <= _NAMED_OFTEN or self.phase != "sending":
+            named = name_documents(self._ledger, limit=SHOWN)
+            await self.publish_table(NAMES, await asyncio.to_thread(list[dict[str, str]], named))
         if summary.quarantined:
             rows = await asyncio.to_thread(failure_rows, self._ledger, limit=_SHOWN)
             await self.publish_table(FAILURES, rows)
+
+    async def end(self) -> None:
+        """Publish the current progress of the run, and the names of all its documents."""
+        await self.update()
+        if self._ledger is not None:
+            text = await asyncio.to_thread(names_as_csv, self._ledger)
+            packed = await asyncio.to_thread(zlib.compress, text.encode(errors="backslashreplace"))
+            await self.publish(CSV, kind="text", data=b64encode(packed).decode())
 
     async def publish_summary(self, summary: Summary) -> None:
         """Publish a summary of the run."""
         counts = {
             **summary.as_json(),
             "phase": self.phase,
+            "gone_mark": self._gone,
             "seconds": round(self._seconds, 1),
             "documentsPerSecond": round(self._rate(summary.sent), 4),
             "waitingFor": "" if self._ledger is None else notes_of(self._ledger.address.name).waiting_for,
@@ -171,6 +194,7 @@ def plan_markdown(scanned: Scanned, plan: Plan, *, problems: int) -> str:
         f"| items that can't be a document | {problems} |",
         f"| ignored | {plan.ignored} |",
         f"| delete, since the source no longer has them | {plan.delete} |",
+        f"| gone from the source: they stay | {plan.gone} |",
         f"| sent before and left out now: they stay | {plan.left_out} |",
         f"| no longer in the source, but changed by others or in another source: left alone | {plan.left} |",
         "",

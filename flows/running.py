@@ -155,7 +155,7 @@ def hooks_of(progress: Progress, *, source: str, settings: FlowSettings) -> Hook
         get_run_logger().info("The plan for %s: %s", source, plan.text())
         await progress.on_plan(ledger, scanned, plan)
 
-    return Hooks(_batches_as_tasks(progress, settings=settings), on_plan, progress.update)
+    return Hooks(_batches_as_tasks(progress, settings=settings), on_plan, progress.end)
 
 
 def _batches_as_tasks(progress: Progress, *, settings: FlowSettings) -> RunBatches:

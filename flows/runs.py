@@ -6,6 +6,8 @@ import os
 import platform
 import re
 import time
+import zlib
+from base64 import b64decode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -129,6 +131,7 @@ class Label:
 DEPLOYMENT = "carrel"
 """Every flow is served under this name, for who starts it by hand."""
 PLAN, PLANNED, PROGRESS = "carrel-plan", "carrel-planned", "carrel-progress"
+NAMES, CSV = "carrel-names", "carrel-csv"
 COUNTS, FAILURES, CHANGES = "carrel-counts", "carrel-failures", "carrel-access-changes"
 PERSON = "carrel-person:"
 """What a run's tag begins with that names who started it."""
@@ -153,7 +156,7 @@ class RunStatus:
     Counts are all zero until the plan is made.
     `failures` are the quarantine's first rows: place, document, code, reason. `plan` is Markdown, `planned` its
     numbers. `figures` are the counts as the flow has them, more than a Summary knows; `changes` what a snapshot of
-    permissions found widened and narrowed.
+    permissions found widened and narrowed; `names` the first documents of each number (flows.operations.named).
     `flow` is the flow's name, `person` who started it, as they said, unless it was started `by_schedule`, whose
     `schedule_name` is known if people have made it; `missed` counts the missed times of the schedule that it stands
     for. A run is `skipped` while another run works on its source.
@@ -173,6 +176,7 @@ class RunStatus:
     planned: Mapping[str, int] = field(default_factory=dict[str, int])
     figures: Mapping[str, Any] = field(default_factory=dict[str, Any])
     changes: Sequence[Mapping[str, Any]] = ()
+    names: Sequence[Mapping[str, str]] = ()
     flow: str = ""
     deployment_id: UUID | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -230,6 +234,7 @@ def status_of(run: Mapping[str, Any], artifacts: Mapping[str, Any], *, flow: str
         planned={name: int(number) for name, number in planned.items()},
         figures=counts,
         changes=table(artifacts.get(CHANGES)),
+        names=table(artifacts.get(NAMES)),
         flow=flow,
         deployment_id=UUID(run["deployment_id"]) if run.get("deployment_id") else None,
         parameters=run.get("parameters") or {},
@@ -294,10 +299,18 @@ class Runs(PrefectApi):
         self._flows: Mapping[str, str] = {}
 
     def start_upload(
-        self, source: str, options: UploadOptions | None = None, *, person: str = "", key: str | None = None
+        self,
+        source: str,
+        options: UploadOptions | None = None,
+        *,
+        confirmed: str | None = None,
+        person: str = "",
+        key: str | None = None,
     ) -> UUID:
-        """Start a bulk upload of a folder, glob, manifest or object store."""
-        parameters = {"source": source, "options": (options or UploadOptions()).model_dump()}
+        """Start a bulk upload of a folder, glob, manifest or object store; `confirmed` as flows.bulk_upload says."""
+        parameters: dict[str, Any] = {"source": source, "options": (options or UploadOptions()).model_dump()}
+        if confirmed:
+            parameters["confirmed"] = confirmed
         return self.start("bulk-upload", parameters, person=person, key=key)
 
     def start_plan(
@@ -355,8 +368,20 @@ class Runs(PrefectApi):
     def run_status(self, flow_run_id: UUID) -> RunStatus:
         """Return the status of a run. Raises RunsError; UnknownError for an unknown run."""
         run = self.call("GET", f"/flow_runs/{flow_run_id}")
-        artifacts = self.artifacts([flow_run_id]).get(str(flow_run_id), {})
+        keys = (PLAN, PLANNED, COUNTS, FAILURES, CHANGES, NAMES)
+        artifacts = self.artifacts([flow_run_id], keys=keys).get(str(flow_run_id), {})
         return status_of(run, artifacts, flow=self.flow_of(run))
+
+    def names_csv(self, flow_run_id: UUID) -> bytes:
+        """Return the names of all documents of a run as CSV; empty where the run has none. Raises RunsError."""
+        data = self.artifacts([flow_run_id], keys=(CSV,)).get(str(flow_run_id), {}).get(CSV)
+        return zlib.decompress(b64decode(data)) if data else b""
+
+    def log(self, flow_run_id: UUID, *, limit: int = 200) -> list[tuple[datetime, str]]:
+        """Return the newest lines of a run's log, oldest first, with their times. Raises RunsError."""
+        query = {"logs": {"flow_run_id": {"any_": [str(flow_run_id)]}}, "sort": "TIMESTAMP_DESC", "limit": limit}
+        lines = reversed(self.rows("/logs/filter", query))
+        return [(datetime.fromisoformat(one["timestamp"]), str(one["message"])) for one in lines]
 
     def page(self, *, number: int = 0, size: int = 20, flows: Iterable[str] = FLOWS) -> RunsPage:
         """Return a page of the runs that were due by now; `number` counts from 0. Raises RunsError."""

@@ -4,6 +4,7 @@ since, or another source has too, stays. What a run doesn't look at (hidden file
 miss."""
 
 import asyncio
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -27,22 +28,39 @@ _HIDING = ("row_invalid", "folder_unreadable", "name_undecodable")
 
 
 async def plan_deletions(
-    client: AsyncCarrel, ledger: Ledger, source: str, *, options: UploadOptions, outages: OutagePolicy
+    client: AsyncCarrel,
+    ledger: Ledger,
+    source: str,
+    *,
+    options: UploadOptions,
+    outages: OutagePolicy,
+    confirmed: str | None = None,
 ) -> None:
-    """After a scan of the whole source, plan in the ledger what is to be deleted, or keep there why nothing is."""
+    """After a scan of the whole source, plan in the ledger what is to be deleted, or keep there why nothing is. Without
+    `delete_missing` documents that are gone are KEPT. `confirmed` is the `mark_of_deletions` that a person has seen
+    by name: only these documents are deleted, whatever the limit."""
     if not await asyncio.to_thread(ledger.find_missing, limit=1):
         return
     found = await asyncio.to_thread(ledger.count_found)
     reason = await asyncio.to_thread(_not_whole, ledger, found=found)
-    if not reason:
-        files = await asyncio.to_thread(select_files, source, options.files)
-        marked = await _mark(client, ledger, files, options=options, outages=outages)
+    if reason and (options.delete_missing or not found):
+        await asyncio.to_thread(ledger.block_deletions, f"Nothing is deleted: {reason}")
+    if reason and (options.delete_missing or found):
+        return
+    files = await asyncio.to_thread(select_files, source, options.files)
+    marked = await _mark(client, ledger, files, options=options, outages=outages)
+    if not options.delete_missing:
+        await asyncio.to_thread(ledger.decide_deletions, State.KEPT)
+        return
+    if confirmed is None:
         known = await asyncio.to_thread(ledger.count_known)
         reason = _beyond(options.delete_limit_percent, marked=marked, known=known)
+    elif confirmed != await asyncio.to_thread(mark_of_deletions, ledger):
+        reason = "the documents that are gone now are not the documents that were confirmed. Look at the plan again."
     if reason:
         await asyncio.to_thread(ledger.block_deletions, f"Nothing is deleted: {reason}")
     else:
-        await asyncio.to_thread(ledger.confirm_deletions)
+        await asyncio.to_thread(ledger.decide_deletions, State.PLANNED)
         await asyncio.to_thread(ledger.set_aside)
 
 
@@ -53,6 +71,12 @@ def deletions(ledger: Ledger, *, states: Sequence[State]) -> Iterator[str]:
         while page := ledger.page(state, after=after, deleting=True):
             after = key_of(page[-1].document.external_id)
             yield from (entry.document.external_id for entry in page)
+
+
+def mark_of_deletions(ledger: Ledger) -> str:
+    """Return a digest of the names of the documents that are gone from the source and would be deleted."""
+    names = sorted(deletions(ledger, states=(State.PLANNED, State.FOUND, State.KEPT)))
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()[:32]
 
 
 async def skip_modified(

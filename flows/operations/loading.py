@@ -8,24 +8,29 @@ from dataclasses import replace
 
 from carrel import AsyncCarrel
 from carrel.errors import NotFoundError
-from flows.errors import NameUnknownError
+from flows.errors import NameUnknownError, SourceError
 from flows.operations.backlog import notes_of
 from flows.operations.deletions import plan_deletions
 from flows.operations.formatting import count_text
 from flows.operations.jobs import NO_HOOKS, Hooks, Outcome, Planned, carry_out, open_client, outage_policy_of
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import Entry, Retry
-from flows.operations.names import names_of
+from flows.operations.names import check_readers, names_of
 from flows.operations.options import CollectionOptions, UploadOptions, options_for_ledger
 from flows.operations.outages import OutagePolicy
 from flows.operations.plan import count_unread, make_plan, read_plan
 from flows.operations.reporting import RunReport, name_source, report_at_end, report_run, take_ignored
-from flows.operations.scan import scan
+from flows.operations.scan import Scanned, scan
 from flows.operations.sources.documents import Defaults, SourceDocument
 from flows.operations.sources.reading import source_identity
 from flows.operations.sources.selection import is_selection, select_documents
 from flows.operations.summary import summarize
 from flows.settings import FlowSettings
+
+_ELSEWHERE = (
+    "The catalog has {} already, and this ledger has sent none: {}. Another ledger sent them (another CARREL_DATA_DIR,"
+    " user or machine), or another program. A run from here cannot tell which of them are gone from the source."
+)
 
 
 def open_ledger(source: str, *, settings: FlowSettings, collection: str | None = None) -> Ledger:
@@ -47,13 +52,14 @@ async def upload(
     hooks: Hooks = NO_HOOKS,
     dry_run: bool = False,
     retry: Retry | None = None,
+    confirmed: str | None = None,
 ) -> Outcome:
     """Bring the catalog to what the source holds.
 
-    Documents the source no longer has are left alone, unless the options say `delete_missing`
-    (flows.operations.deletions). `dry_run` ends with the plan; `retry` sends just that of what is in quarantine, and
-    deletes nothing. Raises SourceError, SourceBusyError, LedgerError, RefusedError or ServiceDownError; whatever was
-    done is kept and the next run goes on from there.
+    Documents the source no longer has are left alone, unless the options say `delete_missing`; of that and of
+    `confirmed` see flows.operations.deletions. `dry_run` ends with the plan; `retry` sends just that of what is in
+    quarantine, and deletes nothing. Raises SourceError, SourceBusyError, LedgerError, RefusedError or ServiceDownError;
+    whatever was done is kept and the next run goes on from there.
     """
     name = name_source(source)
     reporting = nullcontext(RunReport()) if dry_run else report_run(settings, flow="bulk-upload", source=name)
@@ -65,8 +71,11 @@ async def upload(
                 outages = outage_policy_of(client, settings, ledger=ledger.address.name)
                 names = names_of(client, outages=outages)
                 defaults = await names.defaults(options.defaults())
+                if defaults.access is not None:
+                    await check_readers(client, defaults.access, outages=outages)
                 scanned = await scan(ledger, source, defaults=defaults, names=names, retry=retry)
                 report.has_begun = True
+                await _refuse_empty(ledger, source, scanned, retry=retry)
                 notes = notes_of(ledger.address.name)
                 notes.scanned = scanned
                 if scanned.kept_readers:
@@ -80,9 +89,13 @@ async def upload(
                     upload_as=options.upload_as_user_email,
                     retry_refused=options.retry_refused or retry is not None,
                 )
-                if options.delete_missing and retry is None:
-                    await plan_deletions(client, ledger, source, options=options, outages=outages)
+                if retry is None:
+                    await plan_deletions(client, ledger, source, options=options, outages=outages, confirmed=confirmed)
                     plan = await asyncio.to_thread(read_plan, ledger)
+                    known = await asyncio.to_thread(ledger.count_known)
+                    if known and not await asyncio.to_thread(ledger.has_sent):
+                        documents = count_text(known, "document of this source", "documents of this source")
+                        notes.remarks.append(_ELSEWHERE.format(documents, ledger.address))
                 if dry_run:
                     plan = replace(plan, unread=await asyncio.to_thread(count_unread, ledger))
                 user = options.upload_as_user_email
@@ -137,6 +150,8 @@ async def add_to_collection(
                     ledger, source, defaults=defaults, names=names, prepare=prepare, retry=retry, chunks=chunks
                 )
                 report.has_begun = True
+                if chunks is None:
+                    await _refuse_empty(ledger, source, scanned, retry=retry)
                 notes_of(ledger.address.name).scanned = scanned
                 await take_ignored(client, ledger, settings=settings, outages=outages)
                 await _identify(client, ledger, outages=outages)
@@ -150,6 +165,16 @@ async def add_to_collection(
                 outcome = Outcome(summarize(ledger), plan, scanned, ledger.address)
                 report.take(outcome.summary)
                 return outcome
+
+
+async def _refuse_empty(ledger: Ledger, source: str, scanned: Scanned, *, retry: Retry | None) -> None:
+    """Raise SourceError for a source without any item, unless it had documents before: those are named and stay."""
+    if scanned.documents or scanned.problems or retry or await asyncio.to_thread(ledger.has_sent):
+        return
+    left_out = scanned.skipped.total()
+    why = f"{count_text(left_out, 'file is', 'files are')} left out" if left_out else "it is empty, or matches no file"
+    msg = f"{source} has no document: {why}. Check its name, and whether it is mounted."
+    raise SourceError(msg)
 
 
 async def _identify(client: AsyncCarrel, ledger: Ledger, *, outages: OutagePolicy) -> None:

@@ -6,7 +6,8 @@ from dataclasses import replace
 from uuid import UUID
 
 from carrel import AsyncCarrel
-from carrel.errors import PermissionDeniedError
+from carrel.errors import CarrelError, PermissionDeniedError
+from carrel.wire.uploads import PlannedUpload
 from flows.errors import NameUnknownError
 from flows.operations.outages import OutagePolicy
 from flows.operations.sources.documents import Access, Defaults, Problem, SourceDocument
@@ -80,6 +81,23 @@ def names_of(client: AsyncCarrel, *, outages: OutagePolicy) -> Names:
         return [(item.collection_name, str(item.document_collection_id)) async for item in listed]
 
     return Names(groups=lambda: outages.call(groups), collections=lambda: outages.call(collections))
+
+
+async def check_readers(client: AsyncCarrel, access: Access, *, outages: OutagePolicy) -> None:
+    """Raise NameUnknownError for a user or group that the options name and the service does not know."""
+    if not (access.users or access.groups):
+        return
+    nothing = PlannedUpload(document_external_id="carrel-flows-readers", fingerprint="-")
+
+    async def ask() -> None:
+        await client.catalog.plan_upload(
+            [nothing], allowed_users_email_addresses=access.users, allowed_group_ids=access.groups
+        )
+
+    try:
+        await outages.call(ask)
+    except CarrelError as exc:
+        raise NameUnknownError(f"A reader is not known, so nothing was sent: {exc}") from exc
 
 
 def _is_id(name: str) -> bool:

@@ -2,8 +2,9 @@
 
 import json
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from flows.operations.sources.documents import Access, Defaults
 from flows.operations.sources.exclusions import FileSelection
@@ -11,13 +12,15 @@ from flows.operations.sources.exclusions import FileSelection
 CATALOG = "catalog:"
 """What names the catalog where a collection is named by its name."""
 
+_Named = Annotated[str | None, AfterValidator(lambda name: name or None)]
+
 
 class UploadOptions(BaseModel):
     """Options of a bulk upload. Access, metadata and collection are for documents whose manifest row says nothing."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    collection: str | None = Field(default=None, description="Name or id of a collection to add every document to.")
+    collection: _Named = Field(default=None, description="Name or id of a collection to add every document to.")
     allowed_users: list[str] | None = Field(default=None, description="Email addresses of who may read.")
     allowed_groups: list[str] | None = Field(default=None, description="Names or ids of groups who may read.")
     internal_public: bool | None = Field(default=None, description="Everybody in the organization may read.")
@@ -28,7 +31,7 @@ class UploadOptions(BaseModel):
     )
     exclude: list[str] = Field(default_factory=list, description="Patterns of files to leave out.")
     read_pictures: bool | None = Field(default=None, description="Read text in pictures within files by machine (OCR).")
-    upload_as_user_email: str | None = Field(default=None, description="The user to upload as; the key must allow it.")
+    upload_as_user_email: _Named = Field(default=None, description="The user to upload as; the key must allow it.")
     retry_refused: bool = Field(default=False, description="Send what was refused before and is still the same.")
     wait_for_index: bool = Field(default=True, description="End only when what was sent can be searched.")
     delete_missing: bool = Field(
@@ -40,8 +43,9 @@ class UploadOptions(BaseModel):
 
     def defaults(self) -> Defaults:
         """Return the access, metadata and collection of documents whose source gives none."""
+        access = Access.of(self.allowed_users, self.allowed_groups, internal_public=self.internal_public)
         return Defaults(
-            access=Access.of(self.allowed_users, self.allowed_groups, internal_public=self.internal_public),
+            access=Access(assumed=True) if access == Access() else access,
             metadata=self.metadata,
             collection=self.collection,
             read_pictures=self.read_pictures,

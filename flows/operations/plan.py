@@ -9,7 +9,7 @@ from pathlib import PurePath
 
 from carrel import AsyncCarrel
 from carrel.wire.formats import UNREAD_SUFFIXES
-from carrel.wire.uploads import PlanAction, PlannedUpload
+from carrel.wire.uploads import PlanAction, PlannedUpload, UploadPlan
 from flows.operations.formatting import count_text
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import FIRST, Action, State
@@ -32,9 +32,9 @@ _VERDICTS: Mapping[PlanAction, Action | State] = {
 class Plan:
     """The numbers of documents by kind; `refused` were refused for good before and are unchanged. `resumed` were sent
     by this run before it was interrupted. `delete` are no longer in the source; `left` neither, but others have changed
-    them since, or another source has them. `left_out` were sent by earlier runs and are excluded from this run: both
-    stay. `held_back` says why nothing is deleted. `unread`, by suffix, are to be sent and are not read; only a dry run
-    counts them."""
+    them since, or another source has them; `gone` neither, and stay since nothing is to be deleted. `left_out` were
+    sent by earlier runs and are excluded from this run: both stay. `held_back` says why nothing is deleted. `unread`,
+    by suffix, are to be sent and are not read; only a dry run counts them."""
 
     create: int
     update: int
@@ -45,6 +45,7 @@ class Plan:
     ignored: int = 0
     delete: int = 0
     left: int = 0
+    gone: int = 0
     left_out: int = 0
     held_back: str = ""
     unread: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -67,6 +68,7 @@ class Plan:
             "already sent by this run": self.resumed,
             "ignored": self.ignored,
             "to delete": self.delete,
+            "gone from the source, which stay": self.gone,
             "no longer in the source but changed by others or in another source, left alone": self.left,
             "sent before and left out now, which stay": self.left_out,
         }
@@ -98,14 +100,25 @@ async def make_plan(
                 after = page[-1][0]
             return page
 
+    async def ask(fingerprints: Mapping[str, str]) -> list[UploadPlan]:
+        documents = [PlannedUpload(document_external_id=name, fingerprint=fingerprints[name]) for name in fingerprints]
+        asked = partial(client.catalog.plan_upload, documents=documents, upload_as_user_email=upload_as)
+        return (await outages.call(asked)).documents if documents else []
+
     async def work() -> None:
         while page := await read_page():
-            documents = [PlannedUpload(document_external_id=name, fingerprint=value) for _, name, value in page]
-            ask = partial(client.catalog.plan_upload, documents=documents, upload_as_user_email=upload_as)
-            answers = (await outages.call(ask)).documents
+            answers = await ask({name: value for _, name, value in page})
             verdicts = {answer.document_external_id: _VERDICTS[answer.action] for answer in answers}
             ids = {answer.document_external_id: str(answer.document_id) for answer in answers if answer.document_id}
-            await asyncio.to_thread(ledger.apply_plan, verdicts, document_ids=ids)
+            changed = [name for name, verdict in verdicts.items() if verdict is Action.UPDATE]
+            former = await asyncio.to_thread(ledger.former_fingerprints, changed)
+            again = {one.document_external_id for one in await ask(former) if one.action is PlanAction.UNCHANGED}
+            verdicts |= dict.fromkeys(again, State.UNCHANGED)
+            same = {name: former[name] for name in again}
+            changed = [name for name in changed if name not in again]
+            for name in await asyncio.to_thread(ledger.refuse_replacing, changed):
+                del verdicts[name]
+            await asyncio.to_thread(ledger.apply_plan, verdicts, document_ids=ids, former=same)
 
     await run_workers(work, number=_ASKED_AT_ONCE)
     await asyncio.to_thread(ledger.set_aside, refused=not retry_refused)
@@ -143,6 +156,7 @@ def read_plan(ledger: Ledger) -> Plan:
         ignored=by_state[State.IGNORED] + ledger.problem_count(ignored=True),
         delete=numbers.get((State.PLANNED, Action.DELETE), 0),
         left=numbers.get((State.UNCHANGED, Action.DELETE), 0),
+        gone=numbers.get((State.KEPT, Action.DELETE), 0),
         left_out=numbers.get((State.IGNORED, Action.DELETE), 0),
         held_back=ledger.blocked_reason(),
     )

@@ -26,7 +26,7 @@ class Summary:
     `contained_unindexed` became documents that could not be indexed.
     `ignored` were set aside by a person. Of `to_delete`, which the source no longer has, `deleted` are gone and
     `undeleted` could not be deleted; `left` were changed by others since, or are in another source, so they stay, and
-    so do the `left_out`, which earlier runs have sent and this one excludes.
+    so do the `gone`, since nothing is to be deleted, and the `left_out`, which this run excludes.
     `held_back` says why nothing is deleted; `to_delete` are then those that would be, as far as that can be known.
     """
 
@@ -53,6 +53,7 @@ class Summary:
     deleted: int = 0
     undeleted: int = 0
     left: int = 0
+    gone: int = 0
     left_out: int = 0
     held_back: str = ""
 
@@ -125,6 +126,7 @@ class Summary:
         ]
         pages = ("scanned page or picture is still being read", "scanned pages or pictures are still being read")
         others = {
+            "gone from the source, which stay": self.gone,
             "changed by others or in another source, left alone": self.left,
             "sent before and left out now, which stay": self.left_out,
             "ignored": self.ignored,
@@ -180,6 +182,7 @@ def summarize(ledger: "Ledger") -> Summary:
         deleted=deleted,
         undeleted=undeleted,
         left=deletions[State.UNCHANGED],
+        gone=deletions[State.KEPT],
         left_out=deletions[State.IGNORED],
         held_back=held_back,
     )

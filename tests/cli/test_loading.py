@@ -1,7 +1,9 @@
 """`carrel upload`, `plan` and `collections add` as operators and scheduled jobs run them, without Prefect."""
 
+import csv
 import json
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from PIL import Image
@@ -57,10 +59,16 @@ def test_a_bad_document_ends_with_1_and_its_reason(load: Load, library: Path, se
 @pytest.mark.usefixtures("library")
 def test_each_way_to_fail_has_its_code(load: Load, service: RunningService, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
+    (tmp_path / "empty").mkdir()
     wrong = "svc_key_" + "wrong" * 8
     for arguments, changes, code, outcome in (
         (("nowhere",), {}, 2, "source_unreadable"),
         (("library", "--collection", "None such"), {}, 2, "name_unknown"),
+        (("empty",), {}, 2, "source_unreadable"),
+        (("library/*.nothing",), {}, 2, "source_unreadable"),
+        (("library", "--allow-user", "bob"), {}, 2, "name_unknown"),
+        (("library", "--allow-user", "nobody@example.com"), {}, 2, "name_unknown"),
+        (("library", "--allow-group", str(uuid4())), {}, 2, "name_unknown"),
         (("library",), {"CARREL_FLOWS_CONCURRENCY": "none"}, 2, "usage"),
         (("library",), {"CARREL_API_KEY": wrong}, 3, "refused"),
         (("library",), {"CARREL_BASE_URL": "http://127.0.0.1:9"}, 4, "service_down"),
@@ -68,7 +76,8 @@ def test_each_way_to_fail_has_its_code(load: Load, service: RunningService, tmp_
     ):
         ended, answer = load("upload", *arguments, "--direct", **changes)
         assert (arguments, changes, ended.code, answer["outcome"]) == (arguments, changes, code, outcome)
-        assert (bool(answer["message"]), ended.err, wrong in ended.out) == (True, "", False)
+        assert (len(answer["message"].splitlines()), ended.err, wrong in ended.out) == (1, "", False)
+        assert load("plan", *arguments, **changes)[1]["outcome"] == outcome
     settings = FlowSettings(base_url=service.base_url, data_dir=tmp_path / "data")
     with open_ledger(str(tmp_path / "library"), settings=settings) as ledger:
         ledger.begin()
@@ -110,6 +119,13 @@ def test_deletions_are_named_before_and_after(load: Load, run: Run, library: Pat
     load("upload", "library", "--direct")
     for name in ("empty.md", "note-1.md"):
         (library / name).unlink()
+    kept, plan = load("plan", "library", "--names", "names.csv")
+    assert (kept.code, plan["gone"], plan["to_delete"]) == (0, 1, 0)
+    gone = ["Gone from the source, kept", "note-1.md", "note-1.md"]
+    [_, row] = csv.reader((library.parent / "names.csv").read_text().splitlines())
+    assert row[:3] == gone == list(plan["names"][0].values())[:3]
+    words = run("upload", "library", "--direct")
+    assert {"Gone from the source, kept:", "- note-1.md"} < set(words.out.splitlines())
     held, plan = load("plan", "library", "--delete-missing")
     assert (held.code, plan["to_delete"], plan["deletions"]) == (1, 1, ["note-1.md"])
     refused, counts = load("upload", "library", "--delete-missing", "--direct")
@@ -119,8 +135,11 @@ def test_deletions_are_named_before_and_after(load: Load, run: Run, library: Pat
     assert "note-1.md" in _documents(service)
     allowed = ("library", "--delete-missing", "--delete-limit", "34")
     words = run("plan", *allowed)
-    assert (words.code, words.out.splitlines()[-2:]) == (0, ["Would be deleted:", "- note-1.md"])
-    done, counts = load("upload", *allowed, "--direct")
+    assert (words.code, words.out.splitlines()[-3:-1]) == (0, ["Would be deleted:", "- note-1.md"])
+    unasked, refusal = load("upload", *allowed, "--direct")
+    assert (unasked.code, "note-1.md" in refusal["message"], "--yes" in refusal["message"]) == (2, True, True)
+    assert "note-1.md" in _documents(service)
+    done, counts = load("upload", *allowed, "--direct", "--yes")
     assert (done.code, counts["outcome"], counts["deleted"]) == (0, "completed", 1)
     assert (counts["deletions"], _documents(service)) == (["note-1.md"], ["note-0.md", "note-2.md"])
 

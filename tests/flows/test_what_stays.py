@@ -5,8 +5,15 @@ from dataclasses import replace
 
 import pytest
 
+from flows.operations.deletions import mark_of_deletions
 from flows.operations.jobs import Hooks, Job, run_in_turn
+from flows.operations.ledger.ledger import Ledger
+from flows.operations.loading import upload
+from flows.operations.named import GONE, name_documents, names_as_csv
+from flows.operations.options import UploadOptions
 from tests.flows.sources import IN_BOTH, Source, note, unlisted
+
+DELETING = UploadOptions(delete_missing=True)
 
 
 @pytest.fixture
@@ -62,6 +69,50 @@ async def test_document_that_moves_to_another_source_during_the_run_stays(source
     outcome = await source.load(hooks=Hooks(load_other_and_delete))
     assert (outcome.plan.delete, outcome.summary.deleted, outcome.summary.left) == (1, 0, 1)
     assert note(0) in source.documents()
+
+
+async def test_another_file_of_the_same_external_id_replaces_nothing(source: Source) -> None:
+    """The second source is told which one has the name, and how to tell them apart; a copy or a moved folder loads."""
+    other = source.beside("other")
+    await source.load()
+    other.write(note(0), "# Another note of the same name\n")
+    other.write(note(1), (source.folder / note(1)).read_bytes())
+    for _ in range(2):
+        outcome = await other.load()
+        assert (outcome.plan.sends, outcome.summary.forbidden, outcome.summary.unchanged) == (0, 1, 1)
+    assert await source.quarantine(other) == {note(0): "external_id_in_two_sources"}
+    assert str(source) in (await source.items(other))[0].message
+    assert (await source.load()).summary.unchanged == 12
+    source.remove(0)
+    assert (await other.load()).summary.updated == 1
+
+
+async def test_what_is_gone_stays_and_is_named_until_its_deletion_is_confirmed(source: Source) -> None:
+    """Confirmed by name, the deletion needs no higher limit; of other names it is held back."""
+    await source.load(delete_missing=False)
+    source.remove(*range(5))
+    kept = await source.load(delete_missing=False)
+    assert (kept.plan.gone, kept.summary.gone, kept.summary.deleted, kept.summary.complete) == (5, 5, 0, True)
+    assert "5 gone from the source, which stay" in kept.plan.text()
+    with Ledger(kept.ledger) as ledger:
+        ledger.join_latest()
+        rows, mark = list(name_documents(ledger)), mark_of_deletions(ledger)
+        assert {(row["what"], row["path"]) for row in rows} == {(GONE, note(number)) for number in range(5)}
+        assert names_as_csv(ledger).count(GONE) == 5
+    source.remove(5)
+    held = await upload(str(source), options=DELETING, settings=source.settings, confirmed=mark)
+    assert ("not the documents that were confirmed" in held.summary.held_back, held.summary.deleted) == (True, 0)
+    source.write(note(5), "# It is there again\n")
+    done = await upload(str(source), options=DELETING, settings=source.settings, confirmed=mark)
+    assert (done.summary.deleted, done.summary.held_back) == (5, "")
+    for number in range(5, 12):
+        source.remove(number)
+    emptied = await source.load(delete_missing=False)
+    assert (emptied.summary.gone, emptied.summary.complete) == (7, False)
+    assert "not mounted" in emptied.summary.text()
+    source.write(note(5), "# It is there again\n")
+    await (elsewhere := source.using(flows_dir=source.settings.data_dir / "elsewhere")).load(dry_run=True)
+    assert "this ledger has sent none" in elsewhere.remarks()[-1]
 
 
 async def test_hidden_files_that_are_not_asked_for_stay(source: Source) -> None:

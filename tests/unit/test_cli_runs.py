@@ -36,7 +36,7 @@ def test_plan_names_what_would_not_be_loaded(tmp_path: Path, capsys: pytest.Capt
     with Ledger.at(tmp_path, target="t", source="s") as ledger:
         ledger.begin()
         ledger.record_problems([Problem(place="line 7", code="file_missing", message="there is no such file.")])
-        show_plan(read_plan(ledger), Scanned(problems=1), ledger, screen=Screen(as_json=False))
+        show_plan(read_plan(ledger), Scanned(problems=1), ledger, [], screen=Screen(as_json=False))
     shown = capsys.readouterr().out
     assert "! line 7  file_missing: there is no such file." in shown
 

@@ -59,12 +59,17 @@ class Catalog(Uploads[M]):
         documents: Iterable[PlannedUpload | Members],
         *,
         upload_as_user_email: str | None = None,
+        allowed_users_email_addresses: Iterable[str] | None = None,
+        allowed_group_ids: Iterable[Id] | None = None,
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[PlanUploadResponse]:
         """Ask what uploading each of up to 1000 documents would do, by the fingerprints of what would be sent."""
         request = PlanUploadRequest(
-            documents=as_list(PlannedUpload, documents), upload_as_user_email=upload_as_user_email
+            documents=as_list(PlannedUpload, documents),
+            upload_as_user_email=upload_as_user_email,
+            allowed_users_email_addresses=as_list(str, allowed_users_email_addresses),
+            allowed_group_ids=as_list(UUID, allowed_group_ids),
         )
         return Call(PLAN_UPLOAD, request)
 

@@ -208,6 +208,10 @@ class PlanUploadRequest(RequestModel):
     """The documents, 1 to 1000."""
     upload_as_user_email: EmailAddress | None = None
     """Address of the user to upload for; only an API key that may act for users takes it."""
+    allowed_users_email_addresses: Annotated[list[EmailAddress] | None, Field(max_length=10_000)] = None
+    """Users who are to read the documents: an unknown address is refused."""
+    allowed_group_ids: Annotated[list[UUID] | None, Field(max_length=10_000)] = None
+    """Groups who are to read the documents: an unknown id is refused."""
 
 
 class PlanAction(StrEnum):

@@ -6,8 +6,10 @@ ledger costs time and never a document. Beyond its runs it keeps what the source
 when the source no longer has it) and what is in quarantine.
 """
 
+import json
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -38,13 +40,20 @@ from flows.operations.ledger.rows import (
     storable,
     values_of,
 )
-from flows.operations.ledger.statements import DELETES, Values, insert_into, keep_intents, upsert
+from flows.operations.ledger.statements import DELETES, AnyRow, Values, insert_into, keep_intents, upsert
 from flows.operations.ledger.store import open_stores
 from flows.operations.ledger.tables import documents, files, quarantine, runs, sent, sources
-from flows.operations.sources.documents import Problem, key_of, key_range
+from flows.operations.sources.documents import Problem, former_fingerprint, key_of, key_range
 
 _PAGE = 1000
 _FORBIDDEN = ("external_id_taken", "The external id names a document that this caller may not update.")
+_TWO = (
+    "external_id_in_two_sources",
+    (
+        "The source {} has loaded another file under this external id, which this file would replace. Load the folder"
+        " above both, or give this file another externalId in a manifest."
+    ),
+)
 _NOT_IN_CATALOG = ("not_in_catalog", "No document of this external id can be read by this caller. Upload it first.")
 
 
@@ -93,6 +102,12 @@ class Ledger(ClaimedRun):
                     repeated.append(entry)
                 else:
                     fresh[key] = entry
+            # What was refused or ignored by an earlier version stays so.
+            former = {key: value for key, entry in fresh.items() if (value := _former(entry))}
+            refused = sa.select(quarantine).where(self._in_quarantine(quarantine.c.key.in_(former)))
+            for row in connection.execute(refused):
+                if row.fingerprint == former[key := bytes(row.key)]:
+                    fresh[key] = replace(fresh[key], fingerprint=row.fingerprint)
             if fresh:
                 rows = [values_of(entry, key, self.run) for key, entry in fresh.items()]
                 upsert(connection, documents, rows, change=_keep_done)
@@ -136,10 +151,22 @@ class Ledger(ClaimedRun):
         found = found.where(self._of_run(documents.c.key > after, ~DELETES)).order_by(documents.c.key).limit(limit)
         return [(bytes(row.key), row.external_id, row.fingerprint) for row in self._rows(found)]
 
+    def former_fingerprints(self, names: Sequence[str]) -> dict[str, str]:
+        """Return the fingerprints that earlier versions gave documents, for those of up to a thousand that differ."""
+        which = self._of_run(documents.c.key.in_([key_of(name) for name in names]))
+        found = [entry_of(row) for row in self._rows(sa.select(documents).where(which))]
+        return {entry.document.external_id: value for entry in found if (value := _former(entry))}
+
     def apply_plan(
-        self, plan: Mapping[str, Action | State], *, document_ids: Mapping[str, str] = MappingProxyType({})
+        self,
+        plan: Mapping[str, Action | State],
+        *,
+        document_ids: Mapping[str, str] = MappingProxyType({}),
+        former: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Set up to a thousand documents to PLANNED with an action, to UNCHANGED or to FORBIDDEN.
+
+        The catalog has those in `former` with the fingerprint of an earlier version, which they keep.
 
         What this run has sent itself stays sent when the service says UNCHANGED; what is in quarantine since its index
         could not be made, and has an id in `document_ids`, is UPLOADED, so that its index is asked after.
@@ -148,6 +175,8 @@ class Ledger(ClaimedRun):
         for external_id, verdict in plan.items():
             by_verdict.setdefault(verdict, []).append(key_of(external_id))
         with self._writing() as connection:
+            for external_id, fingerprint in former.items():
+                self._update(connection, key_of(external_id), fingerprint=fingerprint)
             for verdict, keys in by_verdict.items():
                 if isinstance(verdict, Action):
                     which = self._of_run(documents.c.key.in_(keys))
@@ -268,14 +297,21 @@ class Ledger(ClaimedRun):
                 self._quarantine(connection, keys, State.FAILED, _NOT_IN_CATALOG)
 
     def page(
-        self, state: State, *, after: bytes = FIRST, last: bytes = LAST, deleting: bool = False, limit: int = _PAGE
+        self,
+        state: State,
+        *,
+        after: bytes = FIRST,
+        last: bytes = LAST,
+        deleting: bool = False,
+        action: Action | None = None,
+        limit: int = _PAGE,
     ) -> list[Entry]:
-        """Return up to `limit` documents in a state, by key: those that are to be deleted, or the others."""
+        """Return up to `limit` documents in a state, by key: those of an action, or to be deleted, or the others."""
         which = self._of_run(
             documents.c.state == state,
             documents.c.key > after,
             documents.c.key <= last,
-            DELETES if deleting else ~DELETES,
+            documents.c.action == action if action else DELETES if deleting else ~DELETES,
         )
         return list(map(entry_of, self._rows(sa.select(documents).where(which).order_by(documents.c.key).limit(limit))))
 
@@ -352,24 +388,53 @@ class Ledger(ClaimedRun):
             for row in self._rows(rows.order_by(sent.c.key).limit(limit))
         ]
 
+    def has_sent(self) -> bool:
+        """Return whether the source has sent any document, in any run."""
+        known = sa.select(sent.c.key).where(sent.c.source_id == self.run.source_id, sent.c.fingerprint.is_not(None))
+        return bool(self._rows(known.limit(1)))
+
     def found_by_others(self, names: Sequence[str]) -> set[str]:
         """Return which of at most a thousand external ids the last run of another source here has found."""
-        own = self._rows(sa.select(sources).where(sources.c.name == self.address.name))
-        found: set[str] = set()
-        if not own:
-            return found
-        by_key = {key_of(external_id): external_id for external_id in names}
-        others = (
-            sa.select(documents.c.key)
-            .join(runs, runs.c.run_id == documents.c.run_id)
-            .join(sources, sources.c.source_id == runs.c.source_id)
-            .where(sources.c.name != own[0].name, sources.c.target == own[0].target, sources.c.kind == "upload")
-            .where(documents.c.key.in_(by_key), ~DELETES)
-        )
-        for store in open_stores(self.address):
-            with store.read() as connection:
-                found |= {by_key[bytes(key)] for key in connection.execute(others).scalars()}
-        return found
+        return {str(row.external_id) for row in self._others(documents.c.external_id, names=names)}
+
+    def _others(self, *columns: Any, names: Sequence[str]) -> Iterator[AnyRow]:
+        """Yield these columns of documents that the last runs of other sources here have found."""
+        for own in self._rows(sa.select(sources).where(sources.c.name == self.address.name)) if names else ():
+            others = (
+                sa.select(*columns)
+                .join(runs, runs.c.run_id == documents.c.run_id)
+                .join(sources, sources.c.source_id == runs.c.source_id)
+                .where(sources.c.name != own.name, sources.c.target == own.target, sources.c.kind == "upload")
+                .where(documents.c.key.in_([key_of(name) for name in names]), ~DELETES)
+            )
+            for store in open_stores(self.address):
+                with store.read() as connection:
+                    yield from connection.execute(others).all()
+
+    def refuse_replacing(self, names: Sequence[str]) -> set[str]:
+        """Put documents into quarantine that would replace another file, which another source here has sent and still
+        has; return their external ids."""
+        keys = {key_of(name): name for name in names}
+        ours = sa.select(sent.c.key).where(sent.c.source_id == self.run.source_id, sent.c.key.in_(keys))
+        known = {keys[bytes(key)] for (key,) in self._rows(ours)}
+        is_sent = sa.exists().where(sent.c.source_id == sources.c.source_id, sent.c.key == documents.c.key)
+        columns = (documents.c.external_id, documents.c.payload, sources.c.source, is_sent.label("is_sent"))
+        refused: dict[str, str] = {}
+        for row in self._others(*columns, names=[name for name in names if name not in known]):
+            path = json.loads(row.payload)["path"]
+            if row.is_sent and (Path(path).is_file() or json.loads(row.payload)["stored"]):
+                refused.setdefault(row.external_id, f"{row.source}\n{path}")
+        with self._writing() as connection:
+            which = self._of_run(documents.c.key.in_([key_of(name) for name in refused]))
+            for entry in [entry_of(row) for row in connection.execute(sa.select(documents).where(which))]:
+                name = entry.document.external_id
+                source, path = refused[name].split("\n")
+                if path == entry.document.path:
+                    del refused[name]
+                    continue
+                self._plan_rest(connection, State.FORBIDDEN, [key_of(name)])
+                self._quarantine(connection, [key_of(name)], State.FORBIDDEN, (_TWO[0], _TWO[1].format(source)))
+        return set(refused)
 
     def named_by_problems(self, names: Sequence[str]) -> set[str]:
         """Return which of these external ids this scan has come upon as what can't be a document."""
@@ -392,10 +457,10 @@ class Ledger(ClaimedRun):
             with self._writing() as connection:
                 upsert(connection, documents, rows)
 
-    def confirm_deletions(self) -> None:
-        """Plan the deletion of all marked documents."""
+    def decide_deletions(self, state: State) -> None:
+        """Plan the deletion of all marked documents (PLANNED), or keep them (KEPT)."""
         marked = self._of_run(DELETES, documents.c.state == "found")
-        self._write(sa.update(documents).where(marked).values(state="planned"))
+        self._write(sa.update(documents).where(marked).values(state=state))
 
     def forget_sent(self, external_ids: Sequence[str]) -> None:
         """Forget documents that are in the catalog no more."""
@@ -432,6 +497,10 @@ class Ledger(ClaimedRun):
         """Return how often each code occurs in the run's quarantine."""
         found = sa.select(quarantine.c.code, sa.func.count()).where(of_scan(self.run)).group_by(quarantine.c.code)
         return {row[0]: row[1] for row in self._rows(found)}
+
+
+def _former(entry: Entry) -> str | None:
+    return former_fingerprint(entry.document, sha256=entry.sha256, fingerprint=entry.fingerprint)
 
 
 def _keep_done(new: Any) -> Values:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 class State(StrEnum):
-    """How far a document is. FORBIDDEN and FAILED are in quarantine; UPLOADED waits for its index."""
+    """How far a document is. FORBIDDEN and FAILED are in quarantine; UPLOADED waits for its index; KEPT documents are
+    gone from the source and stay in the catalog."""
 
     FOUND = "found"
     PLANNED = "planned"
@@ -27,6 +28,7 @@ class State(StrEnum):
     FAILED = "failed"
     IGNORED = "ignored"
     DELETED = "deleted"
+    KEPT = "kept"
 
 
 class Action(StrEnum):
@@ -186,7 +188,7 @@ def pack(document: SourceDocument) -> str:
 def deletion_of(missing: Missing) -> Entry:
     """Return a document that is no longer in its source, for its deletion: nothing but its ids are known."""
     name = missing.external_id
-    document = SourceDocument(path="", external_id=name, name=name, file_name=name, place=name)
+    document = SourceDocument(path="", external_id=name, name=name.rpartition("/")[2], file_name=name, place=name)
     return Entry(document, 0, b"", missing.fingerprint or missing.intended or "", missing.document_id)
 
 

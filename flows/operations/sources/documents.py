@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from types import MappingProxyType
 
@@ -22,6 +22,8 @@ class Access:
     users: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     internal_public: bool = False
+    assumed: bool = False
+    """Whether the options name no reader: such documents have the fingerprint of documents without a word on access."""
 
     @classmethod
     def of(
@@ -138,7 +140,7 @@ def fingerprint_of(document: SourceDocument, *, sha256: bytes) -> str:
     groups and collection as ids, since a name may come to mean another one. Whether pictures in it are read is covered
     where that is said.
     """
-    access = document.access
+    access = None if document.access is None or document.access.assumed else document.access
     covered = [
         sha256.hex(),
         document.file_name,
@@ -150,6 +152,13 @@ def fingerprint_of(document: SourceDocument, *, sha256: bytes) -> str:
         *([] if document.read_pictures is None else [document.read_pictures]),
     ]
     return f"{_VERSION}-{hashlib.sha256(_encode(covered).encode()).hexdigest()}"
+
+
+def former_fingerprint(document: SourceDocument, *, sha256: bytes, fingerprint: str) -> str | None:
+    """Return the fingerprint that earlier versions gave a document whose options name no reader; None for others."""
+    if fingerprint != fingerprint_of(replace(document, access=None), sha256=sha256):
+        return None
+    return fingerprint_of(replace(document, access=Access()), sha256=sha256)
 
 
 def key_of(text: str) -> bytes:

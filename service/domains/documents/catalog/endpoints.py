@@ -22,6 +22,7 @@ from service.domains.documents.catalog.reindexing import reindex, rename
 from service.domains.documents.catalog.uploads import ACTING_PART, save_upload, use_stored_name
 from service.domains.documents.catalog.waiting import wait_for_index
 from service.domains.documents.stored.queries import StoredFile
+from service.permissions.service import resolve_readers
 from service.platform.identifiers import uuid7
 from service.web.dependencies import CallerDep, RuntimeDep, SnapshotDep
 from service.web.idempotency import REPLAYED, idempotency_key
@@ -65,6 +66,12 @@ async def plan(
 ) -> uploads.PlanUploadResponse:
     """Tell what uploading up to 1000 documents would do."""
     caller = await acting_for(connection, caller, request.upload_as_user_email, field=ACTING_PART)
+    await resolve_readers(
+        connection,
+        caller.organization_id,
+        emails=request.allowed_users_email_addresses or (),
+        group_ids=request.allowed_group_ids or (),
+    )
     return uploads.PlanUploadResponse(documents=await plan_uploads(connection, caller, planned=request.documents))
 
 

@@ -1,0 +1,66 @@
+"""The documents behind the numbers of a plan and of a run: the first hundred of each kind, and all of them as CSV."""
+
+import csv
+import io
+from collections.abc import Iterator
+
+from carrel.spreadsheets import as_text
+from flows.operations.ledger.ledger import Ledger
+from flows.operations.ledger.rows import FIRST, Action, Entry, State
+from flows.operations.sources.documents import key_of
+
+SHOWN = 100
+"""How many documents of a kind are shown."""
+GONE = "Gone from the source, kept"
+TO_DELETE = "To delete"
+FAILED = "Failed"
+_ANY = (Action.CREATE, Action.UPDATE)
+_KINDS: tuple[tuple[str, tuple[State, ...], tuple[Action, ...]], ...] = (
+    ("To create", (State.PLANNED,), (Action.CREATE,)),
+    ("To update", (State.PLANNED,), (Action.UPDATE,)),
+    (TO_DELETE, (State.PLANNED, State.FOUND), (Action.DELETE,)),
+    ("Created", (State.UPLOADED, State.INDEXED), (Action.CREATE,)),
+    ("Updated", (State.UPLOADED, State.INDEXED), (Action.UPDATE,)),
+    ("Deleted", (State.DELETED,), (Action.DELETE,)),
+    (GONE, (State.KEPT,), (Action.DELETE,)),
+    ("Gone from the source, changed by others or in another source", (State.UNCHANGED,), (Action.DELETE,)),
+    ("Left out now, kept", (State.IGNORED,), (Action.DELETE,)),
+)
+COLUMNS = ("what", "name", "path", "document", "reason")
+
+
+def name_documents(ledger: Ledger, *, limit: int | None = None) -> Iterator[dict[str, str]]:
+    """Yield the documents of each kind, at most `limit` of each: what is done with it, its name, path, id, reason."""
+    for what, states, actions in _KINDS:
+        left = limit
+        for state in states:
+            for action in actions:
+                for entry in _entries(ledger, state, action, limit=left):
+                    left = None if left is None else left - 1
+                    yield _row(what, entry.document.name, entry.document.external_id, entry.document_id or "")
+    for one in ledger.failures(limit=limit):
+        yield _row(
+            FAILED, (one.external_id or one.place).rpartition("/")[2], one.external_id or one.place, "", one.message
+        )
+
+
+def _entries(ledger: Ledger, state: State, action: Action, *, limit: int | None) -> Iterator[Entry]:
+    after, size = FIRST, 1000 if limit is None else limit
+    while size and (page := ledger.page(state, after=after, action=action, limit=size)):
+        yield from page
+        after = key_of(page[-1].document.external_id)
+        if limit is not None:
+            return
+
+
+def _row(*cells: str) -> dict[str, str]:
+    return dict(zip(COLUMNS, (*cells, ""), strict=False))
+
+
+def names_as_csv(ledger: Ledger) -> str:
+    """Return all named documents as CSV, safe to open in a spreadsheet."""
+    file = io.StringIO()
+    writer = csv.writer(file)
+    writer.writerow(COLUMNS)
+    writer.writerows([as_text(cell) for cell in row.values()] for row in name_documents(ledger))
+    return file.getvalue()
