@@ -16,6 +16,7 @@ from carrel.errors import (
     APIConnectionError,
     APIError,
     APITimeoutError,
+    ChangedMeanwhileError,
     ConfigurationError,
     ServerError,
     UnexpectedResponseError,
@@ -58,10 +59,13 @@ def error_from(response: httpx.Response) -> APIError:
         details=(body and body.details) or (),
         retry_after=retry_after(response.headers),
         confirmation_url=body and body.confirmation_url,
+        meanwhile=body and body.meanwhile,
     )
 
 
 def _error_class(status: int, body: ErrorBody | None) -> type[APIError]:
+    if body is not None and body.meanwhile is not None:
+        return ChangedMeanwhileError
     if status >= 500:
         return ERRORS_BY_STATUS.get(status, ServerError)
     return ERRORS_BY_STATUS.get(status, APIError if body else UnexpectedResponseError)

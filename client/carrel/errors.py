@@ -25,6 +25,7 @@ CarrelError
     ├── PermissionDeniedError     403
     ├── NotFoundError             404: unknown, or not the caller's to know about
     ├── ConflictError             409: a taken name, or a concurrent change
+    │   └── ChangedMeanwhileError somebody else changed the resource after it was read
     ├── PayloadTooLargeError      413
     ├── UnsupportedMediaTypeError 415
     ├── RateLimitError            429
@@ -38,7 +39,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from carrel.wire.common import ErrorDetail
+from carrel.wire.common import ErrorDetail, MeanwhileChange
 
 LONGEST_RETRY_AFTER = 120.0
 """The longest Retry-After, in seconds, that is waited for without asking the caller."""
@@ -133,6 +134,7 @@ class APIError(CarrelError):
         details: Sequence[ErrorDetail] = (),
         retry_after: float | None = None,
         confirmation_url: str | None = None,
+        meanwhile: MeanwhileChange | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -142,6 +144,7 @@ class APIError(CarrelError):
         self.details = tuple(details)
         self.retry_after = retry_after
         self.confirmation_url = confirmation_url
+        self.meanwhile = meanwhile
 
     @property
     def status_code(self) -> int:
@@ -179,6 +182,11 @@ class NotFoundError(APIError):
 
 class ConflictError(APIError):
     """409: a taken name, or a concurrent change."""
+
+
+class ChangedMeanwhileError(ConflictError):
+    """409 `changed_meanwhile`: somebody else changed the resource after it was read; `meanwhile` has its current state,
+    and the time and author of the change."""
 
 
 class PayloadTooLargeError(APIError):

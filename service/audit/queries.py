@@ -108,6 +108,11 @@ _NAMED: Mapping[str, tuple[KeyedColumnElement[UUID], ColumnElement[str]]] = {
     "source": (source_reports.c.source_id, source_reports.c.source),
 }
 LONGEST_NAME = 1000
+# Actions that change what people edit.
+_CHANGES = (
+    r"\.(create|update|update_sync|rename|set|deploy|members|judge|remove_judgements|offboard|approve"
+    r"|add_document|add_chunks|reindex_document)$"
+)
 
 
 _GIVEN = (
@@ -170,10 +175,10 @@ def _name_of(kind: str, object_id: ColumnElement[UUID]) -> ColumnElement[Any]:
     return found.limit(1).scalar_subquery()
 
 
-async def insert_text(connection: AsyncConnection, organization_id: UUID, *, subject_id: UUID, text: str) -> None:
-    """Store the free text of an audit entry or a search."""
-    row = {"subject_id": subject_id, "organization_id": organization_id, "text": text}
-    await connection.execute(insert(free_texts).values(row))
+async def insert_texts(connection: AsyncConnection, organization_id: UUID, *, texts: Mapping[UUID, str]) -> None:
+    """Store the free texts of audit entries and searches."""
+    rows = [{"subject_id": key, "organization_id": organization_id, "text": text} for key, text in texts.items()]
+    await connection.execute(insert(free_texts), rows)
 
 
 async def delete_texts_before(connection: AsyncConnection, organization_id: UUID, *, before: UUID, limit: int) -> int:
@@ -210,6 +215,21 @@ class Position:
 
     at: datetime
     audit_log_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class LastChange:
+    """The name of who changed something last, and when."""
+
+    actor_name: str | None
+    at: datetime
+
+
+async def find_last_change(connection: AsyncConnection, organization_id: UUID, *, target_id: UUID) -> LastChange | None:
+    """Find who changed something last; None when no entry says it."""
+    changes = audit_entries.c.action.regexp_match(_CHANGES)
+    statement = _entries(organization_id, EntryFilter(target_id=str(target_id)), None).where(changes).limit(1)
+    return await find_row(connection, statement.with_only_columns(*columns_of(audit_entries, LastChange)), LastChange)
 
 
 async def list_entries(

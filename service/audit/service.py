@@ -21,12 +21,13 @@ from service.platform.senders import NOBODY, Sender, current_sender
 
 @dataclass(frozen=True)
 class Change:
-    """A change to record in the audit log; `details` are JSON values."""
+    """A change to record in the audit log; `details` are JSON values, `text` is what people wrote."""
 
     action: str
     target_type: str | None = None
     target_id: object = None
     details: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    text: str = ""
 
 
 @dataclass(frozen=True)
@@ -51,11 +52,8 @@ async def record(
     text: str | None = None,
 ) -> UUID:
     """Add an audit entry in the caller's transaction, so that it exists exactly when the change does; return its id."""
-    change = Change(action, target_type, target_id, details or {})
-    entry = _entry(change, caller)
+    entry = _entry(Change(action, target_type, target_id, details or {}, text or ""), caller)
     await _add(connection, caller.organization_id, entries=[entry])
-    if text:
-        await queries.insert_text(connection, caller.organization_id, subject_id=entry["audit_log_id"], text=text)
     return entry["audit_log_id"]
 
 
@@ -109,10 +107,13 @@ async def record_later(connection: AsyncConnection, organization_id: UUID, *, or
     return entry["audit_log_id"]
 
 
-async def _add(connection: AsyncConnection, organization_id: UUID, *, entries: Sequence[Mapping[str, object]]) -> None:
+async def _add(connection: AsyncConnection, organization_id: UUID, *, entries: Sequence[Mapping[str, Any]]) -> None:
     batch = Batch()
     queries.add_entries(batch, organization_id, entries=entries)
     await batch.run(connection)
+    texts = {entry["audit_log_id"]: entry["text"] for entry in entries if entry["text"]}
+    if texts:
+        await queries.insert_texts(connection, organization_id, texts=texts)
 
 
 def _entry(change: Change, caller: Caller | None) -> dict[str, Any]:
@@ -126,6 +127,7 @@ def _entry(change: Change, caller: Caller | None) -> dict[str, Any]:
         "target_type": change.target_type,
         "target_id": None if change.target_id is None else str(change.target_id),
         "details": dict(change.details),
+        "text": change.text,
         "request_id": request_id() or None,
         **(current_sender() if caller else NOBODY).columns,
     }

@@ -29,7 +29,7 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects.postgresql import JSONB, insert
+from sqlalchemy.dialects.postgresql import JSONB, aggregate_order_by, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.api_keys import ApiKey
@@ -388,12 +388,22 @@ async def count_members(
     connection: AsyncConnection, organization_id: UUID, *, group_ids: Collection[UUID]
 ) -> dict[UUID, int]:
     """Count the direct members of groups; a group without members is left out."""
+    marked = await mark_members(connection, organization_id, group_ids=group_ids)
+    return {group_id: count for group_id, (count, _) in marked.items()}
+
+
+async def mark_members(
+    connection: AsyncConnection, organization_id: UUID, *, group_ids: Collection[UUID]
+) -> dict[UUID, tuple[int, str]]:
+    """Count the direct members of groups, with a mark that changes with them; none of a group without members."""
+    member = group_members.c.member_id
+    mark = func.md5(func.string_agg(cast(member, Text), aggregate_order_by(literal(","), member)))
     statement = (
-        select(group_members.c.group_id, func.count().label("members"))
+        select(group_members.c.group_id, func.count().label("members"), mark.label("mark"))
         .where(group_members.c.organization_id == organization_id, in_array(group_members.c.group_id, group_ids))
         .group_by(group_members.c.group_id)
     )
-    return {row.group_id: row.members for row in await connection.execute(statement)}
+    return {row.group_id: (row.members, row.mark) for row in await connection.execute(statement)}
 
 
 async def add_members(

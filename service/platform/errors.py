@@ -78,6 +78,7 @@ class ServiceError(Exception):
         self.details = tuple(details)
         self.headers = dict(headers or {})
         self.confirmation_url: str | None = None
+        self.meanwhile: Mapping[str, Any] | None = None
 
 
 class BadRequest(ServiceError):
@@ -174,6 +175,8 @@ def error_response(error: ServiceError) -> JSONResponse:
             {"field": redact_credentials(detail.field), "message": redact_credentials(detail.message)}
             for detail in error.details
         ]
+    if error.meanwhile is not None:
+        body["meanwhile"] = error.meanwhile
     return JSONResponse({"error": body}, status_code=error.status, headers=error.headers)
 
 

@@ -38,6 +38,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.elements import KeyedColumnElement
 from sqlalchemy.types import TypeEngine
 
+from carrel.wire.common import Versioned
+
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
@@ -100,7 +102,9 @@ def columns_of(
 ) -> tuple[KeyedColumnElement[Any], ...]:
     """Return the columns that have the names of the fields of a dataclass or model: of `others`, or of a table."""
     named = {one.key: one for one in (*table.columns, *others)}
-    names = kind.model_fields if issubclass(kind, BaseModel) else [one.name for one in fields(kind)]
+    names = list(kind.model_fields) if issubclass(kind, BaseModel) else [one.name for one in fields(kind)]
+    if issubclass(kind, Versioned):
+        names.remove("version")  # which the model makes of the others
     return tuple(named[name] for name in names)
 
 

@@ -1,6 +1,6 @@
 """Agents and the collections they retrieve from; who may use one is kept as the grants on its resource."""
 
-from sqlalchemy import Boolean, Column, DateTime, ForeignKey, Index, Table, Text, Uuid, func, text
+from sqlalchemy import Boolean, Column, DateTime, ForeignKey, Index, Integer, Table, Text, Uuid, func, text
 from sqlalchemy.dialects.postgresql import JSONB
 
 from service.platform.database import metadata
@@ -24,6 +24,19 @@ agents = Table(
     Column("deleted_at", DateTime(timezone=True)),
     Index("uq_agents_name", "organization_id", "name", unique=True, postgresql_where=text("deleted_at IS NULL")),
     Index("ix_agents_created_by", "created_by"),
+)
+
+# The settings that an agent has had, the newest of which it has; `saved_by` is unknown of those from before versions.
+agent_versions = Table(
+    "agent_versions",
+    metadata,
+    Column("agent_id", Uuid, ForeignKey("agents.agent_id", ondelete="CASCADE"), primary_key=True),
+    Column("version_no", Integer, primary_key=True),
+    Column("organization_id", Uuid, nullable=False),
+    Column("settings", JSONB, nullable=False),
+    Column("saved_by", Uuid),
+    Column("saved_at", DateTime(timezone=True), nullable=False),
+    Index("ix_agent_versions_saved_by", "saved_by"),
 )
 
 agent_collections = Table(

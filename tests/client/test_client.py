@@ -30,8 +30,9 @@ ROOT = Path(__file__).parents[2]
 
 PUBLIC = """
     APIConnectionError APIError APITimeoutError AsyncCarrel AsyncDownload AsyncPager AsyncStream AuthenticationError
-    BadRequestError Carrel CarrelError ConfigurationError ConflictError Download InsufficientStorageError
-    InvalidArgumentError NotFoundError OAuthError Pager PayloadTooLargeError PermissionDeniedError PlanRefusedError
+    BadRequestError Carrel CarrelError ChangedMeanwhileError ConfigurationError ConflictError Download
+    InsufficientStorageError InvalidArgumentError NotFoundError OAuthError Pager PayloadTooLargeError
+    PermissionDeniedError PlanRefusedError
     RateLimitError RawResponse Reply ReplyConnectionError ReplyError ReplyFailedError ReplyTimeoutError
     ReplyWithheldError Restarted ServerError SignInRequiredError Stream TextDelta TokenSource UnexpectedResponseError
     UnsupportedMediaTypeError __version__ sign_in sign_out

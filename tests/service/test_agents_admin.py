@@ -77,7 +77,7 @@ def test_only_what_is_given_changes(service: RunningService) -> None:
     nulls = dict.fromkeys(["name", "description", "instructions", "collectionIds", "apiAccessEnabled"])
     assert update(service, agent) == update(service, agent, **nulls) == agent
     changed = update(service, agent, instructions="")
-    assert changed == {**agent, "instructions": "", "updatedAt": changed["updatedAt"]}
+    assert changed == {**agent, "instructions": "", **{name: changed[name] for name in ("updatedAt", "version")}}
     assert changed["updatedAt"] > agent["updatedAt"]
     assert "model" not in update(service, agent, model=None)
     assert update(service, agent, collectionIds=[three, two, three])["collectionIds"] == [two, three]
@@ -94,7 +94,7 @@ def test_only_what_is_given_changes(service: RunningService) -> None:
     assert listed(service)[0]["description"] == "New."
 
 
-def test_the_log_has_the_settings_and_none_of_the_words(service: RunningService) -> None:
+def test_the_log_has_the_settings_from_and_to(service: RunningService) -> None:
     collection = create_collection(service, "Rail")
     agent = an_agent(service, **WORDS, collectionIds=[collection])
     update(service, agent, **WORDS, apiAccessEnabled=True, model=BUILT_IN, retrieval={"enableReranking": True})
@@ -111,11 +111,17 @@ def test_the_log_has_the_settings_and_none_of_the_words(service: RunningService)
     everyone = {str(organization_id(service)): "VIEWER"}
     assert [(one["action"], one["details"]) for one in log] == [
         ("agent.create", bare),
-        ("agent.update", {"changed": ["model", "apiAccessEnabled", "retrieval"], **chosen}),
-        ("agent.update", {"changed": ["name", "instructions", "collectionIds"], **chosen, "collectionIds": []}),
+        ("agent.update", chosen),
+        ("agent.update", {**chosen, "collectionIds": []}),
         ("agent.deploy", {"before": {}, "after": everyone}),
         ("agent.delete", {}),
     ]
+    assert log[1]["changes"].keys() == {"model", "apiAccessEnabled", "retrieval"}
+    assert log[2]["changes"] == {
+        "name": {"from": "Travel desk", "to": "Ferries"},
+        "instructions": {"from": WORDS["instructions"], "to": "Prefer the ferry."},
+        "collectionIds": {"from": [collection], "to": []},
+    }
 
 
 def test_a_deleted_agent_is_not_there(service: RunningService) -> None:
@@ -171,7 +177,7 @@ def test_an_admin_may_name_a_collection_without_a_role_in_it(service: RunningSer
     inside = service.call("documentCollections/listDocumentsInCollection", place)
     assert code(inside) == (404, "collection_not_found")
     done(service.call("documentCollections/deleteDocumentCollection", place, api_key=key))
-    assert listed(service) == [{**agent, "collectionIds": []}]
+    assert listed(service) == [{**agent, "collectionIds": [], "version": listed(service)[0]["version"]}]
 
 
 def test_of_two_that_take_a_name_at_once_one_has_it(service: RunningService) -> None:

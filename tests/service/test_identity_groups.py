@@ -14,8 +14,9 @@ def test_a_group_is_found_by_id_then_external_id_then_name(service: RunningServi
     external = a_group(service, "Finance", externalId="idp-1")
     assert external["id"] != plain["id"]
     assert a_group(service, "Finance") == plain
-    assert a_group(service, "Money", externalId="idp-1") == external | {"name": "Money"}
-    assert a_group(service, "Accounts", id=plain["id"]) == plain | {"name": "Accounts"}
+    del external["version"], plain["version"]
+    assert a_group(service, "Money", externalId="idp-1").items() >= (external | {"name": "Money"}).items()
+    assert a_group(service, "Accounts", id=plain["id"]).items() >= (plain | {"name": "Accounts"}).items()
     assert {one["name"] for one in walk(service, "admin/groups/list", {}, page_size=1)} == {"Money", "Accounts"}
     assert [one["name"] for one in walk(service, "admin/groups/list", {"query": "mon"}, page_size=9)] == ["Money"]
 

@@ -20,10 +20,11 @@ PASSWORD = "a long enough password"
 def test_an_upsert_creates_and_then_changes_only_what_is_given(service: RunningService) -> None:
     new = a_user(service, "Ada.Lovelace@Example.test")
     email, name = "ada.lovelace@example.test", "ada.lovelace"
+    del new["version"]
     assert new == {"id": new["id"], "email": email, "name": name, "isAdmin": False, "active": True}
     changed = new | {"name": "Ada", "isAdmin": True}
-    assert a_user(service, email, name="Ada", isAdmin=True) == changed
-    assert a_user(service, email, active=False) == changed | {"active": False}
+    assert a_user(service, email, name="Ada", isAdmin=True).items() >= changed.items()
+    assert a_user(service, email, active=False).items() >= (changed | {"active": False}).items()
 
 
 def test_an_address_is_one_however_its_letters_are_composed(service: RunningService) -> None:
@@ -118,10 +119,12 @@ def test_other_requests_are_answered_while_passwords_are_hashed(
 
 def test_the_organizations_settings_are_changed_one_at_a_time(service: RunningService) -> None:
     before = done(service.call("admin/organization/get"))
+    del before["version"]
     assert before["serviceAccountsEnabled"] is False
     changed = done(service.call("admin/organization/update", {"serviceAccountsEnabled": True}))
-    assert changed == before | {"serviceAccountsEnabled": True}
+    assert changed.items() >= {"serviceAccountsEnabled": True, "name": before["name"]}.items()
     changed = done(service.call("admin/organization/update", {"name": "Ferries", "domain": "Ferries.Example"}))
-    assert changed == before | {"serviceAccountsEnabled": True, "name": "Ferries", "domain": "ferries.example"}
+    after = before | {"serviceAccountsEnabled": True, "name": "Ferries", "domain": "ferries.example"}
+    assert {name: value for name, value in changed.items() if name != "version"} == after
     assert done(service.call("admin/organization/get")) == changed
     assert code(service.call("admin/organization/update", {"domain": "a@b"}))[0] == 400

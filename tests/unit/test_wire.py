@@ -214,7 +214,8 @@ def test_secrets_hide() -> None:
 def test_error_body() -> None:
     assert ErrorResponse.model_validate({"error": {"message": "no"}}).error.code == "error"
     error = {"message": "no", "code": "c", "requestId": "r", "confirmationUrl": "https://carrel.example.com/"}
-    full = {"error": {**error, "details": [{"field": "a", "message": "b"}]}}
+    meanwhile = {"current": {"name": "Log"}, "changedAt": None, "changedBy": "Ada"}
+    full = {"error": {**error, "details": [{"field": "a", "message": "b"}], "meanwhile": meanwhile}}
     assert ErrorResponse.model_validate(full).model_dump(by_alias=True) == full
 
 

@@ -190,6 +190,7 @@ class Catalog(Uploads[M]):
         document_id: Id,
         document_name: str,
         *,
+        version: str | None = None,
         user_email: str | None = None,
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
@@ -199,7 +200,7 @@ class Catalog(Uploads[M]):
         Raises PermissionDeniedError `document_editor_required` for a caller who may read it and not update it.
         """
         request = RenameDocumentRequest(
-            user_email=user_email, document_id=as_any(UUID, document_id), document_name=document_name
+            user_email=user_email, document_id=as_any(UUID, document_id), version=version, document_name=document_name
         )
         return Call(RENAME_DOCUMENT, request)
 

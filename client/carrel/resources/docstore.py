@@ -82,6 +82,7 @@ class Docstore(Resource[M]):
         *,
         docstore_uri: SecretStr | str,
         config: DocstoreConfig | Members,
+        version: str | None = None,
         user_email: str | None = None,
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
@@ -89,6 +90,7 @@ class Docstore(Resource[M]):
         """Replace a sync's address and config, and launch a run that reads everything; for who made it, and admins."""
         request = UpdateDocstoreSyncRequest(
             user_email=user_email,
+            version=version,
             docstore_credential_id=as_any(UUID, docstore_credential_id),
             docstore_uri=as_any(SecretStr, docstore_uri),
             config=as_any(DocstoreConfig, config),

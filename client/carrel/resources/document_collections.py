@@ -103,6 +103,7 @@ class DocumentCollections(Resource[M]):
         document_id: Id,
         document_collection_id: Id,
         custom_metadata: Mapping[str, str],
+        version: str | None = None,
         user_email: str | None = None,
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
@@ -116,6 +117,7 @@ class DocumentCollections(Resource[M]):
             user_email=user_email,
             document_id=as_any(UUID, document_id),
             document_collection_id=as_any(UUID, document_collection_id),
+            version=version,
             custom_metadata=dict(custom_metadata),
         )
         return Call(ADD_DOCUMENT_TO_COLLECTION, request)
@@ -128,6 +130,7 @@ class DocumentCollections(Resource[M]):
         document_collection_id: Id,
         chunks: Iterable[str],
         custom_metadata: Mapping[str, str],
+        version: str | None = None,
         user_email: str | None = None,
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
@@ -137,6 +140,7 @@ class DocumentCollections(Resource[M]):
             user_email=user_email,
             document_id=as_any(UUID, document_id),
             document_collection_id=as_any(UUID, document_collection_id),
+            version=version,
             chunks=as_list(str, chunks),
             custom_metadata=dict(custom_metadata),
         )
@@ -149,6 +153,7 @@ class DocumentCollections(Resource[M]):
         document_id: Id,
         document_collection_id: Id,
         custom_metadata: Mapping[str, str] | None = None,
+        version: str | None = None,
         user_email: str | None = None,
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
@@ -161,6 +166,7 @@ class DocumentCollections(Resource[M]):
             user_email=user_email,
             document_id=as_any(UUID, document_id),
             document_collection_id=as_any(UUID, document_collection_id),
+            version=version,
             custom_metadata=None if custom_metadata is None else dict(custom_metadata),
         )
         return Call(REINDEX_DOCUMENT_IN_COLLECTION, request)

@@ -17,6 +17,8 @@ from carrel.wire.common import (
     ResponseModel,
     SecondFactor,
     Tabular,
+    Versioned,
+    VersionedRequest,
 )
 from carrel.wire.fields import EmailAddress, Identifier, Instant, Label, Password, StrictFlag
 from carrel.wire.operations import ADMIN, CONFIRMED, CONFLICT, KEYED, NOT_FOUND, ApiOperation
@@ -24,7 +26,7 @@ from carrel.wire.operations import ADMIN, CONFIRMED, CONFLICT, KEYED, NOT_FOUND,
 Members = Annotated[list[PrincipalReference], Field(max_length=10_000)]
 
 
-class UserUpsert(RequestModel):
+class UserUpsert(VersionedRequest):
     """A user to create or change, by email; what is left out stays (a new user is active and no admin)."""
 
     email: EmailAddress
@@ -46,8 +48,10 @@ class AdminUsersUpsertRequest(RequestModel):
     """The users, 1 to 1000."""
 
 
-class User(ResponseModel):
+class User(Versioned):
     """A user of the organization; an inactive one's credentials don't work."""
+
+    edited = ("name", "is_admin", "active")
 
     id: UUID
     """Id of the user."""
@@ -111,7 +115,7 @@ class AdminUsersListResponse(PagedResponse):
     """The users."""
 
 
-class GroupUpsert(RequestModel):
+class GroupUpsert(VersionedRequest):
     """A group to create or change; without ids, found by name among the groups without an external id."""
 
     id: UUID | None = None
@@ -131,8 +135,10 @@ class AdminGroupsUpsertRequest(RequestModel):
     """The groups, 1 to 1000."""
 
 
-class Group(ResponseModel):
-    """A group."""
+class Group(Versioned):
+    """A group; its direct members are a part of its version."""
+
+    edited = ("name", "external_id")
 
     id: UUID
     """Id of the group."""
@@ -207,7 +213,7 @@ class Grant(RequestModel):
     """What the principal may do with the resource: EDITOR or VIEWER."""
 
 
-class AdminGrantsSetRequest(RequestModel):
+class AdminGrantsSetRequest(VersionedRequest):
     """Replace every grant on a resource (a document, DOCUMENT_COLLECTION or AGENT); its owner stays."""
 
     resource: ResourceReference
@@ -275,7 +281,7 @@ class GrantInfo(ResponseModel):
     """What the principal may do with the resource: EDITOR or VIEWER."""
 
 
-class ResourceGrants(ResponseModel):
+class ResourceGrants(Versioned):
     """A resource with the grants on it."""
 
     resource: ResourceIdentifier
@@ -346,10 +352,12 @@ ADMIN_GROUPS_REMOVE_MEMBERS = ApiOperation(
     "admin/groups/removeMembers", AdminGroupsRemoveMembersRequest, AdminGroupsRemoveMembersResponse, ADMIN, _ACCESS
 )
 """Remove members from a group; those not in it are passed over."""
-ADMIN_GRANTS_SET = ApiOperation("admin/grants/set", AdminGrantsSetRequest, AdminGrantsSetResponse, ADMIN, _ACCESS)
+ADMIN_GRANTS_SET = ApiOperation(
+    "admin/grants/set", AdminGrantsSetRequest, AdminGrantsSetResponse, ADMIN, CONFLICT | _ACCESS
+)
 """Replace every grant on a resource; its owner stays. `organization_wide`: every active user may read it."""
 ADMIN_GRANTS_SET_MANY = ApiOperation(
-    "admin/grants/setMany", AdminGrantsSetManyRequest, AdminGrantsSetManyResponse, ADMIN, _ACCESS
+    "admin/grants/setMany", AdminGrantsSetManyRequest, AdminGrantsSetManyResponse, ADMIN, CONFLICT | _ACCESS
 )
 """Replace the grants on up to 1000 resources, each given with what `set` takes; all or none."""
 ADMIN_GRANTS_LIST = ApiOperation("admin/grants/list", AdminGrantsListRequest, AdminGrantsListResponse, ADMIN, NOT_FOUND)

@@ -10,10 +10,13 @@ from carrel.wire.admin import NamedPrincipal
 from carrel.wire.common import (
     NarrowedRequest,
     PagedParameters,
+    PagedRequest,
     PagedResponse,
     PrincipalReference,
     RequestModel,
     ResponseModel,
+    Versioned,
+    VersionedRequest,
 )
 from carrel.wire.fields import NO_NUL, Description, Instant, Label, StrictFlag
 from carrel.wire.operations import ADMIN, CONFLICT, KEYED, MESSAGE, NOT_FOUND, ApiOperation
@@ -68,11 +71,11 @@ class AdminAgentsCreateRequest(RequestModel):
     """How the agent looks passages up; absent: as searches without options."""
 
 
-class AgentDefinition(ResponseModel):
-    """An agent as its admins see it."""
+class AgentSettings(Versioned):
+    """What admins set of an agent."""
 
-    agent_id: UUID
-    """Id of the agent."""
+    edited = ("name", "description", "instructions", "model", "collection_ids", "api_access_enabled", "retrieval")
+
     name: str
     """Name of the agent."""
     description: str
@@ -87,6 +90,13 @@ class AgentDefinition(ResponseModel):
     """Whether programs may message the agent on v0."""
     retrieval: AgentRetrieval = Field(default_factory=AgentRetrieval)
     """How the agent looks passages up."""
+
+
+class AgentDefinition(AgentSettings):
+    """An agent as its admins see it."""
+
+    agent_id: UUID
+    """Id of the agent."""
     created_at: Instant
     """When it was created."""
     updated_at: Instant
@@ -97,7 +107,7 @@ class AdminAgentsCreateResponse(AgentDefinition):
     """The new agent."""
 
 
-class AdminAgentsUpdateRequest(RequestModel):
+class AdminAgentsUpdateRequest(VersionedRequest):
     """Change an agent from the next message on; what is left out stays."""
 
     agent_id: UUID
@@ -142,6 +152,31 @@ class AdminAgentsListResponse(PagedResponse):
     """Language models that an agent may be given."""
 
 
+class AdminAgentsListVersionsRequest(PagedRequest):
+    """List the settings that an agent has had."""
+
+    agent_id: UUID
+    """Id of the agent."""
+
+
+class AgentVersion(AgentSettings):
+    """Settings that an agent has had, or has."""
+
+    number: int
+    """Number of the version, counted from 1."""
+    saved_at: Instant
+    """When the settings were saved."""
+    saved_by: str | None = None
+    """Name of who saved them; absent when that is unknown."""
+
+
+class AdminAgentsListVersionsResponse(PagedResponse):
+    """One page of versions."""
+
+    versions: list[AgentVersion]
+    """The versions, newest first."""
+
+
 class AdminAgentsDeleteRequest(RequestModel):
     """Delete an agent: nobody can message it any more. People keep their conversations with it."""
 
@@ -167,7 +202,7 @@ class DeploymentChange(StrEnum):
     """Those named may not use it any more; others still may."""
 
 
-class AdminAgentsDeployRequest(RequestModel):
+class AdminAgentsDeployRequest(VersionedRequest):
     """Change who may use an agent."""
 
     agent_id: UUID
@@ -180,7 +215,7 @@ class AdminAgentsDeployRequest(RequestModel):
     """What becomes of those named; REPLACE unless given."""
 
 
-class AdminAgentsDeployResponse(ResponseModel):
+class AdminAgentsDeployResponse(Versioned):
     """Who may use the agent now."""
 
     agent_id: UUID
@@ -226,6 +261,10 @@ service's default). `retrieval` are options of searches for what it looks up, su
 ADMIN_AGENTS_UPDATE = ApiOperation(
     "admin/agents/update", AdminAgentsUpdateRequest, AdminAgentsUpdateResponse, ADMIN, NOT_FOUND | CONFLICT
 )
+ADMIN_AGENTS_LIST_VERSIONS = ApiOperation(
+    "admin/agents/listVersions", AdminAgentsListVersionsRequest, AdminAgentsListVersionsResponse, ADMIN, NOT_FOUND
+)
+"""Walk the newest 50 versions of an agent's settings, newest first. `update` can restore each of them."""
 ADMIN_AGENTS_LIST = ApiOperation("admin/agents/list", AdminAgentsListRequest, AdminAgentsListResponse, ADMIN)
 """Walk the agents, those of `ids` (at most 1000) or with `query` in their name if these are given.
 
@@ -240,12 +279,11 @@ ADMIN_AGENTS_DEPLOY = ApiOperation(
     AdminAgentsDeployRequest,
     AdminAgentsDeployResponse,
     ADMIN,
-    NOT_FOUND,
+    NOT_FOUND | CONFLICT,
     by_position=("agent_id", "principals"),
 )
 """Change who may use an agent: these users, groups and service accounts, and perhaps every active user.
 
-They take the place of the former ones, unless `change` is ADD or REMOVE. It opens no collection and no document to
-them.
+They replace the former ones, unless `change` is ADD or REMOVE. It opens no collection and no document to them.
 """
 LIST_AGENTS = ApiOperation("agents", ListAgentsRequest, ListAgentsResponse, MESSAGE, method="GET", version="v1")

@@ -16,10 +16,12 @@ from carrel.wire.common import (
     ResourceIdentifier,
     ResourceType,
     ResponseModel,
+    Versioned,
+    VersionedRequest,
 )
 from carrel.wire.fields import DocumentName, EmailAddress, Identifier, Instant, RequestInstant, StrictFlag
 from carrel.wire.formats import NotReadKind, count_not_read, count_reasons
-from carrel.wire.operations import ADDS_DATA, KEYED, NOT_FOUND, READ, WRITE, ApiOperation
+from carrel.wire.operations import ADDS_DATA, CONFLICT, KEYED, NOT_FOUND, READ, WRITE, ApiOperation
 
 
 class IndexingStatus(StrEnum):
@@ -112,8 +114,10 @@ def _count(count: int, name: str) -> str:
     return f"{count:,} {name}" if count == 1 else f"{count:,} {name}s"
 
 
-class Document(NamedDocument):
-    """A document of the catalog at its newest version."""
+class Document(NamedDocument, Versioned):
+    """A document of the catalog at its newest version; people change its name."""
+
+    edited = ("document_name",)
 
     document_external_url: str | None = None
     """Address of the document in its source system."""
@@ -365,15 +369,17 @@ class ReindexDocumentResponse(ResponseModel):
     """DONE: it is searchable when the call returns; RUNNING: indexing goes on in the background."""
 
 
-class RenameDocumentRequest(GetDocumentRequest):
+class RenameDocumentRequest(VersionedRequest, GetDocumentRequest):
     """Give a document another name, which later uploads keep; for its editors, its owner and admins."""
 
     document_name: Annotated[DocumentName, Field(pattern=r"\S")]
     """The new name."""
 
 
-class RenameDocumentResponse(NamedDocument):
+class RenameDocumentResponse(NamedDocument, Versioned):
     """A document with its new name."""
+
+    edited = ("document_name",)
 
     document_version: int
     """Number of the version that is found by the new name."""
@@ -422,7 +428,7 @@ REINDEX_DOCUMENT = ApiOperation(
 Raises PermissionDeniedError `document_editor_required` for who may read it and not update it.
 """
 RENAME_DOCUMENT = ApiOperation(
-    "catalog/renameDocument", RenameDocumentRequest, RenameDocumentResponse, WRITE, ADDS_DATA | NOT_FOUND
+    "catalog/renameDocument", RenameDocumentRequest, RenameDocumentResponse, WRITE, ADDS_DATA | NOT_FOUND | CONFLICT
 )
 """Give a document another name, which later uploads keep.
 

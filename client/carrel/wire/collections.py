@@ -18,6 +18,8 @@ from carrel.wire.common import (
     ResourceIdentifier,
     ResponseModel,
     Role,
+    Versioned,
+    VersionedRequest,
 )
 from carrel.wire.fields import ChunkText, CustomMetadata, Identifier, Instant, Label
 from carrel.wire.operations import ADDS_DATA, CONFLICT, KEYED, NOT_FOUND, READ, SHARED, WRITE, ApiOperation
@@ -109,14 +111,14 @@ class _DocumentInCollection(ActingRequest):
     """Id of the collection."""
 
 
-class AddDocumentToCollectionRequest(_DocumentInCollection):
+class AddDocumentToCollectionRequest(VersionedRequest, _DocumentInCollection):
     """Add a catalog document to a collection, or bring it up to date there; an archive or a mail with its files."""
 
     custom_metadata: CustomMetadata
     """The document's metadata in the collection; must match its schema. Fields may be left out."""
 
 
-class AddDocumentChunksToCollectionRequest(_DocumentInCollection):
+class AddDocumentChunksToCollectionRequest(VersionedRequest, _DocumentInCollection):
     """Add a document whose chunks the caller made; they are indexed as given, in this order."""
 
     chunks: Annotated[list[ChunkText], Field(min_length=1, max_length=10_000)]
@@ -125,7 +127,7 @@ class AddDocumentChunksToCollectionRequest(_DocumentInCollection):
     """The document's metadata in the collection; must match its schema. Fields may be left out."""
 
 
-class ReindexDocumentInCollectionRequest(_DocumentInCollection):
+class ReindexDocumentInCollectionRequest(VersionedRequest, _DocumentInCollection):
     """Chunk and index the newest contents again; without metadata, the existing one is kept."""
 
     custom_metadata: CustomMetadata | None = None
@@ -232,7 +234,15 @@ class ListDocumentCollectionsResponse(PagedResponse):
     """The collections."""
 
 
-class DocumentInCollection(NamedDocument):
+class MetadataInCollection(Versioned):
+    """The metadata that a document has in a collection."""
+
+    edited = ("custom_metadata",)
+    custom_metadata: dict[str, str]
+    """The document's metadata in the collection: values by field name, always strings."""
+
+
+class DocumentInCollection(NamedDocument, MetadataInCollection):
     """A document in a collection.
 
     The version that is to be searchable is an older one where an upload left the collection as it was.
@@ -248,8 +258,6 @@ class DocumentInCollection(NamedDocument):
     """Whether the document's newest contents are not what is searchable there."""
     chunk_count: int
     """Number of chunks that are searchable there."""
-    custom_metadata: dict[str, str]
-    """The document's metadata in the collection: values by field name, always strings."""
     added_at: Instant
     """When the document was added to the collection."""
     error: str | None = None

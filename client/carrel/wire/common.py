@@ -4,11 +4,13 @@ Requests refuse members they don't know; responses ignore them, so that an older
 are camelCase on the wire and snake_case in Python (seed, "Resources and their fields"; wire contract, "Conventions").
 """
 
+import hashlib
+import json
 from collections.abc import Sequence
 from enum import StrEnum
 from functools import cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast, get_args, get_origin
 from uuid import UUID
 
 from pydantic import (
@@ -28,7 +30,7 @@ from carrel.wire.schemas import complete_request, complete_response
 if TYPE_CHECKING:
     import pandas as pd
 
-from carrel.wire.fields import EmailAddress, Identifier, Instant, PageToken
+from carrel.wire.fields import NO_NUL, EmailAddress, Identifier, Instant, PageToken
 
 _IN_PYTHON = object()
 """Context of a request that Python code makes, where members may have their names in Python."""
@@ -119,6 +121,35 @@ class ResponseModel(BaseModel):
 
         def __getattr__(self, name: str) -> Any:
             return self.__dict__.get("_request_id") if name == "request_id" else super().__getattr__(name)
+
+
+class Versioned(ResponseModel):
+    """A resource that people change, with the version of what they can change."""
+
+    edited: ClassVar[tuple[str, ...]] = ()
+    """Names of the members that the version is made of; the service gives another version where there are none."""
+    version: str | None = None
+    """Version of what can be changed of it. A change that names the version is refused (409 `changed_meanwhile`) once
+    somebody else has changed the resource."""
+
+    @model_validator(mode="after")
+    def _make_version(self, info: ValidationInfo) -> Self:
+        # The service makes answers in Python. A client reads them as JSON, with the version that the service made.
+        if self.version is None and self.edited and info.mode == "python":
+            vars(self)["version"] = digest_of(self.model_dump(mode="json", include={*self.edited}))
+        return self
+
+
+def digest_of(value: object) -> str:
+    """Return a digest of a JSON value."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:32]
+
+
+class VersionedRequest(RequestModel):
+    """A change of a resource that others may change at the same time."""
+
+    version: Annotated[str, Field(max_length=100), NO_NUL] | None = None
+    """Version that the resource had when it was read; absent: it is changed whatever others changed meanwhile."""
 
 
 class Tabular(ResponseModel):
@@ -382,6 +413,17 @@ class ErrorDetail(ResponseModel):
     """What is wrong with the member."""
 
 
+class MeanwhileChange(ResponseModel):
+    """A change that somebody else made after the caller read the resource."""
+
+    current: dict[str, Any]
+    """The resource as it is now, in the shape that its lists have; empty: it is not there any more."""
+    changed_at: Instant | None = None
+    """When it was last changed; absent: unknown."""
+    changed_by: str | None = None
+    """Name of the person or program that changed it; absent for callers who are no admins, and when it is unknown."""
+
+
 class ErrorBody(ResponseModel):
     """Why a request was refused."""
 
@@ -395,6 +437,8 @@ class ErrorBody(ResponseModel):
     """With the code `confirmation_required`: the address at which the person confirms that it is them."""
     details: list[ErrorDetail] | None = None
     """The members of the request that are wrong."""
+    meanwhile: MeanwhileChange | None = None
+    """With the code `changed_meanwhile`: the resource as it is now, and its last change."""
 
 
 class ErrorResponse(ResponseModel):

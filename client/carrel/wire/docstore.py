@@ -8,9 +8,26 @@ from uuid import UUID
 
 from pydantic import AfterValidator, Field, SecretStr
 
-from carrel.wire.common import ActingRequest, PagedRequest, PagedResponse, RequestModel, ResponseModel
+from carrel.wire.common import (
+    ActingRequest,
+    PagedRequest,
+    PagedResponse,
+    RequestModel,
+    ResponseModel,
+    Versioned,
+    VersionedRequest,
+)
 from carrel.wire.fields import NO_NUL, WRITTEN_OUT, EmailAddress, Instant, Label, StrictFlag
-from carrel.wire.operations import ADDS_DATA, DOCSTORE_READ, DOCSTORE_WRITE, KEYED, NOT_FOUND, SHARED, ApiOperation
+from carrel.wire.operations import (
+    ADDS_DATA,
+    CONFLICT,
+    DOCSTORE_READ,
+    DOCSTORE_WRITE,
+    KEYED,
+    NOT_FOUND,
+    SHARED,
+    ApiOperation,
+)
 
 _SEGMENT = re.compile(r"[^.$\0][^.\0]*")
 
@@ -92,7 +109,7 @@ class CreateDocstoreSyncRequest(ActingRequest):
     """What is synced, and who may read it."""
 
 
-class UpdateDocstoreSyncRequest(ActingRequest):
+class UpdateDocstoreSyncRequest(VersionedRequest, ActingRequest):
     """Replace a sync's address and config, and launch a run."""
 
     docstore_credential_id: UUID
@@ -205,8 +222,10 @@ class DocstoreError(ResponseModel):
     """What went wrong and what to do, for people."""
 
 
-class DocstoreSync(ResponseModel):
+class DocstoreSync(Versioned):
     """A sync and how its last run went; never its address."""
+
+    edited = ("config",)
 
     docstore_credential_id: UUID
     """Id of the sync."""
@@ -327,7 +346,7 @@ UPDATE_DOCSTORE_SYNC = ApiOperation(
     UpdateDocstoreSyncRequest,
     UpdateDocstoreSyncResponse,
     DOCSTORE_WRITE,
-    KEYED | ADDS_DATA | NOT_FOUND | SHARED,
+    KEYED | ADDS_DATA | NOT_FOUND | CONFLICT | SHARED,
     by_position=("docstore_credential_id",),
 )
 """Replace a sync's address and config, and launch a run that reads everything; for who made it, and admins."""

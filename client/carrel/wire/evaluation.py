@@ -5,7 +5,15 @@ from uuid import UUID
 
 from pydantic import Field, StringConstraints, model_validator
 
-from carrel.wire.common import NarrowedRequest, PagedRequest, PagedResponse, RequestModel, ResponseModel
+from carrel.wire.common import (
+    NarrowedRequest,
+    PagedRequest,
+    PagedResponse,
+    RequestModel,
+    ResponseModel,
+    Versioned,
+    VersionedRequest,
+)
 from carrel.wire.fields import NO_NUL, Identifier, Instant, Label
 from carrel.wire.operations import ADDS_DATA, ADMIN, CONFLICT, KEYED, NOT_FOUND, ApiOperation
 
@@ -49,8 +57,10 @@ class AdminEvaluationSetsCreateRequest(RequestModel):
         return self
 
 
-class EvaluationSet(ResponseModel):
+class EvaluationSet(Versioned):
     """An evaluation set."""
+
+    edited = ("name",)
 
     evaluation_set_id: UUID
     """Id of the set."""
@@ -92,7 +102,7 @@ class AdminEvaluationSetsListResponse(PagedResponse):
     """The sets."""
 
 
-class AdminEvaluationSetsUpdateRequest(RequestModel):
+class AdminEvaluationSetsUpdateRequest(VersionedRequest):
     """Rename an evaluation set."""
 
     evaluation_set_id: UUID
@@ -137,7 +147,7 @@ class KeptJudgement(ResponseModel):
     """0 for a document that doesn't answer the question, more for one that answers better."""
 
 
-class JudgedQuestion(RequestModel):
+class JudgedQuestion(VersionedRequest):
     """A question, with judgements to be added to it."""
 
     question: EvaluatedQuestion
@@ -223,8 +233,10 @@ class AdminEvaluationSetsListCasesRequest(PagedRequest):
     """Most items of a page, 1 to 100; 10 unless given."""
 
 
-class EvaluationCase(ResponseModel):
+class EvaluationCase(Versioned):
     """A question with its judged documents."""
+
+    edited = ("judgements", "statements", "nothing_answers", "note")
 
     case_id: UUID
     """Id of the case; a question has one id in a set, even if it is removed and added again."""

@@ -10,7 +10,15 @@ from uuid import UUID
 
 from pydantic import AfterValidator, Field, model_validator
 
-from carrel.wire.common import NarrowedRequest, PagedRequest, PagedResponse, RequestModel, ResponseModel
+from carrel.wire.common import (
+    NarrowedRequest,
+    PagedRequest,
+    PagedResponse,
+    RequestModel,
+    ResponseModel,
+    Versioned,
+    VersionedRequest,
+)
 from carrel.wire.fields import NO_NUL, EmailAddress, Instant, Label, StrictFlag
 from carrel.wire.operations import ADMIN, CONFIRMED, CONFLICT, KEYED, MEMBER, NOT_FOUND, SECRET, ApiOperation
 from carrel.wire.scopes import ApiScope
@@ -121,8 +129,10 @@ class AdminOAuthClientsRequestRequest(_OAuthClientFields):
     """Ask for a client, as any member may; it can do nothing until an admin approves it."""
 
 
-class OAuthClient(ResponseModel):
+class OAuthClient(Versioned):
     """A client without its secret."""
+
+    edited = ("name", "redirect_uris", "scopes", "status")
 
     client_id: UUID
     """Id of the client."""
@@ -177,7 +187,7 @@ class AdminOAuthClientsListResponse(PagedResponse):
     """The clients."""
 
 
-class AdminOAuthClientsUpdateRequest(RequestModel):
+class AdminOAuthClientsUpdateRequest(VersionedRequest):
     """Change a client; what is left out stays. A scope that is taken away stops at once, in tokens given before too."""
 
     client_id: UUID
@@ -194,7 +204,7 @@ class AdminOAuthClientsUpdateResponse(OAuthClient):
     """The client as it is now."""
 
 
-class AdminOAuthClientsApproveRequest(RequestModel):
+class AdminOAuthClientsApproveRequest(VersionedRequest):
     """Let a client be used that a member asked for."""
 
     client_id: UUID
@@ -330,7 +340,7 @@ ADMIN_OAUTH_CLIENTS_APPROVE = ApiOperation(
     AdminOAuthClientsApproveRequest,
     AdminOAuthClientsApproveResponse,
     ADMIN,
-    NOT_FOUND | CONFIRMED,
+    NOT_FOUND | CONFLICT | CONFIRMED,
 )
 """Let a client be used that a member asked for."""
 ADMIN_OAUTH_CLIENTS_ROTATE_SECRET = ApiOperation(

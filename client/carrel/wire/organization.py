@@ -4,17 +4,17 @@ from uuid import UUID
 
 from pydantic import Field
 
-from carrel.wire.common import RequestModel, ResponseModel, SecondFactorPolicy
+from carrel.wire.common import RequestModel, SecondFactorPolicy, Versioned, VersionedRequest
 from carrel.wire.fields import Label, StrictFlag
 from carrel.wire.oauth_clients import ClientDocumentHosts
-from carrel.wire.operations import ADMIN, CONFIRMED, ApiOperation
+from carrel.wire.operations import ADMIN, CONFIRMED, CONFLICT, ApiOperation
 
 
 class AdminOrganizationGetRequest(RequestModel):
     """Ask for the organization's settings."""
 
 
-class AdminOrganizationUpdateRequest(RequestModel):
+class AdminOrganizationUpdateRequest(VersionedRequest):
     """Change the organization's settings; what is left out stays."""
 
     service_accounts_enabled: StrictFlag | None = None
@@ -39,8 +39,19 @@ class AdminOrganizationUpdateRequest(RequestModel):
     """Whether smart filtering and query extraction of searches ask the language model; absent: unchanged."""
 
 
-class Organization(ResponseModel):
+class Organization(Versioned):
     """An organization."""
+
+    edited = (
+        "name",
+        "domain",
+        "service_accounts_enabled",
+        "second_factor",
+        "passwords_enabled",
+        "client_document_hosts",
+        "enable_reranking",
+        "enable_query_model",
+    )
 
     organization_id: UUID
     """Id of the organization."""
@@ -75,7 +86,11 @@ ADMIN_ORGANIZATION_GET = ApiOperation(
 )
 """Return the organization's settings."""
 ADMIN_ORGANIZATION_UPDATE = ApiOperation(
-    "admin/organization/update", AdminOrganizationUpdateRequest, AdminOrganizationUpdateResponse, ADMIN, CONFIRMED
+    "admin/organization/update",
+    AdminOrganizationUpdateRequest,
+    AdminOrganizationUpdateResponse,
+    ADMIN,
+    CONFLICT | CONFIRMED,
 )
 """Change the organization's settings; what is left out stays. Service accounts have addresses on `domain`.
 

@@ -258,6 +258,15 @@ class AuditTarget(ResponseModel):
     """Name that the object had then; absent without one, and on entries from before names were kept."""
 
 
+class AuditChange(ResponseModel):
+    """The old and the new value of a member; a long text is cut to the part around its first difference."""
+
+    from_: Annotated[Any, Field(alias="from")] = None
+    """The value before; absent: there was none, or it was erased."""
+    to: Any = None
+    """The value after, likewise."""
+
+
 class AuditEntry(ResponseModel):
     """One entry of the audit log."""
 
@@ -275,6 +284,8 @@ class AuditEntry(ResponseModel):
     """What it was done to."""
     details: dict[str, Any]
     """Ids and counts that belong to the action; never free text."""
+    changes: dict[str, AuditChange] | None = None
+    """What an update changed, by the member's name on the wire; absent for other actions."""
     text: str | None = None
     """A comment of somebody's; absent when there was none or it was erased."""
     request_id: str | None = None  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import AfterValidator, Field, SecretStr
 
-from carrel.wire.common import PagedRequest, PagedResponse, RequestModel, ResponseModel
+from carrel.wire.common import PagedRequest, PagedResponse, RequestModel, ResponseModel, Versioned, VersionedRequest
 from carrel.wire.fields import NO_NUL, WRITTEN_OUT, Instant, Label, StrictFlag
 from carrel.wire.operations import ADDS_DATA, ADMIN, CONFIRMED, CONFLICT, KEYED, NOT_FOUND, ApiOperation
 
@@ -68,8 +68,19 @@ ProviderSecret = Annotated[
 """A client secret: hidden from `repr` and logs; written out only in the request's JSON."""
 
 
-class SignInProvider(ResponseModel):
+class SignInProvider(Versioned):
     """A provider that people of the organization sign in with; its client secret is never shown."""
+
+    edited = (
+        "name",
+        "client_id",
+        "domains",
+        "trust_addresses",
+        "groups_claim",
+        "create_accounts",
+        "sign_out_there",
+        "accepted_audiences",
+    )
 
     provider_id: UUID
     """Id of the provider."""
@@ -159,7 +170,7 @@ class AdminSignInProvidersGetResponse(SignInProvider):
     """The provider."""
 
 
-class AdminSignInProvidersUpdateRequest(RequestModel):
+class AdminSignInProvidersUpdateRequest(VersionedRequest):
     """Change a provider. What isn't given stays; the issuer always does, because people are known by it."""
 
     provider_id: UUID

@@ -9,11 +9,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire import admin as wire
 from carrel.wire.common import GrantRole, ResourceIdentifier, ResourceReference, ResourceType, Role
 from service.audit.service import Change, record_all
+from service.audit.versions import refuse_stale
 from service.auth.callers import Caller
 from service.identity.principals import MOST_DETAILS, resolve, to_named_principal
 from service.permissions import queries
 from service.permissions.access import Access, roles_by_id
-from service.permissions.service import access_classes_for, move, refuse_contained, unknown_resource
+from service.permissions.service import access_classes_for, access_of, move, refuse_contained, unknown_resource
 from service.platform.errors import BadRequest, FieldError
 from service.web.pagination import Cursor
 
@@ -38,17 +39,8 @@ async def set_grants(
 ) -> wire.AdminGrantsSetResponse:
     """Replace the grants on a resource at commit; its owner stays. 404 for an unknown resource."""
     await _set(connection, caller, desired=[_DesiredGrants(field="", grants=request)])
-    resource = await _find(connection, caller, request.resource)
-    grants = await queries.list_grants(connection, caller.organization_id, access_class=resource.access_class)
-    return wire.AdminGrantsSetResponse(
-        **dict(
-            wire.ResourceGrants(
-                resource=_to_identifier(resource),
-                grants=[_grant(row) for row in grants],
-                organization_wide=await _organization_wide(connection, caller, resource),
-            )
-        )
-    )
+    shown = await _show(connection, caller, await _find(connection, caller, request.resource))
+    return wire.AdminGrantsSetResponse(**dict(shown))
 
 
 async def set_many_grants(
@@ -75,16 +67,23 @@ async def list_grants(
         limit=cursor.limit,
     )
     page = cursor.page(grants, position=lambda row: [str(row.principal_id), row.role])
+    access = await access_of(connection, caller.organization_id, resource.object_id)
     return wire.AdminGrantsListResponse(
         resource=_to_identifier(resource),
         grants=[_grant(row) for row in page.items],
-        organization_wide=await _organization_wide(connection, caller, resource),
+        organization_wide=caller.organization_id in access.viewers,
         next_page_token=page.next_page_token,
+        version=access.version,
     )
 
 
 async def _set(connection: AsyncConnection, caller: Caller, *, desired: Sequence[_DesiredGrants]) -> None:
     resources = await _lock(connection, caller, desired=desired)
+    for one in desired:
+        if one.grants.version is not None:
+            shown = await _show(connection, caller, resources[one.identity])
+            object_id = resources[one.identity].object_id
+            await refuse_stale(connection, caller, one.grants.version, shown, target_id=object_id)
     current = {row.access_class for row in resources.values()}
     before = await queries.list_readers(connection, caller.organization_id, access_classes=current)
     owners = {row.access_class: row.principal_id for row in before if row.role == Role.OWNER}
@@ -191,9 +190,14 @@ def _read_position(cursor: Cursor) -> tuple[UUID, str] | None:
     return (UUID(cursor.after[0]), cursor.after[1]) if cursor.after else None
 
 
-async def _organization_wide(connection: AsyncConnection, caller: Caller, resource: queries.Resource) -> bool:
-    return await queries.has_role(
-        connection, caller.organization_id, access_class=resource.access_class, principal_id=caller.organization_id
+async def _show(connection: AsyncConnection, caller: Caller, resource: queries.Resource) -> wire.ResourceGrants:
+    grants = await queries.list_grants(connection, caller.organization_id, access_class=resource.access_class)
+    access = await access_of(connection, caller.organization_id, resource.object_id)
+    return wire.ResourceGrants(
+        resource=_to_identifier(resource),
+        grants=[_grant(row) for row in grants],
+        organization_wide=caller.organization_id in access.viewers,
+        version=access.version,
     )
 
 

@@ -7,7 +7,8 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire import oauth_clients as wire
-from service.audit.service import record
+from service.audit.service import record, record_all
+from service.audit.versions import change_between, refuse_stale
 from service.auth.audiences import hash_client_secret
 from service.auth.callers import Caller
 from service.identity_server.oauth import queries
@@ -95,7 +96,8 @@ async def update_client(
     for name in ("redirect_uris", "scopes"):
         if name in values:
             values[name] = _each_once(values[name])
-    before = await require_client(connection, caller, request.client_id)
+    before = await require_client(connection, caller, request.client_id, lock=True)
+    await refuse_stale(connection, caller, request.version, before, target_id=request.client_id)
     said = before.document_url is not None and (
         values.get("name", before.name) != before.name
         or values.get("redirect_uris", before.redirect_uris) != before.redirect_uris
@@ -106,7 +108,8 @@ async def update_client(
         return wire.AdminOAuthClientsUpdateResponse(**dict(before))
     client = await _change(connection, caller, request.client_id, values=values)
     details = {"scopes": client.scopes, "redirectUris": client.redirect_uris, "renamed": request.name is not None}
-    await _record(connection, caller, "oauthClient.update", request.client_id, details=details)
+    about = ("oauthClient.update", "oauthClient", request.client_id)
+    await record_all(connection, caller, changes=[change_between(*about, before, client, details=details)])
     return wire.AdminOAuthClientsUpdateResponse(**dict(client))
 
 
@@ -115,7 +118,8 @@ async def approve_client(
 ) -> wire.AdminOAuthClientsApproveResponse:
     """Let an OAuth client be used that a member asked for; approving again changes nothing."""
     client_id = request.client_id
-    before = await require_client(connection, caller, client_id)
+    before = await require_client(connection, caller, client_id, lock=True)
+    await refuse_stale(connection, caller, request.version, before, target_id=client_id)
     if before.status is wire.OAuthClientStatus.APPROVED:
         return wire.AdminOAuthClientsApproveResponse(**dict(before))
     client = await _change(connection, caller, client_id, values={"status": wire.OAuthClientStatus.APPROVED.value})
@@ -161,9 +165,11 @@ async def delete_client(
     return wire.AdminOAuthClientsDeleteResponse(client_id=request.client_id)
 
 
-async def require_client(connection: AsyncConnection, caller: Caller, client_id: UUID) -> wire.OAuthClient:
-    """Return a client of the organization. Raises NotFound when unknown."""
-    client = await queries.get_client(connection, caller.organization_id, client_id=client_id)
+async def require_client(
+    connection: AsyncConnection, caller: Caller, client_id: UUID, *, lock: bool = False
+) -> wire.OAuthClient:
+    """Return a client of the organization; `lock` holds it until the transaction ends. Raises NotFound when unknown."""
+    client = await queries.get_client(connection, caller.organization_id, client_id=client_id, lock=lock)
     if client is None:
         raise _not_found()
     return client

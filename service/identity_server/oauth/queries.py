@@ -82,9 +82,13 @@ async def delete_client(connection: AsyncConnection, organization_id: UUID, *, c
     return (await connection.execute(statement)).one_or_none() is not None
 
 
-async def get_client(connection: AsyncConnection, organization_id: UUID, *, client_id: UUID) -> OAuthClient | None:
+async def get_client(
+    connection: AsyncConnection, organization_id: UUID, *, client_id: UUID, lock: bool = False
+) -> OAuthClient | None:
     """Get a client, with the address of the person who requested it; None when unknown."""
     statement = _clients(organization_id).where(oauth_clients.c.client_id == client_id)
+    if lock:
+        statement = statement.with_for_update(of=oauth_clients)
     return await find_row(connection, statement, OAuthClient)
 
 

@@ -9,7 +9,8 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire import sign_in_providers as wire
-from service.audit.service import Change, record, record_unattended
+from service.audit.service import Change, record, record_all, record_unattended
+from service.audit.versions import change_between, refuse_stale
 from service.auth.callers import Caller
 from service.identity.queries import get_organization, is_only_organization, lock_organization
 from service.identity_server.signin.provider import CALLBACK, open_provider
@@ -102,21 +103,26 @@ async def update_provider(
     """
     organization_id, provider_id = caller.organization_id, request.provider_id
     provider = await require_provider(connection, organization_id, provider_id=provider_id, lock=True)
+    before = _describe(provider, runtime.settings)
+    await refuse_stale(connection, caller, request.version, before, target_id=provider_id)
     _check_trust(provider.issuer, trusted=request.trust_addresses is True)
     values = {name: value for name in _KEPT if (value := getattr(request, name)) is not None}
     if request.client_secret is not None:
         key = runtime.keys.provider_key(organization_id)
         values["sealed_secret"] = seal(key, row_id=provider_id, secret=request.client_secret)
     if not values and request.domains is None:
-        return wire.AdminSignInProvidersUpdateResponse(**dict(_describe(provider, runtime.settings)))
+        return wire.AdminSignInProvidersUpdateResponse(**dict(before))
     if request.domains is not None:
         await _claim(runtime.clock, connection, caller, provider_id=provider_id, domains=request.domains)
         await _keep_a_way_in(runtime, connection, organization_id)
     if values:
         await queries.update_provider(connection, organization_id, provider_id=provider_id, values=values)
     provider = await require_provider(connection, organization_id, provider_id=provider_id)
-    await _record(connection, caller, "update", provider, secret=request.client_secret is not None)
-    return wire.AdminSignInProvidersUpdateResponse(**dict(_describe(provider, runtime.settings)))
+    after = _describe(provider, runtime.settings)
+    details = _details(provider) | ({"clientSecretChanged": True} if request.client_secret is not None else {})
+    change = change_between("signInProvider.update", TARGET, provider_id, before, after, details=details)
+    await record_all(connection, caller, changes=[change])
+    return wire.AdminSignInProvidersUpdateResponse(**dict(after))
 
 
 async def delete_provider(
@@ -270,10 +276,13 @@ def _describe(row: StoredProvider, settings: Settings) -> wire.SignInProvider:
     return wire.SignInProvider.model_validate(asdict(row) | more)
 
 
-async def _record(
-    connection: AsyncConnection, caller: Caller, what: str, provider: StoredProvider, *, secret: bool = False
-) -> None:
-    details = {
+async def _record(connection: AsyncConnection, caller: Caller, what: str, provider: StoredProvider) -> None:
+    details = _details(provider)
+    await record(connection, caller, f"signInProvider.{what}", TARGET, provider.provider_id, details=details)
+
+
+def _details(provider: StoredProvider) -> dict[str, Any]:
+    return {
         "issuer": provider.issuer,
         "domains": provider.domains,
         "trustAddresses": provider.trust_addresses,
@@ -281,6 +290,4 @@ async def _record(
         "createAccounts": provider.create_accounts,
         "signOutThere": provider.sign_out_there,
         "acceptedAudiences": provider.accepted_audiences,
-        **({"clientSecretChanged": True} if secret else {}),
     }
-    await record(connection, caller, f"signInProvider.{what}", TARGET, provider.provider_id, details=details)

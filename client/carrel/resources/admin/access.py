@@ -354,12 +354,16 @@ class Grants(Resource[M]):
         grants: Iterable[Grant | Members],
         *,
         organization_wide: bool = False,
+        version: str | None = None,
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminGrantsSetResponse]:
         """Replace every grant on a resource; its owner stays. `organization_wide`: every active user may read it."""
         request = AdminGrantsSetRequest(
-            resource=reference_to(resource), grants=as_list(Grant, grants), organization_wide=organization_wide
+            version=version,
+            resource=reference_to(resource),
+            grants=as_list(Grant, grants),
+            organization_wide=organization_wide,
         )
         return Call(ADMIN_GRANTS_SET, request)
 

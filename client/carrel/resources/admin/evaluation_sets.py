@@ -118,11 +118,14 @@ class EvaluationSets(Resource[M]):
         evaluation_set_id: Id,
         *,
         name: str,
+        version: str | None = None,
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminEvaluationSetsUpdateResponse]:
         """Rename a set. Raises ConflictError `evaluation_set_name_taken`."""
-        request = AdminEvaluationSetsUpdateRequest(evaluation_set_id=as_any(UUID, evaluation_set_id), name=name)
+        request = AdminEvaluationSetsUpdateRequest(
+            version=version, evaluation_set_id=as_any(UUID, evaluation_set_id), name=name
+        )
         return Call(ADMIN_EVALUATION_SETS_UPDATE, request)
 
     @Operation

@@ -131,11 +131,13 @@ class OAuthClients(Resource[M]):
         name: str | None = None,
         redirect_uris: Iterable[str] | None = None,
         scopes: Iterable[str] | None = None,
+        version: str | None = None,
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminOAuthClientsUpdateResponse]:
         """Change a client; what is left out stays. A scope that is taken away stops at once."""
         request = AdminOAuthClientsUpdateRequest(
+            version=version,
             client_id=as_any(UUID, client_id),
             name=name,
             redirect_uris=as_list(str, redirect_uris),
@@ -145,10 +147,15 @@ class OAuthClients(Resource[M]):
 
     @Operation
     def approve(
-        self, client_id: Id, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
+        self,
+        client_id: Id,
+        *,
+        version: str | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
     ) -> Call[AdminOAuthClientsApproveResponse]:
         """Let a client be used that a member asked for."""
-        request = AdminOAuthClientsApproveRequest(client_id=as_any(UUID, client_id))
+        request = AdminOAuthClientsApproveRequest(version=version, client_id=as_any(UUID, client_id))
         return Call(ADMIN_OAUTH_CLIENTS_APPROVE, request)
 
     @Operation

@@ -82,6 +82,7 @@ class OrganizationSettings(Resource[M]):
         removed_client_document_hosts: Iterable[str] | None = None,
         enable_reranking: bool | None = None,
         enable_query_model: bool | None = None,
+        version: str | None = None,
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminOrganizationUpdateResponse]:
@@ -96,6 +97,7 @@ class OrganizationSettings(Resource[M]):
         `enable_query_model` has the language model read the queries of smart filtering and query extraction.
         """
         request = AdminOrganizationUpdateRequest(
+            version=version,
             service_accounts_enabled=service_accounts_enabled,
             name=name,
             domain=domain,

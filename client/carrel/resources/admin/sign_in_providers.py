@@ -119,11 +119,13 @@ class SignInProviders(Resource[M]):
         create_accounts: bool | None = None,
         sign_out_there: bool | None = None,
         accepted_audiences: Iterable[str] | None = None,
+        version: str | None = None,
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminSignInProvidersUpdateResponse]:
         """Change a provider; what isn't given stays, and its issuer always does."""
         request = AdminSignInProvidersUpdateRequest(
+            version=version,
             provider_id=as_any(UUID, provider_id),
             name=name,
             client_id=client_id,

@@ -6,8 +6,8 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire import agents as wire
-from carrel.wire.admin import NamedPrincipal
 from service.audit.service import record
+from service.audit.versions import refuse_stale
 from service.auth.authorization import messageable_agents
 from service.auth.callers import Caller
 from service.domains.agents.definitions.service import require_agent, unknown_agent
@@ -27,6 +27,9 @@ async def deploy_agent(
     if await lock_resource(connection, caller.organization_id, agent.agent_id) is None:
         raise unknown_agent()
     before = await access_of(connection, caller.organization_id, agent.agent_id)
+    if request.version is not None:
+        shown = await _show(connection, caller, agent.agent_id, before)
+        await refuse_stale(connection, caller, request.version, shown, target_id=agent.agent_id)
     after = await _desired_access(connection, caller, before, request=request)
     if after != before:
         await set_access(connection, caller.organization_id, object_id=agent.agent_id, access=after)
@@ -38,11 +41,7 @@ async def deploy_agent(
             agent.agent_id,
             details={"before": roles_by_id(before.grants()), "after": roles_by_id(after.grants())},
         )
-    return wire.AdminAgentsDeployResponse(
-        agent_id=agent.agent_id,
-        principals=await _list_deployed_to(connection, caller, agent.agent_id),
-        organization_wide=caller.organization_id in after.viewers,
-    )
+    return await _show(connection, caller, agent.agent_id, after)
 
 
 async def list_deployed_agents(
@@ -73,9 +72,16 @@ async def _desired_access(
             return replace(before, viewers=before.viewers - viewers)
 
 
-async def _list_deployed_to(connection: AsyncConnection, caller: Caller, agent_id: UUID) -> list[NamedPrincipal]:
+async def _show(
+    connection: AsyncConnection, caller: Caller, agent_id: UUID, access: Access
+) -> wire.AdminAgentsDeployResponse:
     resource = await get_resource(connection, caller.organization_id, object_id=agent_id)
     if resource is None:
         raise unknown_agent()
     rows = await list_grants(connection, caller.organization_id, access_class=resource.access_class)
-    return [to_named_principal(row) for row in rows]
+    return wire.AdminAgentsDeployResponse(
+        agent_id=agent_id,
+        principals=[to_named_principal(row) for row in rows],
+        organization_wide=caller.organization_id in access.viewers,
+        version=access.version,
+    )

@@ -13,9 +13,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.auth.callers import Caller
 from service.permissions.queries import is_deployed
 from service.platform.sql import columns_of, find_row, find_rows, in_array, matches, optional_in, rows_of
-from service.schema.agents import agent_collections, agents
+from service.schema.agents import agent_collections, agent_versions, agents
 from service.schema.collections import collections
+from service.schema.identity import principals
 from service.schema.permissions import resources
+
+MOST_VERSIONS = 50
+"""Versions that are kept of an agent; a further one takes the place of the oldest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,16 @@ class StoredAgent:
     created_at: datetime
     updated_at: datetime
     collection_ids: Sequence[UUID]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVersion:
+    """Settings that an agent has had; `name` is that of who saved them, if it is known."""
+
+    version_no: int
+    settings: Mapping[str, Any]
+    saved_at: datetime
+    name: str | None
 
 
 def select_collection_ids(organization_id: UUID) -> Label[Any]:
@@ -157,3 +171,50 @@ async def set_collections(
     ]
     wanted = insert(agent_collections).from_select(columns, select(rows_of(columns, rows)))
     await connection.execute(wanted.on_conflict_do_nothing())
+
+
+async def find_last_number(connection: AsyncConnection, organization_id: UUID, *, agent_id: UUID) -> int:
+    """Return the number of an agent's newest version; 0 without any."""
+    newest = select(func.coalesce(func.max(agent_versions.c.version_no), 0))
+    return (
+        await connection.execute(newest.where(matches(agent_versions, organization_id, agent_id=agent_id)))
+    ).scalar_one()
+
+
+async def insert_versions(
+    connection: AsyncConnection, organization_id: UUID, *, agent_id: UUID, rows: Sequence[Mapping[str, Any]]
+) -> None:
+    """Add an agent's newest versions, and delete the oldest beyond the most that are kept."""
+    about = {"organization_id": organization_id, "agent_id": agent_id}
+    await connection.execute(insert(agent_versions), [{**about, **row} for row in rows])
+    oldest = rows[-1]["version_no"] - MOST_VERSIONS
+    old = delete(agent_versions).where(
+        matches(agent_versions, organization_id, agent_id=agent_id), agent_versions.c.version_no <= oldest
+    )
+    await connection.execute(old)
+
+
+async def list_versions(
+    connection: AsyncConnection, organization_id: UUID, *, agent_id: UUID, before: int | None, limit: int
+) -> list[StoredVersion]:
+    """Return versions of an agent, newest first, before a number if one is given."""
+    statement = (
+        select(*columns_of(agent_versions, StoredVersion, principals.c.name))
+        .outerjoin(principals, principals.c.principal_id == agent_versions.c.saved_by)
+        .where(matches(agent_versions, organization_id, agent_id=agent_id))
+        .order_by(agent_versions.c.version_no.desc())
+        .limit(limit)
+    )
+    if before is not None:
+        statement = statement.where(agent_versions.c.version_no < before)
+    return await find_rows(connection, statement, StoredVersion)
+
+
+async def delete_versions(
+    connection: AsyncConnection, organization_id: UUID, *, agent_id: UUID | None = None, saved_by: UUID | None = None
+) -> int:
+    """Delete the versions of an agent, or those that a person saved; return their number."""
+    about = {"agent_id": agent_id} if saved_by is None else {"saved_by": saved_by}
+    return (
+        await connection.execute(delete(agent_versions).where(matches(agent_versions, organization_id, **about)))
+    ).rowcount

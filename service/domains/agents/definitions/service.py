@@ -14,7 +14,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire import agents as wire
 from carrel.wire.common import ResourceType
-from service.audit.service import record
+from service.audit.service import record, record_all
+from service.audit.versions import change_between, refuse_stale
 from service.auth.callers import Caller
 from service.domains.agents.answering.providers import model_names
 from service.domains.agents.definitions import queries
@@ -85,7 +86,9 @@ async def create_agent(
     )
     agent = await require_agent(connection, caller.organization_id, agent_id=agent_id)
     await _record(connection, caller, "agent.create", agent_id, details=_settings(agent))
-    return wire.AdminAgentsCreateResponse(**dict(_definition(agent)))
+    made = _definition(agent)
+    await _keep_version(connection, caller, made)
+    return wire.AdminAgentsCreateResponse(**dict(made))
 
 
 async def update_agent(
@@ -98,21 +101,23 @@ async def update_agent(
     _refuse_unknown_model(request.model, model_names(runtime.settings))
     await lock_organization(connection, caller.organization_id)
     before = await require_agent(connection, caller.organization_id, agent_id=request.agent_id)
+    shown = _definition(before)
+    await refuse_stale(connection, caller, request.version, shown, target_id=request.agent_id)
     await _lock_collections(connection, caller, request.collection_ids or ())
     after = _merge(before, request)
     if after == before:
-        return wire.AdminAgentsUpdateResponse(**dict(_definition(before)))
+        return wire.AdminAgentsUpdateResponse(**dict(shown))
     await _refuse_taken_name(connection, caller, after)
     row = {name: getattr(after, name) for name in _ROW}
     await queries.update_agent(connection, caller.organization_id, agent_id=after.agent_id, values=row)
     await queries.set_collections(
         connection, caller.organization_id, agent_id=after.agent_id, collection_ids=after.collection_ids
     )
-    details = {"changed": _names_of_changes(before, after), **_settings(after)}
-    await _record(connection, caller, "agent.update", after.agent_id, details=details)
-    return wire.AdminAgentsUpdateResponse(
-        **dict(_definition(await require_agent(connection, caller.organization_id, agent_id=after.agent_id)))
-    )
+    now = _definition(await require_agent(connection, caller.organization_id, agent_id=after.agent_id))
+    change = change_between("agent.update", "agent", now.agent_id, shown, now, details=_settings(after))
+    await record_all(connection, caller, changes=[change])
+    await _keep_version(connection, caller, now, before=shown)
+    return wire.AdminAgentsUpdateResponse(**dict(now))
 
 
 async def list_agents(
@@ -136,6 +141,25 @@ async def list_agents(
     )
 
 
+async def list_versions(
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminAgentsListVersionsRequest
+) -> wire.AdminAgentsListVersionsResponse:
+    """List the settings that an agent has had, newest first. `update` with the settings of a version restores it."""
+    cursor = Cursor.read(caller, operation=wire.ADMIN_AGENTS_LIST_VERSIONS.path, request=request)
+    await require_agent(connection, caller.organization_id, agent_id=request.agent_id)
+    rows = await queries.list_versions(
+        connection,
+        caller.organization_id,
+        agent_id=request.agent_id,
+        before=int(cursor.after[0]) if cursor.after else None,
+        limit=cursor.limit,
+    )
+    page = cursor.page(rows, position=lambda row: [str(row.version_no)])
+    return wire.AdminAgentsListVersionsResponse(
+        versions=[_to_version(row) for row in page.items], next_page_token=page.next_page_token
+    )
+
+
 async def delete_agent(
     connection: AsyncConnection, caller: Caller, *, request: wire.AdminAgentsDeleteRequest
 ) -> wire.AdminAgentsDeleteResponse:
@@ -150,6 +174,7 @@ async def delete_agent(
     if not await queries.mark_deleted(connection, caller.organization_id, agent_id=agent_id):
         raise unknown_agent()
     await unregister_resources(connection, caller.organization_id, object_ids=[agent_id])
+    await queries.delete_versions(connection, caller.organization_id, agent_id=agent_id)
     await _record(connection, caller, "agent.delete", agent_id)
     return wire.AdminAgentsDeleteResponse(agent_id=request.agent_id)
 
@@ -202,11 +227,6 @@ def _select_row(request: wire.AdminAgentsCreateRequest | wire.AdminAgentsUpdateR
     return request.model_dump(include={*_ROW}, by_alias=False, exclude_none=True)
 
 
-def _names_of_changes(before: StoredAgent, after: StoredAgent) -> list[str]:
-    names = (*_ROW, "collection_ids")
-    return [to_camel(name) for name in names if getattr(before, name) != getattr(after, name)]
-
-
 def _settings(agent: StoredAgent) -> dict[str, Any]:
     """Return an agent's settings for the audit log, without any free text."""
     return {
@@ -226,6 +246,33 @@ async def _record(
     details: Mapping[str, Any] | None = None,
 ) -> None:
     await record(connection, caller, action, "agent", agent_id, details=details)
+
+
+async def _keep_version(
+    connection: AsyncConnection,
+    caller: Caller,
+    now: wire.AgentDefinition,
+    *,
+    before: wire.AgentDefinition | None = None,
+) -> None:
+    """Keep the settings of a locked agent; those from before the first version, too."""
+    organization_id, agent_id = caller.organization_id, now.agent_id
+    last_no = await queries.find_last_number(connection, organization_id, agent_id=agent_id)
+    rows: list[dict[str, object]] = [
+        {"settings": _dump(now), "saved_by": caller.acting_through or caller.principal_id, "saved_at": now.updated_at}
+    ]
+    if before is not None and last_no == 0:
+        rows.insert(0, {"settings": _dump(before), "saved_by": None, "saved_at": before.updated_at})
+    numbered = [{**row, "version_no": number} for number, row in enumerate(rows, last_no + 1)]
+    await queries.insert_versions(connection, organization_id, agent_id=agent_id, rows=numbered)
+
+
+def _dump(agent: wire.AgentDefinition) -> dict[str, Any]:
+    return agent.model_dump(mode="json", by_alias=False, include={*agent.edited})
+
+
+def _to_version(row: queries.StoredVersion) -> wire.AgentVersion:
+    return wire.AgentVersion(**row.settings, number=row.version_no, saved_at=row.saved_at, saved_by=row.name)
 
 
 def _definition(agent: StoredAgent) -> wire.AgentDefinition:

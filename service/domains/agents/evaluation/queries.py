@@ -300,6 +300,16 @@ async def list_cases(
     return await find_rows(connection, statement.order_by(evaluation_cases.c.case_no).limit(limit), StoredCase)
 
 
+async def find_cases(
+    connection: AsyncConnection, organization_id: UUID, *, set_id: UUID, case_ids: Collection[UUID]
+) -> list[StoredCase]:
+    """Find cases of a set by their ids."""
+    statement = select(*columns_of(evaluation_cases, StoredCase)).where(
+        _is_of_set(organization_id, set_id), in_array(evaluation_cases.c.case_id, case_ids)
+    )
+    return await find_rows(connection, statement, StoredCase)
+
+
 async def existing_cases(
     connection: AsyncConnection, organization_id: UUID, *, set_id: UUID, case_ids: Collection[UUID]
 ) -> set[UUID]:

@@ -1,6 +1,6 @@
 """Rules of evaluation sets and their cases, for admins; each change locks its set first."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID, uuid5
 
@@ -29,7 +29,8 @@ from carrel.wire.evaluation import (
     EvaluationSet,
     KeptJudgement,
 )
-from service.audit.service import record
+from service.audit.service import Change, record, record_all
+from service.audit.versions import change_between, differences, refuse_stale, to_text
 from service.auth.callers import Caller
 from service.domains.agents.definitions.service import require_agent
 from service.domains.agents.evaluation import queries
@@ -42,6 +43,8 @@ from service.web.pagination import Cursor
 
 TARGET = "evaluationSet"
 MOST_SETS = 1000
+# Changed questions of which an entry of the audit log has the values.
+MOST_TOLD = 20
 
 
 async def create_set(
@@ -92,10 +95,14 @@ async def rename_set(
     await lock_organization(connection, caller.organization_id)
     await lock_set(connection, caller, set_id)
     before = await require_set(connection, caller, set_id)
+    await refuse_stale(connection, caller, request.version, before, target_id=set_id)
     if name != before.name:
         if not await queries.rename_set(connection, caller.organization_id, set_id=set_id, name=name):
             raise _name_taken()
-        await record_change(connection, caller, "update", set_id, details={"before": before.name})
+        before_name = {"before": before.name}
+        after = await require_set(connection, caller, set_id)
+        change = change_between(f"{TARGET}.update", TARGET, set_id, before, after, details=before_name)
+        await record_all(connection, caller, changes=[change])
     return AdminEvaluationSetsUpdateResponse(**dict(await require_set(connection, caller, set_id)))
 
 
@@ -130,14 +137,33 @@ async def put_judgements(
         }
         for one in request.cases
     ]
+    ids = [row["case_id"] for row in rows]
+    before = await _find_cases(connection, caller, set_id, ids)
+    for case_id, one in zip(ids, request.cases, strict=True):
+        await refuse_stale(connection, caller, one.version, before.get(case_id), target_id=set_id)
     changed = await queries.save_cases(connection, caller.organization_id, set_id=set_id, rows=rows)
     if changed:
         await _refuse_too_many(connection, caller, set_id, changed)
         await _refuse_contradiction(connection, caller, changed)
         count = sum(len(one.judgements) for one in request.cases)
         details: dict[str, Any] = {"caseCount": len(changed), "judgementCount": count}
-        await record_change(connection, caller, "judge", set_id, details=details)
-    return AdminEvaluationSetsPutJudgementsResponse(case_ids=[row["case_id"] for row in rows])
+        after = await _find_cases(connection, caller, set_id, sorted(changed & before.keys())[:MOST_TOLD])
+        told = {str(case_id): differences(before[case_id], one) for case_id, one in after.items()}
+        words = {
+            case_id: {side: {member: pair[side] for member, pair in pairs.items()} for side in ("from", "to")}
+            for case_id, pairs in told.items()
+        }
+        details |= {"changes": dict.fromkeys(words)} if words else {}
+        change = Change(f"{TARGET}.judge", TARGET, set_id, details, to_text(words))
+        await record_all(connection, caller, changes=[change])
+    return AdminEvaluationSetsPutJudgementsResponse(case_ids=ids)
+
+
+async def _find_cases(
+    connection: AsyncConnection, caller: Caller, set_id: UUID, case_ids: Sequence[UUID]
+) -> dict[UUID, EvaluationCase]:
+    rows = await queries.find_cases(connection, caller.organization_id, set_id=set_id, case_ids=case_ids)
+    return {row.case_id: _to_case(row) for row in rows}
 
 
 async def remove_judgements(

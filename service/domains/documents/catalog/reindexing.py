@@ -14,7 +14,8 @@ from carrel.wire.catalog import (
     RenameDocumentResponse,
 )
 from carrel.wire.common import Role
-from service.audit.service import Change, record, record_in
+from service.audit.service import record, record_all
+from service.audit.versions import change_between, refuse_stale
 from service.auth.callers import Caller, acting_for
 from service.domains.documents.catalog.documents import lock_known_document
 from service.domains.documents.catalog.queries import save_version
@@ -62,22 +63,25 @@ async def rename(runtime: Runtime, caller: Caller, *, request: RenameDocumentReq
         caller = await acting_for(connection, caller, request.user_email)
         document = await _lock_editable(runtime, connection, caller, document_id)
         before, version = document.fields, document.version
+        whose: dict[str, Any] = {"document_id": document_id, "document_external_id": before.external_id}
+        shown = RenameDocumentResponse(**whose, document_name=before.name, document_version=version)
+        await refuse_stale(connection, caller, request.version, shown, target_id=document_id)
         renamed = replace(before, name=name, named_by="RENAME")
         batch, space_ids = Batch(), list[int]()
         if renamed != before:
             version, by, file = version + 1, caller.principal_id, document.file
-            whose: dict[str, Any] = {"document_id": document_id, "version": version}
-            save_version(batch, organization_id, **whose, fields=renamed, file=file, created_by=by, text=None)
-            spaces = ask_indexing(batch, organization_id, **whose, collections_too=True, is_begun=False)
-            details = {"version": version}
-            change = Change("document.rename", target_type="document", target_id=document_id, details=details)
-            record_in(batch, caller, change=change)
+            which: dict[str, Any] = {"document_id": document_id, "version": version}
+            save_version(batch, organization_id, **which, fields=renamed, file=file, created_by=by, text=None)
+            spaces = ask_indexing(batch, organization_id, **which, collections_too=True, is_begun=False)
             await batch.run(connection)
+            after = RenameDocumentResponse(**whose, document_name=name, document_version=version)
+            about = ("document.rename", "document", document_id)
+            change = change_between(*about, shown, after, details={"version": version})
+            await record_all(connection, caller, changes=[change])
             space_ids = [each.space_id for each in spaces.rows]
     if space_ids:
         runtime.indexer.request(organization_id, document_id=document_id, space_ids=space_ids, is_begun=False)
-    named = {"document_name": name, "document_external_id": before.external_id}
-    return RenameDocumentResponse(document_id=document_id, document_version=version, **named)
+    return RenameDocumentResponse(**whose, document_name=name, document_version=version)
 
 
 async def _lock_editable(

@@ -11,7 +11,8 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire import collections as wire
-from service.audit.service import Change, record, record_all
+from service.audit.service import Change, record_all
+from service.audit.versions import change_between, refuse_stale
 from service.auth.callers import Caller, acting_for
 from service.domains.documents.collections.service import (
     Placement,
@@ -116,7 +117,7 @@ async def add_chunks(
             chunks=packed,
         )
         recorded = RecordedMembership(document.document_id, document.version, placement, changed=True, to_index=True)
-        await _record(connection, caller, "collection.add_chunks", recorded)
+        await _record(connection, caller, "collection.add_chunks", recorded, request.custom_metadata)
     return wire.AddDocumentChunksToCollectionResponse(
         **asdict(await _await_index(runtime, caller, recorded, is_begun=is_begun, packed_bytes=len(packed)))
     )
@@ -146,7 +147,7 @@ async def reindex_document(
             anew=True,
         )
         recorded = RecordedMembership(document.document_id, document.version, placement, changed=True, to_index=True)
-        await _record(connection, caller, "collection.reindex_document", recorded)
+        await _record(connection, caller, "collection.reindex_document", recorded, request.custom_metadata)
     indexed = await _await_index(runtime, caller, recorded, is_begun=False)
     return wire.ReindexDocumentInCollectionResponse(**asdict(indexed))
 
@@ -176,7 +177,7 @@ async def place_document(
             custom_metadata=metadata,
             is_begun=is_begun,
         )
-        await _record(connection, caller, "collection.add_document", recorded)
+        await _record(connection, caller, "collection.add_document", recorded, metadata)
     return recorded
 
 
@@ -213,20 +214,36 @@ async def _placement(
     | wire.ReindexDocumentInCollectionRequest,
     metadata: Mapping[str, str] | None,
 ) -> Placement:
-    return await check_placement(
+    placement = await check_placement(
         connection,
         caller,
         document_id=request.document_id,
         collection_id=request.document_collection_id,
         custom_metadata=metadata,
     )
+    shown = placement.membership and _show(placement.membership.custom_metadata)
+    await refuse_stale(connection, caller, request.version, shown, target_id=request.document_id)
+    return placement
 
 
-async def _record(connection: AsyncConnection, caller: Caller, action: str, recorded: RecordedMembership) -> None:
+def _show(metadata: Mapping[str, str]) -> wire.MetadataInCollection:
+    return wire.MetadataInCollection(custom_metadata=dict(metadata))
+
+
+async def _record(
+    connection: AsyncConnection,
+    caller: Caller,
+    action: str,
+    recorded: RecordedMembership,
+    metadata: Mapping[str, str] | None,
+) -> None:
+    there, document_id = recorded.placement.membership, recorded.document_id
     details = {"collectionId": str(recorded.placement.collection.collection_id), "version": recorded.version}
-    await record(
-        connection, caller, action=action, target_type="document", target_id=recorded.document_id, details=details
-    )
+    change = Change(action, "document", document_id, details)
+    if there is not None and metadata is not None:
+        before, after = _show(there.custom_metadata), _show(metadata)
+        change = change_between(action, "document", document_id, before, after, details=details)
+    await record_all(connection, caller, changes=[change])
 
 
 async def _await_index(

@@ -16,7 +16,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire import docstore as wire
 from carrel.wire.common import Role
-from service.audit.service import record
+from service.audit.service import record, record_all
+from service.audit.versions import change_between, refuse_stale
 from service.auth.callers import Caller
 from service.domains.documents.collections.queries import read_collection
 from service.domains.documents.collections.service import require_collection
@@ -78,6 +79,8 @@ async def update_sync(
     """
     await _check(runtime, request.docstore_uri, request.config)
     sync = await _own_sync(connection, caller, request.docstore_credential_id)
+    before = await queries.read_sync(connection, _key(caller, sync.sync_id))
+    await refuse_stale(connection, caller, request.version, before, target_id=sync.sync_id)
     await _check_readers(connection, caller, request.config)
     await queries.replace_sync(
         connection,
@@ -85,10 +88,12 @@ async def update_sync(
         sealed_uri=_seal(runtime, caller, sync.sync_id, request.docstore_uri),
         config=_to_json(request.config),
     )
-    launched = await _launch(
-        runtime, connection, caller, sync.sync_id, collection_id=sync.collection_id, action="docstore.update_sync"
-    )
-    return wire.UpdateDocstoreSyncResponse(**dict(launched))
+    after = await queries.read_sync(connection, _key(caller, sync.sync_id))
+    about = ("docstore.update_sync", TARGET, sync.sync_id)
+    change = change_between(*about, before, after, details={"collectionId": str(sync.collection_id)})
+    await record_all(connection, caller, changes=[change])
+    await _enqueue(runtime, connection, caller.organization_id, sync.sync_id)
+    return wire.UpdateDocstoreSyncResponse(**dict(_to_launched(sync.sync_id, launched=True)))
 
 
 async def launch_sync(

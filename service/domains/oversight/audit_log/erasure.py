@@ -9,6 +9,7 @@ from carrel.wire.fields import normal_email
 from service.audit import queries
 from service.audit.service import Change, record_unattended
 from service.domains.agents.conversations.queries import delete_conversations_before, delete_conversations_of
+from service.domains.agents.definitions.queries import delete_versions
 from service.domains.search.own.queries import delete_saved
 from service.identity.queries import find_principals, organization_ids
 from service.platform.background import for_each_organization
@@ -45,9 +46,9 @@ async def erase_before(database: Database, *, moment: datetime) -> int:
 async def erase_person(database: Database, *, email: str) -> int:
     """Erase the texts of the person of an address, in every organization that knows it; return their number.
 
-    Texts are the queries, comments and messages that they sent, or a key for them; conversations are erased with all
-    replies, saved searches with their filters. Each organization's audit log has an entry of it. Raises NotFound for an
-    unknown address.
+    Texts are the queries, comments and messages that they sent, or a key for them, and versions of agents that they
+    saved; conversations are erased with all replies, saved searches with their filters. Each organization's audit log
+    has an entry of it. Raises NotFound for an unknown address.
     """
     known = erased = 0
     for organization_id in await organization_ids(database):
@@ -69,6 +70,7 @@ async def erase_person_in(connection: AsyncConnection, organization_id: UUID, *,
     [person] = people
     count = await queries.delete_texts_of(connection, organization_id, principal_id=person.principal_id)
     count += await delete_conversations_of(connection, organization_id, principal_id=person.principal_id)
+    count += await delete_versions(connection, organization_id, saved_by=person.principal_id)
     count += await delete_saved(connection, organization_id, principal_id=person.principal_id)
     if count:
         change = Change("texts.erase", person.kind, person.principal_id, {"texts": count})

@@ -1,7 +1,9 @@
 """Reading the audit log."""
 
+import json
 from dataclasses import asdict
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -55,13 +57,18 @@ def _position(row: queries.StoredEntry | Position) -> list[str]:
 
 
 def _entry(row: queries.StoredEntry) -> wire.AuditEntry:
-    named = {
+    named: dict[str, Any] = {
         "actor": _person(row.actor_id, name=row.actor_name, email=row.actor_email),
         "acting_for": _person(row.acting_for_id, name=row.acting_for_name, email=row.acting_for_email),
         "target": None
         if row.target_id is None
         else wire.AuditTarget(type=row.target_type, id=row.target_id, name=row.target_name),
     }
+    if "changes" in row.details:
+        # People's words are in the text, unless that is erased.
+        changes = {name: pair or {} for name, pair in row.details["changes"].items()} | json.loads(row.text or "{}")
+        details = {name: value for name, value in row.details.items() if name != "changes"}
+        named |= {"details": details, "changes": changes, "text": None}
     return wire.AuditEntry.model_validate(asdict(row) | named)
 
 

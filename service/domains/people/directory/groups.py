@@ -11,8 +11,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire import admin as wire
 from carrel.wire import people
 from carrel.wire.access import ResourceCount
-from carrel.wire.common import PrincipalReference, ResourceType
+from carrel.wire.common import PrincipalReference, ResourceType, digest_of
 from service.audit.service import Change, record_all
+from service.audit.versions import change_between, refuse_stale
 from service.auth.callers import Caller
 from service.domains.people.directory import queries as listing
 from service.identity import queries
@@ -22,6 +23,8 @@ from service.permissions.readers import find_referenced_principal
 from service.platform.errors import BadRequest, Conflict, FieldError, NotFound
 from service.platform.identifiers import uuid7
 from service.web.pagination import Cursor
+
+NO_MEMBERS = (0, "")
 
 
 async def upsert_groups(
@@ -43,6 +46,11 @@ async def upsert_groups(
         names=[group.name for group in groups if group.id is None and group.external_id is None],
     )
     before = _targets(groups, found)
+    shown = await _with_counts(connection, caller, rows=[one for one in before if one is not None])
+    shown_by_id = {one.id: one for one in shown}
+    for group, old in zip(groups, before, strict=True):
+        target_id = caller.organization_id if old is None else old.principal_id
+        await refuse_stale(connection, caller, group.version, shown_by_id.get(target_id), target_id=target_id)
     after = [_merge(target, group) for target, group in zip(before, groups, strict=True)]
     _refuse_duplicates(after, groups=groups)
     _refuse_taken(after, found=found)
@@ -264,8 +272,10 @@ def _refuse_taken(rows: Sequence[Principal], *, found: Collection[Principal]) ->
 
 
 def _change(before: Principal | None, after: Principal) -> Change:
-    action = "group.create" if before is None else "group.update"
-    return Change(action, "group", after.principal_id)
+    if before is None:
+        return Change("group.create", "group", after.principal_id)
+    old, new = (_show(one, NO_MEMBERS) for one in (before, after))
+    return change_between("group.update", "group", after.principal_id, old, new)
 
 
 async def _replace_members(
@@ -311,22 +321,23 @@ async def _lock_group(connection: AsyncConnection, caller: Caller, group_id: UUI
 
 
 async def _member_count(connection: AsyncConnection, caller: Caller, group_id: UUID) -> int:
-    counts = await queries.count_members(connection, caller.organization_id, group_ids=[group_id])
-    return counts.get(group_id, 0)
+    members = await queries.mark_members(connection, caller.organization_id, group_ids=[group_id])
+    return members.get(group_id, NO_MEMBERS)[0]
 
 
 async def _with_counts(connection: AsyncConnection, caller: Caller, *, rows: Sequence[Principal]) -> list[wire.Group]:
     ids = [row.principal_id for row in rows]
-    counts = await queries.count_members(connection, caller.organization_id, group_ids=ids)
-    return [
-        wire.Group(
-            id=row.principal_id,
-            name=row.name,
-            external_id=row.external_id,
-            member_count=counts.get(row.principal_id, 0),
-        )
-        for row in rows
-    ]
+    members = await queries.mark_members(connection, caller.organization_id, group_ids=ids)
+    return [_show(row, members.get(row.principal_id, NO_MEMBERS)) for row in rows]
+
+
+def _show(row: Principal, members: tuple[int, str]) -> wire.Group:
+    """Show a group with the number and the mark of its members."""
+    count, mark = members
+    version = digest_of([row.name, row.external_id, mark])
+    return wire.Group(
+        id=row.principal_id, name=row.name, external_id=row.external_id, member_count=count, version=version
+    )
 
 
 def _unknown_group(field: str) -> NotFound:

@@ -7,7 +7,8 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire import organization as wire
-from service.audit.service import Change, record, record_all, record_unattended
+from service.audit.service import Change, record_all, record_unattended
+from service.audit.versions import change_between, refuse_stale
 from service.auth.callers import Caller
 from service.domains.people.directory import queries as listing
 from service.identity import queries
@@ -65,34 +66,34 @@ async def update_organization(
     runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminOrganizationUpdateRequest
 ) -> wire.AdminOrganizationUpdateResponse:
     """Change the organization's settings; what is left out stays. Raises Conflict `no_sign_in_provider`."""
-    given = request.model_dump(by_alias=False, exclude=_CHANGES_OF_HOSTS)
+    # Who changes the settings at the same time waits for this, and then changes what it has left.
+    await queries.lock_organization(connection, caller.organization_id)
+    before = await get_organization(connection, caller)
+    await refuse_stale(connection, caller, request.version, before, target_id=caller.organization_id)
+    given = request.model_dump(by_alias=False, exclude={*_CHANGES_OF_HOSTS, "version"})
     values = {name: value for name, value in given.items() if value is not None}
-    if request.passwords_enabled is False and runtime.settings.oidc_issuer is None:
-        await queries.lock_organization(connection, caller.organization_id)
-        if not await has_domain(connection, caller.organization_id):
-            message = (
-                "Nobody could sign in: no sign-in provider decides about a confirmed domain. Add a provider first."
-            )
-            raise Conflict(message, code="no_sign_in_provider")
+    keeps_a_way_in = request.passwords_enabled is not False or runtime.settings.oidc_issuer is not None
+    if not (keeps_a_way_in or await has_domain(connection, caller.organization_id)):
+        message = "Nobody could sign in: no sign-in provider decides about a confirmed domain. Add a provider first."
+        raise Conflict(message, code="no_sign_in_provider")
     if "domain" in values:
         values["domain"] = _domain(values["domain"])
-    if (hosts := await _hosts_after(connection, caller, request)) is not None:
+    if (hosts := _hosts_after(before.client_document_hosts, request)) is not None:
         values["client_document_hosts"] = hosts
     if values:
         await queries.update_organization(connection, caller.organization_id, values=values)
     if hosts is not None:
         # After the update, whose lock a document that is fetched just now waits for.
         await _delete_described_clients(connection, caller, hosts=hosts)
+    after = await get_organization(connection, caller)
     if values:
-        await record(
-            connection, caller, "organization.update", "organization", caller.organization_id, details=_details(values)
-        )
-    return wire.AdminOrganizationUpdateResponse(**dict(await get_organization(connection, caller)))
+        about = ("organization.update", "organization", caller.organization_id)
+        change = change_between(*about, before, after, details=_details(values))
+        await record_all(connection, caller, changes=[change])
+    return wire.AdminOrganizationUpdateResponse(**dict(after))
 
 
-async def _hosts_after(
-    connection: AsyncConnection, caller: Caller, changes: wire.AdminOrganizationUpdateRequest
-) -> Sequence[str] | None:
+def _hosts_after(before: Sequence[str], changes: wire.AdminOrganizationUpdateRequest) -> Sequence[str] | None:
     """Return the hosts of documents after a change, each once; None when it names none.
 
     Raises BadRequest for too many.
@@ -102,9 +103,7 @@ async def _hosts_after(
     if hosts is None and added is None and removed is None:
         return None
     if hosts is None:
-        # Who changes them at the same time waits for this, and then adds to what it has left.
-        await queries.lock_organization(connection, caller.organization_id)
-        hosts = (await queries.get_organization(connection, caller.organization_id)).client_document_hosts
+        hosts = before
     after = sorted({*hosts, *(added or ())} - {*(removed or ())})
     if len(after) > MOST_HOSTS:
         message = f"There would be {len(after)} hosts; an organization allows {MOST_HOSTS} at most."

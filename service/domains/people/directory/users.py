@@ -12,6 +12,7 @@ from carrel.wire.common import SecondFactor
 from carrel.wire.fields import normal_email
 from carrel.wire.people import AdminUsersCountRequest, AdminUsersCountResponse
 from service.audit.service import Change, record_all, record_unattended
+from service.audit.versions import change_between, refuse_stale
 from service.auth.callers import Caller
 from service.domains.people.directory import queries as listing
 from service.identity import queries
@@ -89,6 +90,9 @@ async def _put_users(
     _refuse_service_accounts(found, emails=emails)
     existing = {row.email: row for row in found}
     before = [existing.get(email) for email in emails]
+    for old, user in zip(before, users, strict=True):
+        shown, target_id = (None, caller.organization_id) if old is None else (to_user(old), old.principal_id)
+        await refuse_stale(connection, caller, user.version, shown, target_id=target_id)
     after = [
         _merge(old or _new_user(email), user, password_hash=hashes.get(email))
         for old, email, user in zip(before, emails, users, strict=True)
@@ -138,8 +142,9 @@ def _change(before: Principal | None, after: Principal) -> Change:
     details = {"isAdmin": after.is_admin, "active": after.active}
     if before is not None and before.password_hash != after.password_hash:
         details["passwordChanged"] = True
-    action = "user.create" if before is None else "user.update"
-    return Change(action, "user", after.principal_id, details)
+    if before is None:
+        return Change("user.create", "user", after.principal_id, details)
+    return change_between("user.update", "user", after.principal_id, to_user(before), to_user(after), details=details)
 
 
 def to_user(row: Principal) -> wire.User:

@@ -1,0 +1,94 @@
+"""Versions of what people change: a stale change is refused, and audit entries say from what to what."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, cast
+from uuid import UUID
+
+from pydantic import BaseModel
+from pydantic.alias_generators import to_camel
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.common import MeanwhileChange, Versioned
+from service.audit import queries
+from service.audit.service import Change
+from service.auth.callers import Caller
+from service.platform.errors import Conflict
+
+LONGEST = 500
+"""Characters of a text that an entry shows; the versions of an agent have its texts whole."""
+_BEFORE = 100
+
+
+async def refuse_stale(
+    connection: AsyncConnection, caller: Caller, expected: str | None, current: Versioned | None, *, target_id: UUID
+) -> None:
+    """Refuse (409 `changed_meanwhile`) a change that names an older version; the caller has locked the resource."""
+    if expected is None or (current is not None and current.version == expected):
+        return
+    last = await queries.find_last_change(connection, caller.organization_id, target_id=target_id)
+    by = last.actor_name if last is not None and caller.is_admin else None
+    error = Conflict(
+        f"This was changed after you read it, last by {by or 'somebody else'}, and nothing was saved. Read it again, "
+        "and send your change with its new version.",
+        code="changed_meanwhile",
+    )
+    shown = {} if current is None else current.model_dump(mode="json", exclude_none=True)
+    meanwhile = MeanwhileChange(current=shown, changed_at=last and last.at, changed_by=by)
+    error.meanwhile = meanwhile.model_dump(mode="json", exclude_none=True)
+    raise error
+
+
+def change_between(
+    action: str,
+    target_type: str,
+    target_id: UUID,
+    before: Versioned,
+    after: Versioned,
+    *,
+    details: Mapping[str, Any] | None = None,
+) -> Change:
+    """Describe a change for the audit log with the old and new value of each member.
+
+    Words of people go to the entry's text, which can be erased: `details` name the members alone.
+    """
+    changes = differences(before, after)
+    words = {
+        to_camel(name) for name in after.edited if _has_words(getattr(before, name)) or _has_words(getattr(after, name))
+    }
+    shown = {member: None if member in words else pair for member, pair in changes.items()}
+    said = {member: pair for member, pair in changes.items() if member in words}
+    return Change(action, target_type, target_id, {**(details or {}), "changes": shown}, to_text(said))
+
+
+def differences(before: Versioned, after: Versioned) -> dict[str, dict[str, object]]:
+    """Return the old and the new value of each member that differs, by its name on the wire."""
+    old, new = (one.model_dump(mode="json", include={*after.edited}) for one in (before, after))
+    return {member: _shorten(old[member], new[member]) for member in new if old[member] != new[member]}
+
+
+def to_text(changes: Mapping[str, object]) -> str:
+    """Write changes of words as the text of an audit entry."""
+    return json.dumps(changes, ensure_ascii=False) if changes else ""
+
+
+def _has_words(value: object) -> bool:
+    # A member of an enum is a setting.
+    values = cast("list[object]", value) if isinstance(value, list) else [value]
+    return type(value) is str or any(isinstance(one, BaseModel) for one in values)
+
+
+def _shorten(old: object, new: object) -> dict[str, object]:
+    """Cut long texts to the part that begins shortly before their first difference."""
+    start = 0
+    if isinstance(old, str) and isinstance(new, str):
+        pairs = enumerate(zip(old, new, strict=False))
+        start = max(0, next((at for at, (one, other) in pairs if one != other), 0) - _BEFORE)
+    return {"from": _cut(old, start), "to": _cut(new, start)}
+
+
+def _cut(value: object, start: int) -> object:
+    if not isinstance(value, str) or len(value) <= LONGEST:
+        return value
+    end = start + LONGEST
+    return f"{'…' if start else ''}{value[start:end]}{'…' if end < len(value) else ''}"
