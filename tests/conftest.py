@@ -70,7 +70,6 @@ def harness_loop() -> Iterator[LoopThread]:
 
 @pytest.fixture(scope="session")
 def databases() -> Iterator[TestDatabases]:
-    """The session's PostgreSQL, with an empty but migrated template."""
     cluster = os.environ.get(CLUSTER)
     databases = ClusterDatabases(cluster) if cluster else TestDatabases()
     yield databases

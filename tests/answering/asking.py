@@ -27,7 +27,6 @@ class Library:
     told: list[tuple[str, Sequence[Passage]]] = field(default_factory=list[tuple[str, Sequence[Passage]]])
 
     def put(self, external_id: str, text: str | bytes, *, readers: Sequence[str] | None = None, **parts: str) -> str:
-        """Upload a document into the collection; everybody may read it unless readers are named."""
         access = {"internalPublic": "true"} if readers is None else {"allowedUsersEmailAddresses": ",".join(readers)}
         place = {"collectionId": self.collection_id, "awaitVectorStoreSync": "true"}
         parts = {"file_name": "a.md", "documentName": external_id, **place, **access, **parts}

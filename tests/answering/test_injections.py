@@ -25,7 +25,6 @@ READER = "reader@example.test"
 
 @pytest.fixture(scope="module")
 def canteen(service_harness: ServiceHarness, endpoint: ModelServer) -> Iterator[Library]:
-    """A planted document that everybody may read, and a secret one that only the admin may."""
     with service_harness.running(**endpoint.settings) as service:
         library = a_library(service)
         library.put("Canteen", PLANTED)

@@ -29,7 +29,6 @@ BEYOND = {
 
 @contextmanager
 def loaded(harness: ServiceHarness, *, whole: bool) -> Generator[Library]:
-    """An organization with the sample's documents; a person who may read what everybody may."""
     rows = [row for row in rows_of(MANIFEST) if whole or row["externalId"] in PUBLIC]
     with harness.running() as service:
         library = a_library(service)

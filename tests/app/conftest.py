@@ -155,7 +155,6 @@ class House:
         )
 
     def grant(self, resource_type: str, resource_id: str, *principals: dict[str, str], role: str = "VIEWER") -> None:
-        """Say who has access to a thing, in place of those who had it."""
         grants = [{"principal": one, "role": role} for one in principals]
         self.client.admin.grants.set({"resourceId": resource_id, "resourceType": resource_type}, grants)
 
@@ -194,7 +193,6 @@ def house_of(
 
 
 def forget() -> None:
-    """Forget settings, sign-ins, and what pages keep."""
     settings.cache_clear()
     current.forget()
     st.cache_data.clear()
@@ -223,7 +221,6 @@ def make_house(tmp_path: Path) -> Iterator[MakeHouse]:
 
 @pytest.fixture
 def new_house(make_house: MakeHouse, service: RunningService) -> House:
-    """A workbench of an organization that is this test's alone, and in which nothing has happened."""
     return make_house(service)
 
 
@@ -234,7 +231,6 @@ def own_house(make_house: MakeHouse, own_service: RunningService) -> House:
 
 
 def sign_in(service: RunningService, email: str = "") -> str:
-    """Sign a person in with every scope they can consent to; return the cookie of their session, which is real."""
     chosen = settings()
     app = App(service, chosen.client_id, chosen.client_secret.get_secret_value(), f"{APP_URL}/oauth/callback")
     pkce, person = Pkce(), WithBrowser(service, email)

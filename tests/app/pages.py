@@ -156,6 +156,5 @@ def drawn(chart: Any) -> Any:
 
 
 def reference(key: str) -> dict[str, str]:
-    """Name a resource in a request as the address of a page does."""
     resource_type, _, resource_id = key.partition(":")
     return {"resource_type": resource_type, "resource_id": resource_id}

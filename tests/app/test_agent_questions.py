@@ -96,7 +96,6 @@ def test_questions_are_listed_counted_narrowed_and_exported(house: House, desk: 
 
 
 def totals(page: Page) -> dict[str, int]:
-    """What the chart's lines come to."""
     table = drawn(*page.get("vega_lite_chart"))
     _at, line, count = table.columns
     return table.groupby(line)[count].sum().to_dict()

@@ -28,7 +28,6 @@ def open_original(house: House, document: str, **address: str) -> Page:
 
 
 def leads_to(house: House, words: str, document: str) -> dict[str, str]:
-    """The parameters of the address that a document's first passage leads to, in what is found for these words."""
     found = re.findall(r'href="documents\?([^"]*)"', house.open("search", q=words).shown)
     return next(address for one in found if (address := dict(parse_qsl(html.unescape(one))))["document"] == document)
 

@@ -16,7 +16,6 @@ HOUR = 3600.0
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """The time as sessions know it, which the test moves: `clock.now`."""
     clock = SimpleNamespace(now=time.time(), time=lambda: clock.now)
     monkeypatch.setattr("app.auth.sessions.time", clock)
     return clock

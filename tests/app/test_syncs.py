@@ -17,7 +17,6 @@ from tests.service.docstore import LOOPBACK, Syncing, a_thing
 
 @pytest.fixture(scope="module")
 def house(service_harness: ServiceHarness, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    """A service that may connect to loopback, and its workbench."""
     folder = tmp_path_factory.mktemp("syncs")
     with service_harness.running(docstore_allowed_hosts=LOOPBACK) as service, house_of(service, folder) as house:
         yield house

@@ -53,7 +53,6 @@ class Hand:
         self._settle()
 
     def _settle(self) -> None:
-        """Wait until the last action is drawn."""
         self.page.wait_for_function(SETTLED)
 
     def button(self, name: str, *, exact: bool = True) -> None:

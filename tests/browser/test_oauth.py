@@ -80,7 +80,6 @@ def application(service: RunningService) -> Iterator[Application]:
 
 @pytest.fixture
 def complaints(page: Page) -> Iterator[list[str]]:
-    """What the browser complained about: nothing, at the end of every test that asks for this."""
     found: list[str] = []
     page.on("console", lambda message: found.append(message.text) if message.type in {"error", "warning"} else None)
     page.on("pageerror", lambda error: found.append(str(error)))

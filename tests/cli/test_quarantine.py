@@ -16,7 +16,6 @@ MEMBERS = "source sourceId reportedBy ledger collection place document code reas
 
 @pytest.fixture
 def shelf(library: Path, load: Load) -> Path:
-    """The folder, uploaded: three documents arrived, and two are in quarantine."""
     (library / "empty.md").write_bytes(b"")
     (library / "broken [bold].pdf").write_bytes(b"%PDF-1.7 this is no PDF")
     ended, counts = load("upload", "library", "--direct")

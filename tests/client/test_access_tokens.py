@@ -25,7 +25,6 @@ class Counting:
         yield
 
     def renewed(self, refused: str) -> Flow[str | None]:
-        """Return the next, up to the last."""
         self.refused.append(refused)
         return f"token-{len(self.refused)}" if len(self.refused) <= self._last else None
         yield

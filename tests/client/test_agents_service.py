@@ -83,7 +83,6 @@ def make(network: Network, open_client: MakeCaller) -> MakeCaller:
 
 @pytest.fixture
 def program(make: MakeCaller, standing: Standing) -> Caller:
-    """A client with the admin's API key, which may act for users."""
     return make(api_key=standing.service.api_key)
 
 

@@ -161,7 +161,6 @@ def metric(service: ServiceProcess | RunningService, name: str) -> float:
 
 
 def is_the_source(service: ServiceProcess, loader: Loader) -> None:
-    """See that the catalog holds what the folder holds: each document once, in one version, to be found."""
     source, catalog = loader.hashes(), catalog_of(service, loader.name)
     assert catalog.hashes == source
     assert (catalog.rows, catalog.odd) == (len(source), [])

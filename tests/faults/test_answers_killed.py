@@ -49,7 +49,6 @@ def never() -> Iterator[threading.Event]:
 
 
 def stored(process: ServiceProcess) -> tuple[list[Any], int]:
-    """The turns there are, with how often they were begun, and how many jobs."""
     with connect(process.database_server().url(user="postgres")) as connection:
         turns = connection.execute("SELECT status, attempt > 1, reply FROM turns").fetchall()
         jobs = connection.execute("SELECT count(*) FROM procrastinate_jobs").fetchone()

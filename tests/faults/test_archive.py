@@ -55,7 +55,6 @@ def delete(process: ServiceProcess, document_id: str) -> None:
 
 
 def holds(process: ServiceProcess, then: dict[str, str]) -> None:
-    """Compare a restored service's documents and their files with what there was."""
     assert documents(process) == then
     for name, document_id in then.items():
         file = process.http.post("/api/v0/catalog/downloadDocument", json={"documentId": document_id})

@@ -31,7 +31,6 @@ class Uploads:
         self.begun: dict[str, datetime] = {}
 
     def upload_another(self) -> None:
-        """Upload a document, which may fail while a part is away."""
         name = f"upload-{len(self.begun)}"
         self.begun[name] = datetime.now(UTC)
         try:

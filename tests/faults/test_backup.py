@@ -56,13 +56,11 @@ class Deployment:
 
 
 def content(name: str) -> bytes:
-    """What a document says; unlike every other."""
     word = hashlib.sha256(name.encode()).hexdigest()[:12]
     return f"# {name}\n\nThe lighthouse keeper of {word} counts the ships.\n".encode() * 3
 
 
 def upload(process: ServiceProcess, name: str, **parts: str) -> None:
-    """Upload a document that only its uploader may read unless `parts` say otherwise."""
     send(process, name, content(name), file_name=f"{name}.md", **parts).raise_for_status()
 
 

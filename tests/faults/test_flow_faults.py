@@ -35,7 +35,6 @@ def service() -> Iterator[ServiceProcess]:
 
 @pytest.fixture
 def proxy(service: ServiceProcess) -> Iterator[Proxy]:
-    """What stands before it; nothing goes wrong yet."""
     with faulty(service.base_url, seed=7) as proxy:
         yield proxy
 

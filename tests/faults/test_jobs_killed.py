@@ -64,7 +64,6 @@ class Deployment:
         self._loop = loop
 
     def prepare(self, *, stalled: float = NEVER_STALLED, **environment: str) -> ServiceProcess:
-        """Set up one more service, with a data folder of its own."""
         process = ServiceProcess(CARREL_WORKERS="1", **environment)
         process.program = ("-c", SERVICE_WITH_TASK, str(self.folder), str(stalled))
         self.processes.append(process)

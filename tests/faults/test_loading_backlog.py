@@ -32,7 +32,6 @@ def service() -> Iterator[ServiceProcess]:
 
 @pytest.fixture
 def proxy(service: ServiceProcess) -> Iterator[Proxy]:
-    """What stands before it; nothing goes wrong yet."""
     RELEASED.clear()
     with faulty(service.base_url) as proxy:
         yield proxy

@@ -74,7 +74,6 @@ class Site:
         time.sleep(self.dice.uniform(0, 0.1))
 
     def end(self) -> None:
-        """Wait for the rebuild, which goes on by itself."""
         self._wait_until(lambda state: state["status"] == "COMPLETED")
 
     def _wait_until(self, is_so: Callable[[dict[str, Any]], bool]) -> None:
@@ -87,14 +86,12 @@ class Site:
                 state = answer.json() if answer.status_code == 200 else {}
 
     def search(self) -> None:
-        """Find some of the documents, each by a word of its own, in whichever index is searched."""
         for number in self.dice.sample(range(self.documents), 5):
             body = {**self.named, "searchQuery": self._word(number), "searchOptions": {"mode": "LEXICAL"}}
             found = done(self.service.call("search/searchDocumentCollection", body))["results"]
             assert any(self._word(number) in str(one) for one in found), (self.said, number, found)
 
     def compare(self) -> None:
-        """See each document in the index once, whole, by the other model."""
         state = done(self.service.call("documentCollections/getIndexRebuild", self.named))
         assert state["embeddingsModel"] == MODELS[self.rebuilds % 2], (self.said, state)
         with connect(self.service.database_server().url(user=SUPERUSER)) as connection:

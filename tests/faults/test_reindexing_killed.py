@@ -66,7 +66,6 @@ class Site(RunSite):
         return Run("reindex", self.collection, "--json", environment=environment)
 
     def moment(self) -> tuple[str, int]:
-        """When some of the documents are indexed again."""
         return REINDEX, self.dice.randrange(1, self.documents)
 
     def end(self, run: Run) -> None:

@@ -84,7 +84,6 @@ def test_nothing_grows_under_a_mixed_load(
 
 
 def watch(load: Load, service: ServiceProcess, *, tasks: Path, capsys: pytest.CaptureFixture[str]) -> list[Figures]:
-    """Sample until the time is up or something went wrong; print a line of figures each minute."""
     every, row_every = max(SECONDS / MOST_SAMPLES, 1.0), min(60.0, SECONDS / 10)
     began, next_row = time.monotonic(), 0.0
     samples: list[Figures] = []

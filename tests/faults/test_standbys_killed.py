@@ -157,7 +157,6 @@ def reads_of(service: ServiceProcess) -> Counter[str]:
 
 
 def all_serve(service: ServiceProcess) -> bool:
-    """Whether no worker leaves a standby out."""
     return all(serves(service, number) for number in (1, 2))
 
 

@@ -69,11 +69,9 @@ class Site:
 
     @property
     def lost(self) -> int:
-        """How many documents vanish from one edition to the next."""
         return self.documents // 20
 
     def launch(self) -> None:
-        """Write the next edition, and launch the sync; the first one makes it."""
         self.edition += 1
         self.mongo.collection.delete_many({})
         self.mongo.collection.insert_many(self.things())

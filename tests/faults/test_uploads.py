@@ -67,7 +67,6 @@ class Endpoint:
         self.thread = threading.Thread(target=self.server.run, args=([self.socket],))
 
     def left(self) -> list[str]:
-        """Return what lies in the folder, after giving a removal that is under way a moment."""
         for _ in range(100):
             names = [path.name for path in self.folder.iterdir()]
             if not names:

@@ -67,7 +67,6 @@ class Load:
         self._has_found = False
 
     def wait_for_more(self) -> None:
-        """Wait until each thread has uploaded twice from here on."""
         before = list(self.turns)
         until(lambda: all(turns >= past + 2 for turns, past in zip(self.turns, before, strict=True)))
 

@@ -112,7 +112,6 @@ def flow_settings(service: RunningService, tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.fixture
 def library(tmp_path: Path) -> Path:
-    """A folder of twelve small documents."""
     folder = tmp_path / "library"
     for number in range(12):
         path = folder / note(number)
@@ -152,6 +151,5 @@ def database(databases: TestDatabases) -> Iterator[str]:
 
 @pytest.fixture
 def database_url(databases: TestDatabases, database: str) -> SecretStr:
-    """The address of an empty PostgreSQL database, for ledgers."""
     url = databases.owner_url(database).set(drivername="postgresql")
     return SecretStr(url.render_as_string(hide_password=False))

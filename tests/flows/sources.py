@@ -42,7 +42,6 @@ class Source:
         return replace(self, settings=self.settings.model_copy(update=settings))
 
     def beside(self, name: str) -> "Source":
-        """Return another folder, which is made, with the same settings."""
         (folder := self.folder.parent / name).mkdir()
         return replace(self, folder=folder)
 
@@ -72,7 +71,6 @@ class Source:
     async def load(
         self, of: object = None, *, hooks: Hooks = NO_HOOKS, dry_run: bool = False, **options: Any
     ) -> Outcome:
-        """Load the folder into the catalog; the options are those of an upload."""
         asked = UploadOptions(**{**self.usual, **options})
         return await upload(str(of or self), options=asked, settings=self.settings, hooks=hooks, dry_run=dry_run)
 

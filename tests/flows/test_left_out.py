@@ -10,7 +10,6 @@ OTHERS = {LOCK, "site.css", "server.pem"}
 
 @pytest.fixture
 def source(source: Source) -> Source:
-    """Twelve notes, a lock file, a stylesheet and a key."""
     source.write(LOCK, '{"name": "ferries", "lockfileVersion": 3}\n')
     source.write("site.css", "body { color: navy }\n")
     source.write("server.pem", "-----BEGIN PRIVATE KEY-----\nbm90IG9uZQ==\n-----END PRIVATE KEY-----\n")

@@ -151,7 +151,6 @@ class Corpus:
         return bool(await write_index(connection, self.organization_id, space=space or self.space, documents=documents))
 
     def document(self, document_id: UUID, title: str, chunks: Sequence[str], *, version: int = 1) -> DocumentToIndex:
-        """Return a document to index, with vectors made from its chunks' texts."""
         made = [self.chunk(title, passage) for passage in chunks]
         vectors = np.stack([vector_of(chunk.dense_text) for chunk in made])
         return DocumentToIndex(document_id, version, title, made, vectors, MEAN)

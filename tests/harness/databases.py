@@ -57,7 +57,6 @@ class TestDatabases:
         return name
 
     def drop(self, name: str) -> None:
-        """Remove a database, disconnecting whoever still uses it."""
         self._administer(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
     def connect(self, database: str) -> psycopg.Connection[Any]:

@@ -114,7 +114,6 @@ def stored_files(service: RunningService) -> list[Path]:
 
 
 def assert_nothing_stored(service: RunningService) -> None:
-    """No document, no file, no half of one."""
     assert list_documents(service) == []
     assert stored_files(service) == []
 

@@ -149,7 +149,6 @@ def repeats_slowly(text: str, *, until: threading.Event) -> Answer:
 
 
 def repeats_fast(text: str) -> Answer:
-    """Repeat itself as fast as it can, and never end."""
 
     def answer(exchange: Exchange) -> None:
         exchange.begin()

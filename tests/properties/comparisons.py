@@ -30,7 +30,6 @@ class Comparisons:
     # What somebody sees: a user, or whoever a credential belongs to.
 
     def check_entry(self, by: str) -> None:
-        """Whoever may not ask is told why: to read, to write, or to do what only admins do."""
         if by not in self.model.credentials or self.chance.random() < 1 / 3:
             operation, body = self.chance.choice(READ_BY)
             assert outcome_of(self.world.call(operation, by, **body)) == outcome(self.model.enter, by, READING)

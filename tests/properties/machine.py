@@ -44,7 +44,6 @@ def act(*, rest: int = SHORT_REST, **strategies: Any) -> Callable[[Callable[...,
 
 
 def begin_with(names: str, target: "Bundle[str]") -> Any:
-    """A rule that fills a bundle with what the model has of a kind at first."""
 
     def begin(self: "Permissions") -> Any:
         return multiple(*getattr(self.model, names))
@@ -144,7 +143,6 @@ class Permissions(Operations, RuleBasedStateMachine):
 
     @property
     def gone(self) -> list[str]:
-        """The service accounts that were deleted, the last of them first."""
         return [name for name in reversed(self.world.account_ids) if name not in self.model.accounts]
 
     # People, and what they are called with.
@@ -213,7 +211,6 @@ class Permissions(Operations, RuleBasedStateMachine):
 
     @act(credential=credentials)
     def let_expire(self, credential: str) -> None:
-        """Let the time of a token or a key run out."""
         self.taken["let_expire done"] += 1
         working = self.working()
         self.world.let_expire(credential)
@@ -274,7 +271,6 @@ class Permissions(Operations, RuleBasedStateMachine):
 
     @act(rest=LONG_REST, user=users, back=st.booleans())
     def provision_end(self, user: str, back: bool) -> None:
-        """Delete somebody, who may come back at once."""
         if user != ADMIN:
             self.do(an_operation("provision_end", user))
             if back:
@@ -282,7 +278,6 @@ class Permissions(Operations, RuleBasedStateMachine):
 
     @act(user=users)
     def provision_new(self, user: str) -> None:
-        """Take somebody back who was deleted; everybody else is there already."""
         self.do(an_operation("provision_new", user))
 
     @act(group=groups, members=members)
@@ -332,7 +327,6 @@ class Permissions(Operations, RuleBasedStateMachine):
 
     @act(actor=actors, document=documents)
     def rename(self, actor: Actor, document: str) -> None:
-        """The same contents under another name."""
         document = self.there(actor, document, self.model.documents)
         if document in self.model.documents:
             self.do_as(actor, "upload", document, replace(self.model.documents[document].text, title=self.a_title()))
@@ -502,7 +496,6 @@ class Permissions(Operations, RuleBasedStateMachine):
     def upload_while_members_change(
         self, actor: Actor, document: str, group: str, members: list[str], adding: bool
     ) -> None:
-        """Other contents, while a group that may read them becomes another."""
         document = _one_of(self.model.documents, document)
         if members := self.mended(members, strict=False):
             upload = self.operation_of(actor, "upload", document, self.other_text(document, 2))

@@ -123,17 +123,14 @@ class Model:
 
     @property
     def resources(self) -> dict[str, Resource]:
-        """Whatever grants can be set on."""
         return {**self.documents, **self.collections, **self.agents}
 
     @property
     def principals(self) -> set[str]:
-        """Whoever can be named in grants and groups."""
         return self.users.keys() | self.groups.keys() | self.accounts
 
     @property
     def actors(self) -> set[str]:
-        """Active users, and service accounts."""
         return {name for name, user in self.users.items() if user.active} | self.accounts
 
     def is_admin(self, actor: str) -> bool:
@@ -365,7 +362,6 @@ class Model:
             each.owner, each.viewers, each.editors = to, each.viewers - {to}, each.editors - {to}
 
     def offboard(self, user: str, to: str, *, by: str) -> None:
-        """End all access of a person, and give what they own to somebody else."""
         if user == by:
             raise RefusedError(409, "own_account")
         self.transfer(to, owner=user)
@@ -508,7 +504,6 @@ class Model:
 
 
 def outcome(work: Callable[..., Any], *args: Any, **options: Any) -> tuple[int, str | None]:
-    """Do something to a model; the status and code the service is to answer with."""
     try:
         work(*args, **options)
     except RefusedError as refusal:

@@ -320,7 +320,6 @@ class World:
         return self._provider("PATCH", path, {"op": "Replace", "path": "active", "value": str(active)})
 
     def provision_new(self, user: str) -> httpx.Response:
-        """Create a person, or take one back."""
         return self._provider("POST", "Users", userName=user, active=True)
 
     def provision_end(self, user: str) -> httpx.Response:

@@ -23,6 +23,5 @@ def deploy(service: RunningService, agent: Agent, *principals: dict[str, Any], *
 
 
 def at_once(*calls: Callable[[], Any]) -> list[Any]:
-    """What each gives, in the order given; all of them are begun together."""
     with ThreadPoolExecutor(len(calls)) as pool:
         return [one.result(60) for one in [pool.submit(call) for call in calls]]

@@ -99,7 +99,6 @@ def paused(
 
 @pytest.fixture(params=["collection", "catalog"])
 def shelf(request: pytest.FixtureRequest, paused: RunningService) -> Shelf:
-    """Three documents in a collection, or in the catalog alone."""
     shelf = a_shelf(paused) if request.param == "collection" else Shelf(paused, None)
     for name in TEXTS:
         shelf.add(name)

@@ -176,7 +176,6 @@ class Things:
         self.renew(*names)
 
     def renew(self, *names: str) -> None:
-        """Make spare ones of these anew."""
         for name in names:
             setattr(self, f"spare_{name}", MAKERS[name](self))
 

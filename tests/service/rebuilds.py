@@ -48,7 +48,6 @@ class Shelf:
         self.service.run(rebuild_all(self.service.runtime.indexer, self.service.runtime.disk))
 
     def finish(self) -> dict[str, Any]:
-        """Go on until the rebuild is over."""
         self.take_all_steps()
         state = self.state()
         assert state["status"] == "COMPLETED", state

@@ -29,7 +29,6 @@ class World:
     readers: dict[str, dict[str, Any]]
 
     def found(self, *, page_size: int = 1000, **filters: Any) -> list[str]:
-        """The resourceIds of all pages, in the order given; the counts say the same."""
         rows = walk(self.service, LIST, filters, page_size=page_size)
         assert [row["objectId"] for row in rows] == sorted(row["objectId"] for row in rows)
         counted = ok(self.service.call(COUNT, filters))

@@ -25,7 +25,6 @@ def asking(agent: Agent) -> dict[str, Any]:
 
 
 def names(deployed: dict[str, Any]) -> tuple[set[str], bool]:
-    """Whom an answer to deploy names, and whether everyone may use the agent."""
     return {one["name"] for one in deployed["principals"]}, deployed["organizationWide"]
 
 

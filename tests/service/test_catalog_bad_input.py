@@ -39,7 +39,6 @@ def storing_nothing(service_harness: ServiceHarness) -> Iterator[RunningService]
 
 @pytest.fixture
 def empty(storing_nothing: RunningService) -> Iterator[RunningService]:
-    """A new organization in a service in which nothing is stored, and nothing may be after a test."""
     with storing_nothing.new_organization() as organization:
         yield organization
 

@@ -60,7 +60,6 @@ def service(own_service: RunningService) -> RunningService:
 
 
 def password_hashes(service: RunningService) -> dict[str, str | None]:
-    """Every user's password hash by address, of all organizations."""
     with service.owner_connection() as connection:
         return dict(connection.execute("SELECT email, password_hash FROM principals WHERE kind = 'user'").fetchall())
 

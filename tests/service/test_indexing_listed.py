@@ -43,7 +43,6 @@ def a_collection(service: RunningService) -> str:
 
 @pytest.fixture(scope="module")
 def collection(module_service: RunningService) -> str:
-    """A collection of the service that the tests share; none of them changes its documents."""
     return a_collection(module_service)
 
 

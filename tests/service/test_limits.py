@@ -42,7 +42,6 @@ def connection(module_service: RunningService) -> Iterator[socket.socket]:
 def head(
     service: RunningService, *headers: str, path: str = LIST_USERS, method: str = "POST", key: bool = True
 ) -> bytes:
-    """A request's head, by the admin unless without a key."""
     authorization = [f"Authorization: Bearer {service.api_key}"] if key else []
     return "\r\n".join([f"{method} {path} HTTP/1.1", "Host: x", *authorization, *headers, "", ""]).encode()
 

@@ -179,7 +179,6 @@ def test_a_walk_through_resources_is_right_while_grants_change(
 
 
 def is_right(found: list[int], number: int) -> None:
-    """What stays, or only moves, is there exactly once, and what never was is not."""
     seen = set(found)
     assert len(seen) == len(found)
     assert {each for each in range(number) if each % 5 in {STAYS, MOVES}} <= seen

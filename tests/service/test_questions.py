@@ -54,7 +54,6 @@ class Loaded:
 
 @contextmanager
 def serving(harness: ServiceHarness) -> Iterator[Loaded]:
-    """A service of this module's own, and the admin's client of it."""
     with harness.running() as service, carrel.Carrel(service.api_key, base_url=service.base_url) as client:
         yield Loaded(service, client)
 

@@ -31,7 +31,6 @@ ADDRESSES = (f"198.51.100.{number}" for number in range(1, 255))  # failures of 
 
 
 def ask(service: RunningService, api_key: str | None = None, **headers: str) -> httpx.Response:
-    """Send the cheapest request there is."""
     return service.call("admin/organization/get", api_key=api_key, headers=headers)
 
 

@@ -22,7 +22,6 @@ ADA, BEN = "ada@example.test", "ben@example.test"
 
 
 def erase(service: RunningService, email: str) -> int:
-    """Erase one person's texts, as the command line does."""
     return service.run(erasure.erase_person(service.runtime.database, email=email))
 
 

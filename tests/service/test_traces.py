@@ -91,7 +91,6 @@ class Spans:
 
 
 def trace(service: ServiceProcess, trace_id: str) -> None:
-    """Let requests be parts of a trace from now on."""
     service.http.headers["traceparent"] = f"00-{trace_id}-{CALLER}-01"
 
 

@@ -45,7 +45,6 @@ class BrokenApplication(Application):
     """Fails in the middle of an answer, as soon as a little of it is left that the socket doesn't take."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Begin to answer one request."""
         del scope, receive
         await send({"type": "http.response.start", "status": 200, "headers": []})
         (protocol,) = self.protocols

@@ -31,7 +31,6 @@ class Application:
 
 
 async def ask(layer: edge.Edge, path: str, content_type: bytes, *, method: str = "POST") -> None:
-    """Send one request; the answer of one to `/unread` is never read."""
     headers = [(b"content-type", content_type)]
     scope = {"type": "http", "method": method, "path": path, "raw_path": b"", "query_string": b"", "headers": headers}
 

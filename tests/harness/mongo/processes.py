@@ -82,7 +82,6 @@ def server_real(folder: Path) -> Iterator[MongoServer]:
 
 
 def is_real_one_given() -> bool:
-    """Whether there is a real server to test with."""
     return REAL_URI in os.environ
 
 

@@ -68,7 +68,6 @@ class Server:
         raise CommandError(59, f"no such command: '{next(iter(command))}'")
 
     def do_hello(self, _: Document) -> Document:
-        """Tell what this server is: the primary of a replica set when there are others."""
         told: Document = {
             "helloOk": True,
             "isWritablePrimary": True,
@@ -93,7 +92,6 @@ class Server:
     do_endsessions = do_ping
 
     def do_testfaults(self, command: Document) -> Document:
-        """Misbehave from now on as the members say."""
         self.faults = Faults(**{name: command[name] for name in command.keys() & Faults.__annotations__.keys()})
         return {}
 
@@ -231,7 +229,6 @@ def reply_to_query(request: int, reply: bytes) -> bytes:
 
 
 def reply_to_message(request: int, reply: bytes) -> bytes:
-    """Return an OP_MSG with one document."""
     body = struct.pack("<IB", 0, 0) + reply
     return HEADER.pack(HEADER.size + len(body), 0, request, OP_MSG) + body
 
