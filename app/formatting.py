@@ -1,14 +1,19 @@
 """Formatting of sizes, times and foreign text for people."""
 
+import html
 import unicodedata
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import streamlit as st
 
 from flows.operations.formatting import count_text
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 # Joiners shape letters and emoji; other characters of these categories are unseen, or change how others are read.
 _JOINERS, _UNSEEN = frozenset("\u200c\u200d"), frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
+_TURNS = dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)))
 _UNITS = ((365 * _DAY, "year"), (30 * _DAY, "month"), (_DAY, "day"), (_HOUR, "hour"), (_MINUTE, "minute"))
 
 
@@ -23,9 +28,35 @@ def count_of(part: int, whole: int, noun: str) -> str:
     return count_text(whole, noun) if part == whole else f"{part:,} of {count_text(whole, noun)}"
 
 
+def escape(text: str) -> str:
+    """Return text of anybody's as HTML, without the marks that would turn round the direction of what follows it."""
+    return html.escape(text.translate(_TURNS))
+
+
+def isolate(text: str) -> str:
+    """Return text as HTML to stand in a line with other texts, whose direction it leaves alone."""
+    is_turned = any(unicodedata.bidirectional(char) in {"R", "AL"} for char in text)
+    return f"<bdi>{escape(text)}</bdi>" if is_turned else escape(text)
+
+
 def shorten(text: str, most: int) -> str:
     """Return a text of at most so many characters, with an ellipsis if it was cut."""
     return text if len(text) <= most else f"{text[:most].rstrip()} …"
+
+
+def browser_zone() -> ZoneInfo:
+    """Return the time zone of the person's browser, in which days are counted; UTC if it names none that is known."""
+    try:
+        return ZoneInfo(st.context.timezone or "UTC")
+    except (ValueError, OSError, ZoneInfoNotFoundError):
+        return ZoneInfo("UTC")
+
+
+def days_back(days: int, *, monday: bool = False) -> datetime:
+    """Return the midnight in the browser's time zone that begins so many days, today included; or its week's Monday."""
+    today = datetime.now(browser_zone()).replace(hour=0, minute=0, second=0, microsecond=0)
+    begin = today - timedelta(days=days - 1)
+    return begin - timedelta(days=begin.weekday()) if monday else begin
 
 
 def moment(at: datetime | None) -> str:

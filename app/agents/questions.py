@@ -12,7 +12,7 @@ import streamlit as st
 from app import api
 from app.agents.definitions import find_agent
 from app.chat.conversations import message_html, reply_html
-from app.formatting import ago, moment, one_line, shorten
+from app.formatting import ago, browser_zone, days_back, moment, one_line, shorten
 from app.labels import GROUP
 from app.lookup import by_id, is_id
 from app.quality.searches import SPANS
@@ -80,9 +80,7 @@ class Wanted(NamedTuple):
     def since(self) -> datetime:
         """Beginning of the time: a midnight, and a Monday's where weeks are counted."""
         span = SPANS[self.over]
-        midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-        begin = midnight - timedelta(days=span.days - 1)
-        return begin - timedelta(days=begin.weekday()) if span.bucket is Bucket.WEEK else begin
+        return days_back(span.days, monday=span.bucket is Bucket.WEEK)
 
 
 def _choose_questions() -> Wanted:
@@ -150,6 +148,7 @@ def summarize(wanted: Wanted) -> AdminQuestionLogSummarizeResponse:
         from_=wanted.since,
         to=datetime.now(UTC),
         bucket=SPANS[wanted.over].bucket,
+        time_zone=browser_zone().key,
         agent_id=wanted.agent or None,
         group_id=wanted.group or None,
     )
@@ -393,13 +392,12 @@ def _show_counts(buckets: Sequence[QuestionsInBucket], askers: int) -> None:
         [one.thumbs_down for one in buckets],
     )
     st.bar_chart(  # pyright: ignore[reportUnknownMemberType] - pandas has no types for all it takes
-        # Without a zone, in which a browser elsewhere would draw a day of UTC as the day before or after.
         {
-            "Begins": [one.from_.astimezone(UTC).replace(tzinfo=None) for one in buckets],
+            "Begins": [one.from_.astimezone(browser_zone()).replace(tzinfo=None) for one in buckets],
             **dict(zip(_LINES, counts, strict=True)),
         },
         x="Begins",
-        x_label="Midnight UTC",
+        x_label=f"Midnight in {browser_zone()}",
         y=list(_LINES),
         color=list(_LINES.values()),
         y_label="Count",

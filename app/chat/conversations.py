@@ -21,7 +21,7 @@ from streamlit.delta_generator import DeltaGenerator
 import carrel
 from app import formatting
 from app.auth.current import person_client
-from app.formatting import one_line, shorten
+from app.formatting import escape, isolate, one_line, shorten
 from app.ui.errors import problem_of
 from app.ui.feedback import about_reply, offer_feedback, show_failure
 from app.ui.notices import show_problem, show_text, show_warning
@@ -73,7 +73,7 @@ def _source(number: int, source: ReferencedSource, message_id: UUID, chat: str) 
     away = f" · {link_html('Original', source.url)}" if link_html("", source.url) else ""
     return (
         f'<li id="{_anchor(message_id, number)}"><span class="carrel-number">{number}</span>'
-        f"<div><strong>{html.escape(source.name)}</strong>{place_html(source.place)}<blockquote>{html.escape(source.quote)}</blockquote>"
+        f"<div><strong>{escape(source.name)}</strong>{place_html(source.place)}<blockquote>{html.escape(source.quote)}</blockquote>"
         f'<a href="{where}" target="_blank" rel="noopener">Open document</a>{away}</div></li>'
     )
 
@@ -358,4 +358,4 @@ def _show(one: Conversation, *, is_current: bool, choose: Callable[[Conversation
             args=(one,),
         )
         when = f'<span title="{formatting.moment(one.updated_at)}">{formatting.ago(one.updated_at)}</span>'
-        st.html(f'<p class="carrel-facts">{html.escape(one.agent_name)} · {when}</p>')
+        st.html(f'<p class="carrel-facts">{isolate(one.agent_name)} · {when}</p>')

@@ -12,7 +12,7 @@ from uuid import UUID
 import streamlit as st
 
 from app import api
-from app.formatting import ago, moment, one_line
+from app.formatting import ago, browser_zone, moment, one_line
 from app.labels import ROLES, SERVICE_ACCOUNT, TOKEN_SCOPES, Meaning, calls_in_words, scopes_named
 from app.lookup import by_id
 from app.settings import settings
@@ -64,12 +64,12 @@ STATUSES: Mapping[CredentialStatus, str] = {
 
 
 def expiry(choice: str, *, day: date | None, now: datetime | None = None) -> datetime | None:
-    """Return when something ends by a choice of EXPIRIES; a day counts to its end, in UTC. None: never."""
+    """Return when something ends by a choice of EXPIRIES, a day at its end in the browser's time zone. None: never."""
     at = now or datetime.now(UTC)
     if choice == WITHOUT_END:
         return None
     if choice == ON_DATE:
-        return datetime.combine(day or at.date(), time(23, 59, 59), tzinfo=UTC)
+        return datetime.combine(day or at.date(), time(23, 59, 59), browser_zone())
     return at + timedelta(days=int(choice))
 
 
@@ -92,7 +92,7 @@ def end_noted(one: Credential) -> str:
     at = one.expires_at
     if at is None or at.year >= NEVER.year:
         return ends(at)
-    day = f"{at.astimezone(UTC):%d %b %Y}"
+    day = f"{at.astimezone(browser_zone()):%d %b %Y}"
     if one.status is CredentialStatus.REVOKED:
         return day  # nothing ends then any more
     return f"{'⚠ ' if _soon_over(one) else ''}{day}, {ends(at)}"
@@ -276,11 +276,12 @@ MINT = "mint"
 _MOST_NAMED = 8
 
 
-@dialog("Create token", MINT, width="large")
+@dialog("Create token", MINT, width="medium")
 def show_mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
     """Show the dialog for a new token with a preview of its reach; `done` is called with the created token."""
     show_text(f"A token with which a program acts as {account.display_name} ({account.email}).")
     st.text_input("Name", key="mint.name", max_chars=200, placeholder="Where it is used: intranet, production")
+    st.text_input("Description (optional)", key="mint.description", max_chars=10_000)
     scopes = ask_scopes("mint", TOKEN_SCOPES)
     ask_expiry("mint")
     if scopes:
@@ -299,7 +300,11 @@ def mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
     if not scopes:
         raise NotYetError("Choose what the token may do: one that may do nothing is of no use.")
     minted = api.client().admin.service_account_tokens.mint(
-        account.service_account_id, name, scopes=scopes, expires_at=get_expiry("mint") or NEVER
+        account.service_account_id,
+        name,
+        description=text_in("mint.description") or None,
+        scopes=scopes,
+        expires_at=get_expiry("mint") or NEVER,
     )
     hold_secret(
         Secret(
@@ -316,6 +321,7 @@ def open_mint(account_id: str, like: ServiceAccountToken | None = None) -> None:
     """Open the dialog for a new token of an account; `like`: filled as this token is, so that it can take its place."""
     if like is not None:
         st.session_state["mint.name"] = like.name
+        st.session_state["mint.description"] = like.description or ""
         fill_scopes("mint", TOKEN_SCOPES, like.scopes)
     fill_expiry("mint", like)
     open_dialog(MINT, account_id)
@@ -329,7 +335,7 @@ def fill_expiry(name: str, like: ServiceAccountToken | ApiKey | None) -> None:
     choice, days = expiry_like(like)
     st.session_state[f"{name}.default"] = choice
     if choice == ON_DATE:
-        st.session_state[f"{name}.day"] = datetime.now(UTC).date() + timedelta(days=days)
+        st.session_state[f"{name}.day"] = datetime.now(browser_zone()).date() + timedelta(days=days)
 
 
 def ask_expiry(name: str, *, default: str = "90") -> None:
@@ -345,9 +351,9 @@ def ask_expiry(name: str, *, default: str = "90") -> None:
         key=f"{name}.expiry",
     )
     if choice == ON_DATE:
-        today = datetime.now(UTC).date()
+        today = datetime.now(browser_zone()).date()
         st.session_state.setdefault(f"{name}.day", today + timedelta(days=180))
-        st.date_input("It works until the end of", min_value=today, key=f"{name}.day")
+        st.date_input(f"It works until the end of (in {browser_zone()})", min_value=today, key=f"{name}.day")
     if choice == WITHOUT_END:
         show_warning(
             "Anyone who finds it can use it, at any time. Prefer an end, and replace it before.",

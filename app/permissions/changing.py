@@ -1,6 +1,5 @@
 """Grants on a resource, the dialog that changes them, and why a principal may read the resource or not."""
 
-import html
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from itertools import pairwise
 import streamlit as st
 
 from app import api
-from app.formatting import one_line
+from app.formatting import escape, one_line
 from app.labels import GRANTED, GROUP, PERSON, ROLE_MEANINGS, ROLES
 from app.lookup import Principal, Resource, disambiguate
 from app.people.directory import clear_caches, counts_in_words, gains_of, person_at
@@ -155,7 +154,7 @@ def explanation(resource: Resource, principal: Principal) -> ExplainAuthorizatio
 
 
 def _show_words(words: list[str]) -> None:
-    rows = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in words)
+    rows = "".join(f"<li>{escape(sentence)}</li>" for sentence in words)
     st.html(f'<ol class="carrel-ways">{rows}</ol>')
 
 

@@ -1,6 +1,5 @@
 """Searches that went badly: counts over time, lists, the worst queries, and repeating a search in every mode."""
 
-import html
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -11,7 +10,7 @@ import streamlit as st
 
 import carrel
 from app import api
-from app.formatting import ago, moment, one_line, shorten
+from app.formatting import ago, browser_zone, days_back, escape, moment, one_line, shorten
 from app.lookup import by_id
 from app.search.queries import CATALOG, LONGEST, MODES
 from app.ui.errors import problem_of, show_errors
@@ -69,14 +68,13 @@ SPANS: Mapping[str, Span] = {
 """What the address says, and what it means."""
 
 
-def counts(span: Span, *, now: datetime | None = None) -> list[SearchesInBucket]:
+def counts(span: Span) -> list[SearchesInBucket]:
     """Return the searches of a span that ends now, in buckets, the first of which may begin earlier."""
-    until = now or datetime.now(UTC)
-    midnight = until.replace(hour=0, minute=0, second=0, microsecond=0)
-    begin = midnight - timedelta(days=span.days - 1)
-    if span.bucket is Bucket.WEEK:
-        begin -= timedelta(days=begin.weekday())
-    return api.client().admin.search_log.summarize(from_=begin, to=until, bucket=span.bucket).buckets
+    begin = days_back(span.days, monday=span.bucket is Bucket.WEEK)
+    asked = api.client().admin.search_log.summarize(
+        from_=begin, to=datetime.now(UTC), bucket=span.bucket, time_zone=browser_zone().key
+    )
+    return asked.buckets
 
 
 def share(part: int, whole: int) -> str:
@@ -256,7 +254,7 @@ def _search_again(query: str, where: str) -> None:
     )
     for column, mode in zip(st.columns(len(MODES)), MODES, strict=True):
         with column:
-            st.html(f'<p class="carrel-text"><strong>{html.escape(MODES[mode])}</strong></p>')
+            st.html(f'<p class="carrel-text"><strong>{escape(MODES[mode])}</strong></p>')
             _show_found(query, where, mode)
     if len(query) <= LONGEST:
         show_link("Open it in Search", "search", q=query, **({} if where == CATALOG else {"in": where}))
@@ -299,16 +297,16 @@ def _show_found(query: str, where: str, mode: SearchMode) -> None:
 def show_hit(hit: Hit, *, before: str = "", after: str = "") -> None:
     """Show a document that a search finds, with HTML before its name and after its id."""
     st.html(
-        f'<article class="carrel-result"><h3>{before}{html.escape(hit.name)}</h3>'
-        f'<p class="carrel-passage">{html.escape(shorten(hit.text, _EXCERPT))}</p>'
-        f'<p class="carrel-facts">{html.escape(hit.external_id)}{after}</p></article>'
+        f'<article class="carrel-result"><h3>{before}{escape(hit.name)}</h3>'
+        f'<p class="carrel-passage">{escape(shorten(hit.text, _EXCERPT))}</p>'
+        f'<p class="carrel-facts">{escape(hit.external_id)}{after}</p></article>'
     )
 
 
 def _link_to_readers(hit: Hit) -> str:
     if hit.resource is None:
         return ""
-    where = html.escape(address("who_can_read", resource=f"{hit.resource.resource_type}:{hit.resource.resource_id}"))
+    where = escape(address("who_can_read", resource=f"{hit.resource.resource_type}:{hit.resource.resource_id}"))
     return f' · <a href="{where}" target="_self">Who can read it?</a>'
 
 

@@ -1,6 +1,5 @@
 """Search results as HTML: name, relevance, passages, and source."""
 
-import html
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from urllib.parse import urlencode
@@ -10,7 +9,7 @@ import streamlit as st
 
 from app import api
 from app.documents.facts import kind_of
-from app.formatting import moment, shorten
+from app.formatting import escape, isolate, moment, shorten
 from app.labels import TYPES
 from app.search.queries import CATALOG, Answer, SearchQuery
 from app.ui.passages import PassageLocation, highlight, link_html, open_html, place_html, words_like
@@ -165,9 +164,9 @@ def _fold(passages: Sequence[str]) -> str:
 
 def _heading(result: Result, where: PassageLocation, *, share: float, document: Document | None) -> str:
     icon, kind = _icon_of(document)
-    name = f'<a href="{html.escape(where.address)}" target="_self">{html.escape(result.document_name)}</a>'
+    name = f'<a href="{escape(where.address)}" target="_self">{escape(result.document_name)}</a>'
     place = place_html(where.place)
-    drawn = f'<span class="carrel-icon" aria-hidden="true" title="{html.escape(kind)}">{icon}</span>'
+    drawn = f'<span class="carrel-icon" aria-hidden="true" title="{escape(kind)}">{icon}</span>'
     return f"<header><h2>{drawn}{name}{place}</h2>{_relevance(share)}</header>"
 
 
@@ -185,8 +184,8 @@ def _facts(result: Result, document: Document | None) -> str:
         url, metadata = result.document_external_url, result.custom_metadata
     else:
         url, metadata = result.document_url, result.document_metadata
-    path = html.escape(shorten(result.document_external_id, _LONGEST_FACT))
+    path = escape(shorten(result.document_external_id, _LONGEST_FACT))
     address = [link_html(shorten(url, _LONGEST_FACT), url)] if url else []
     named = (f"{key}: {_YES_NO.get(value) or shorten(value, _LONGEST_FACT)}" for key, value in metadata.items())
     facts: Iterable[str] = (*_facts_of(document), *named)
-    return f'<p class="carrel-facts">{" · ".join([path, *address, *map(html.escape, facts)])}</p>'
+    return f'<p class="carrel-facts">{" · ".join([path, *address, *map(isolate, facts)])}</p>'

@@ -1,6 +1,5 @@
 """Messages, headings, tables and links; all foreign text in them is escaped, and none of it is Markdown."""
 
-import html
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
@@ -9,6 +8,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from app.documentation import HELP, anchor_of, read_page
+from app.formatting import escape, isolate
 
 # Where an error's code is looked for: first what to do about it, then what it says.
 _PAGES_OF_CODES = ("troubleshooting", "errors")
@@ -57,8 +57,8 @@ def help_link(text: str, topic: str, *, about: str = "") -> str:
 
 def link_to_help(text: str, address: str, *, about: str = "") -> str:
     """Return HTML of a link to an address of the documentation, in a new tab, so that a form keeps what was typed."""
-    label = f' aria-label="{html.escape(f"{text}: {about}")}"' if about else ""
-    return f'<a href="{html.escape(address)}" target="_blank" rel="noopener"{label}>{html.escape(text)}</a>'
+    label = f' aria-label="{escape(f"{text}: {about}")}"' if about else ""
+    return f'<a href="{escape(address)}" target="_blank" rel="noopener"{label}>{escape(text)}</a>'
 
 
 def show_help(text: str, topic: str) -> None:
@@ -81,7 +81,7 @@ class LinkedText:
     @property
     def body(self) -> str:
         """The link as HTML, in the same window."""
-        return f'<a href="{html.escape(self.address)}" target="_self">{html.escape(self.text)}</a>'
+        return f'<a href="{escape(self.address)}" target="_self">{escape(self.text)}</a>'
 
 
 def show_link(text: str, page: str, /, **parameters: str) -> None:
@@ -127,20 +127,18 @@ def show_warning(message: str, *notes: str) -> None:
 
 def show_text(text: str) -> None:
     """Show a foreign text escaped, in the page's font."""
-    st.html(f'<p class="carrel-text">{html.escape(text)}</p>')
+    st.html(f'<p class="carrel-text">{escape(text)}</p>')
 
 
 def show_note(text: str) -> None:
     """Show a small note."""
-    st.html(f'<p class="carrel-facts">{html.escape(text)}</p>')
+    st.html(f'<p class="carrel-facts">{escape(text)}</p>')
 
 
 def show_empty(title: str, hint: str = "") -> None:
     """Show in place of an empty list a title, what it would contain, and what to do."""
-    more = f"<p>{html.escape(hint)}</p>" if hint else ""
-    st.html(
-        f'<div class="carrel-empty" role="status"><p class="carrel-empty-title">{html.escape(title)}</p>{more}</div>'
-    )
+    more = f"<p>{escape(hint)}</p>" if hint else ""
+    st.html(f'<div class="carrel-empty" role="status"><p class="carrel-empty-title">{escape(title)}</p>{more}</div>')
 
 
 def show_title(title: str, purpose: str, *, action: Callable[[], object] | None = None) -> DeltaGenerator:
@@ -166,25 +164,26 @@ def show_count(place: DeltaGenerator, count: int, *, more: bool = False) -> None
 
 def show_heading(name: str, *facts: str) -> None:
     """Show a name that somebody chose as a heading, escaped, with a line below."""
-    line = f'<p class="carrel-facts">{html.escape(" · ".join(fact for fact in facts if fact))}</p>' if facts else ""
-    st.html(f'<h2 class="carrel-name">{html.escape(name)}</h2>{line}')
+    line = " · ".join(isolate(fact) for fact in facts if fact)
+    line = f'<p class="carrel-facts">{line}</p>' if facts else ""
+    st.html(f'<h2 class="carrel-name">{escape(name)}</h2>{line}')
 
 
 def show_table(rows: Iterable[Sequence[Cell]], *, heads: Sequence[str] = (), named: bool = False) -> None:
     """Show rows of text; `named` rows begin with their heading."""
-    head = "".join(f"<th scope='col'>{html.escape(text)}</th>" for text in heads)
+    head = "".join(f"<th scope='col'>{escape(text)}</th>" for text in heads)
     body = "".join(f"<tr>{_cells(row, named=named)}</tr>" for row in rows)
     top = f"<thead><tr>{head}</tr></thead>" if head else ""
     st.html(f'<table class="carrel-table">{top}<tbody>{body}</tbody></table>')
 
 
 def _show(kind: str, role: str, message: str, notes: Iterable[str], help_at: str | None = None) -> None:
-    texts = "".join(f"<p>{html.escape(text)}</p>" for text in (message, *notes) if text)
+    texts = "".join(f"<p>{escape(text)}</p>" for text in (message, *notes) if text)
     more = f"<p>{link_to_help('What to do', help_at)}</p>" if help_at else ""
     st.html(f'<div class="carrel-notice carrel-{kind}" role="{role}">{texts}{more}</div>')
 
 
 def _cells(row: Sequence[Cell], *, named: bool) -> str:
-    bodies = [html.escape(one) if isinstance(one, str) else one.body for one in row]
+    bodies = [escape(one) if isinstance(one, str) else one.body for one in row]
     head = f"<th scope='row'>{bodies.pop(0)}</th>" if named else ""
     return head + "".join(f"<td>{body}</td>" for body in bodies)

@@ -1,7 +1,6 @@
 """Inputs that find principals or resources: each key press asks the service for a few. `pick_principal` and
 `pick_resource` keep the choice in the page's address; `pick_principals` chooses several."""
 
-import html
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import cast
@@ -9,7 +8,7 @@ from typing import cast
 import streamlit as st
 
 from app import api
-from app.formatting import one_line
+from app.formatting import escape, one_line
 from app.labels import AGENT, COLLECTION, DOCUMENT, PRINCIPALS
 from app.lookup import (
     MOST,
@@ -218,8 +217,8 @@ def _search(key: str, *, label: str, find: Callable[[str], list[One]], none: str
 def _show_chosen(name: str, *, label: str, chosen: Principal | Resource) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.html(
-            f'<p class="carrel-chosen"><small>{html.escape(label)}</small><br>'
-            f"<strong>{html.escape(one_line(chosen.name))}</strong> · {html.escape(chosen.facts)}</p>"
+            f'<p class="carrel-chosen"><small>{escape(label)}</small><br>'
+            f"<strong>{escape(one_line(chosen.name))}</strong> · {escape(chosen.facts)}</p>"
         )
         st.button("Choose another", key=f"{name}.change", icon=":material/search:", on_click=_clear, args=(name,))
 

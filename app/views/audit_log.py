@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
 from typing import Any, cast
 from uuid import UUID
 
@@ -10,7 +10,7 @@ import streamlit as st
 
 from app import api
 from app.audit import Names, actions, ids_in, sentence
-from app.formatting import moment, one_line
+from app.formatting import browser_zone, moment, one_line
 from app.labels import PERSON, SERVICE_ACCOUNT
 from app.lookup import Principal, by_id, is_id
 from app.ui.errors import require_admin, show_errors
@@ -21,6 +21,7 @@ from app.ui.notices import (
     offer_way_back,
     show_empty,
     show_heading,
+    show_note,
     show_table,
     show_text,
     show_title,
@@ -62,8 +63,8 @@ class Filters:
         self.contained = None if files or name or target else False
         self.container = UUID(files) if is_id(files) else None
         first, last = days
-        self.since = None if first is None else datetime.combine(first, time.min, tzinfo=UTC)
-        self.until = None if last is None else datetime.combine(last + timedelta(days=1), time.min, tzinfo=UTC)
+        self.since = None if first is None else datetime.combine(first, time.min, browser_zone())
+        self.until = None if last is None else datetime.combine(last + timedelta(days=1), time.min, browser_zone())
 
     @property
     def about(self) -> tuple[object, ...]:
@@ -104,6 +105,8 @@ def _ask_filters() -> Filters:
         who = pick_principal("who", label="By or for whom", kinds=(PERSON, SERVICE_ACCOUNT), compact=True)
         target = text_filter("Id", "target", placeholder="The exact id of a resource")
         files = choice_filter("Files in archives", "files", {"": "Summed up", "each": "Each by itself", **one})
+    if any(days):
+        show_note(f"Days begin and end at midnight in {browser_zone()}.")
     name, target = name.replace("\0", ""), target.replace("\0", "")
     return Filters(who, action=action, name=name, target=target, files=files, days=days)
 

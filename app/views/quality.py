@@ -1,14 +1,14 @@
 """The page Quality: the worst queries, searches over time, judging results, and evaluation sets with their runs."""
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 
 import streamlit as st
 
 from app import api
 from app.agents.definitions import models
-from app.formatting import moment
+from app.formatting import browser_zone
 from app.quality.searches import (
     SPANS,
     counts,
@@ -111,8 +111,8 @@ def _show_charts(buckets: Sequence[SearchesInBucket]) -> None:
     without = [bucket.without_results for bucket in buckets]
     found = [bucket.searches - bucket.without_results for bucket in buckets]
     ups, downs = [bucket.thumbs_up for bucket in buckets], [bucket.thumbs_down for bucket in buckets]
-    # Without its zone, in which a browser elsewhere would draw a day of UTC as the day before or after.
-    at = [bucket.from_.astimezone(UTC).replace(tzinfo=None) for bucket in buckets]
+    zone = browser_zone()
+    at = [bucket.from_.astimezone(zone).replace(tzinfo=None) for bucket in buckets]
     draw("Searches", at, {"With results": found, "Without results": without}, alt="Searches with and without results")
     if any(ups) or any(downs):
         thumbs = {"Thumbs up": ups, "Thumbs down": downs}
@@ -120,11 +120,11 @@ def _show_charts(buckets: Sequence[SearchesInBucket]) -> None:
     else:
         show_text("No search of this time was given a thumb, up or down.")
     show_link_to_replies()
-    show_text(f"Each bar begins at midnight UTC; the first one on {moment(buckets[0].from_)}.")
-    heads = ("From", "Searches", "Without results", "Thumbs up", "Thumbs down")
+    show_text(f"Each bar begins at midnight in {zone}; the first one on {at[0]:%d %b %Y}.")
+    heads = (f"From, in {zone}", "Searches", "Without results", "Thumbs up", "Thumbs down")
     rows = [
-        [moment(one.from_), *map(str, (one.searches, one.without_results, one.thumbs_up, one.thumbs_down))]
-        for one in buckets
+        [f"{day:%d %b %Y}", *map(str, (one.searches, one.without_results, one.thumbs_up, one.thumbs_down))]
+        for day, one in zip(at, buckets, strict=True)
     ]
     offer_export("searches-over-time.csv", heads, [rows], about=tuple(map(tuple, rows)))
 

@@ -1,6 +1,7 @@
 """Days and weeks that a log is counted by."""
 
-from datetime import UTC, datetime, time, timedelta
+from datetime import MAXYEAR, UTC, datetime, time, timedelta, tzinfo
+from zoneinfo import ZoneInfo, available_timezones
 
 from carrel.wire.oversight import Bucket
 from service.platform.errors import BadRequest, FieldError
@@ -9,17 +10,26 @@ MOST_BUCKETS = 400
 LENGTHS = {Bucket.DAY: timedelta(days=1), Bucket.WEEK: timedelta(weeks=1)}
 
 
-def bucket_starts(since: datetime, until: datetime, bucket: Bucket) -> list[datetime]:
-    """Return the beginning of each day or week from `since` until before `until`. Raises BadRequest: `since` not before
-    `until`, or more than `MOST_BUCKETS` buckets (`too_many_buckets`)."""
+def bucket_starts(since: datetime, until: datetime, bucket: Bucket, time_zone: str = "UTC") -> list[datetime]:
+    """Return the beginning of each day or week of a time zone from `since` until before `until`. Raises BadRequest:
+    `since` not before `until`, more than `MOST_BUCKETS` buckets (`too_many_buckets`), or an unknown time zone."""
     require_span(since, until)
-    first, length = _beginning(since, bucket), LENGTHS[bucket]
+    if time_zone not in available_timezones():
+        message = f"There is no time zone {time_zone!r}. Give the name of one, such as UTC or Pacific/Auckland."
+        raise BadRequest(message, details=[FieldError("timeZone", message)])
+    length = LENGTHS[bucket]
+    # The calendar's first and last year have moments that a zone's clock can't show.
+    zone = ZoneInfo(time_zone) if time_zone != "UTC" and 1 < since.year < MAXYEAR else UTC
+    first = _beginning(since, bucket, zone)
     if (until - first) > MOST_BUCKETS * length:
         advice = "Ask for weeks, or for less at a time." if bucket is Bucket.DAY else "Ask for less at a time."
         message = f"From then to then are more than {MOST_BUCKETS} buckets. {advice}"
         raise BadRequest(message, code="too_many_buckets", details=[FieldError("bucket", message)])
-    # Counted rather than added up, so that nothing is added to the calendar's last day.
-    return [first + number * length for number in range(-(-(until - first) // length))]
+    # By the clock of the zone, in which a day may have 23 or 25 hours, and not beyond the calendar's last day.
+    starts, start, last = [first.astimezone(UTC)], first, datetime.max.replace(tzinfo=first.tzinfo)
+    while last - start > length + timedelta(days=zone is not UTC) and (start := start + length) < until:
+        starts.append(start.astimezone(UTC))
+    return starts
 
 
 def require_span(since: datetime, until: datetime) -> None:
@@ -29,6 +39,6 @@ def require_span(since: datetime, until: datetime) -> None:
         raise BadRequest(message, details=[FieldError("to", message)])
 
 
-def _beginning(moment: datetime, bucket: Bucket) -> datetime:
-    midnight = datetime.combine(moment.date(), time(), UTC)
+def _beginning(moment: datetime, bucket: Bucket, zone: tzinfo) -> datetime:
+    midnight = datetime.combine(moment.astimezone(zone).date(), time(), zone)
     return midnight - timedelta(days=midnight.weekday() if bucket is Bucket.WEEK else 0)

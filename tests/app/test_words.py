@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.formatting import ago
+from app.formatting import ago, isolate
 from app.loading.runs import duration_in_words, reason, times_in_words
 from flows.schedules import Times
 
@@ -55,3 +55,8 @@ def test_durations_in_words() -> None:
 def test_a_message_loses_the_name_of_a_class_and_nothing_else(message: str, said: str) -> None:
     """What Prefect puts before an error's own words is left out, not what looks like it in them."""
     assert reason(message) == said
+
+
+def test_a_name_turns_round_nothing_that_stands_beside_it():
+    assert isolate("a\u202egnp.<b>\u2066") == "agnp.&lt;b&gt;"
+    assert isolate("שלום · 3") == "<bdi>שלום · 3</bdi>"

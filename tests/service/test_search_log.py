@@ -249,6 +249,15 @@ def test_a_week_begins_on_monday(service: RunningService) -> None:
     ]
 
 
+def test_a_day_in_which_clocks_go_forward_has_23_hours(service: RunningService) -> None:
+    starts = ["2026-03-28T00:00:00Z", "2026-03-29T00:00:00Z", "2026-03-29T23:00:00Z"]
+    for start in starts:
+        fill(service, datetime.fromisoformat(start))
+    body = {"from": starts[0], "to": "2026-03-30T00:00:00Z", "bucket": "day", "timeZone": "Europe/London"}
+    found = done(service.call(SUMMARIZE, body))["buckets"]
+    assert [(one["from"], one["searches"]) for one in found] == [(start, 1) for start in starts]
+
+
 def test_no_more_buckets_than_a_page_can_show(service: RunningService) -> None:
     """400 are given, one more is refused with what to do; so is a time that ends before it begins."""
     end = MONDAY + timedelta(days=400)
@@ -282,5 +291,6 @@ def test_it_counts_the_searches_of_its_organization_alone(service: RunningServic
 
 def test_a_summary_is_of_a_time_by_days_or_weeks(module_service: RunningService) -> None:
     body = {"from": MONDAY.isoformat(), "to": (MONDAY + timedelta(days=1)).isoformat(), "bucket": "day"}
-    wrong = [{**body, "bucket": "month"}, *({name: body[name] for name in body.keys() - {each}} for each in body)]
-    assert [module_service.call(SUMMARIZE, each).status_code for each in wrong] == [400] * 4
+    wrong = [{**body, name: "month"} for name in ("bucket", "timeZone")]
+    wrong += [{name: body[name] for name in body.keys() - {each}} for each in body]
+    assert [module_service.call(SUMMARIZE, each).status_code for each in wrong] == [400] * 5

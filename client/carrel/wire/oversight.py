@@ -18,7 +18,7 @@ MOST_LOOKED_THROUGH = 100_000
 
 
 class Bucket(StrEnum):
-    """How long a bucket is, in UTC; a week begins on Monday."""
+    """How long a bucket is; a week begins on Monday."""
 
     DAY = "day"
     WEEK = "week"
@@ -33,6 +33,8 @@ class AdminSearchLogSummarizeRequest(RequestModel):
     """End of the time range, not included."""
     bucket: Bucket
     """Length of a bucket; at most 400 buckets in all."""
+    time_zone: Annotated[str, Field(max_length=64)] = "UTC"
+    """Time zone whose days are counted, such as `Pacific/Auckland`."""
 
 
 class SearchesInBucket(ResponseModel):

@@ -106,6 +106,8 @@ class AdminQuestionLogSummarizeRequest(QuestionFilters):
     """End of the time range, not included."""
     bucket: Bucket
     """Length of a bucket; at most 400 buckets in all."""
+    time_zone: Annotated[str, Field(max_length=64)] = "UTC"
+    """Time zone whose days are counted, such as `Pacific/Auckland`."""
 
 
 class QuestionCounts(ResponseModel):

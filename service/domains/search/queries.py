@@ -13,7 +13,12 @@ from sqlalchemy import ColumnElement, Text, bindparam, func, insert, literal_col
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.common import ResourceType
-from carrel.wire.oversight import AdminSearchLogQueryRequest, LoggedSearch, SearchesInBucket
+from carrel.wire.oversight import (
+    AdminSearchLogQueryRequest,
+    AdminSearchLogSummarizeRequest,
+    LoggedSearch,
+    SearchesInBucket,
+)
 from carrel.wire.places import PassagePlace
 from carrel.wire.search import SearchFeedback, SearchMode
 from service.auth.callers import Caller
@@ -314,10 +319,10 @@ async def list_searches(
 
 
 async def count_searches(
-    connection: AsyncConnection, organization_id: UUID, *, since: datetime, until: datetime, bucket: str
+    connection: AsyncConnection, organization_id: UUID, request: AdminSearchLogSummarizeRequest
 ) -> list[SearchesInBucket]:
-    """Count searches from a moment until before another, by `day` or `week` in UTC, without empty ones."""
-    start = func.date_trunc(bucket, searches.c.at, "UTC").label("from_")
+    """Count searches by the day or week that they were in; empty ones are left out."""
+    start = func.date_trunc(request.bucket.value, searches.c.at, request.time_zone).label("from_")
 
     statement = (
         select(
@@ -327,7 +332,9 @@ async def count_searches(
             count_where(searches.c.feedback == SearchFeedback.THUMBS_UP.value, "thumbs_up"),
             count_where(searches.c.feedback == SearchFeedback.THUMBS_DOWN.value, "thumbs_down"),
         )
-        .where(searches.c.organization_id == organization_id, searches.c.at >= since, searches.c.at < until)
+        .where(
+            searches.c.organization_id == organization_id, searches.c.at >= request.from_, searches.c.at < request.to
+        )
         .group_by(literal_column("from_"))
     )
     return await find_rows(connection, statement, SearchesInBucket)

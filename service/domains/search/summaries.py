@@ -17,10 +17,8 @@ async def summarize(
 
     Raises what `bucket_starts` raises.
     """
-    starts = bucket_starts(request.from_, request.to, request.bucket)
-    rows = await queries.count_searches(
-        connection, caller.organization_id, since=request.from_, until=request.to, bucket=request.bucket.value
-    )
+    starts = bucket_starts(request.from_, request.to, request.bucket, request.time_zone)
+    rows = await queries.count_searches(connection, caller.organization_id, request)
     found = {row.from_: row for row in rows}
     return AdminSearchLogSummarizeResponse(buckets=[found.get(start) or _empty(start) for start in starts])
 

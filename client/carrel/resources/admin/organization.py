@@ -233,6 +233,7 @@ class SearchLog(Resource[M]):
         from_: datetime | str,
         to: datetime | str,
         bucket: AnyBucket = Bucket.DAY,
+        time_zone: str = "UTC",
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminSearchLogSummarizeResponse]:
@@ -241,7 +242,7 @@ class SearchLog(Resource[M]):
         Days and weeks without searches are among them. More than 400 are refused with BadRequestError.
         """
         request = AdminSearchLogSummarizeRequest(
-            from_=as_any(datetime, from_), to=as_any(datetime, to), bucket=as_any(Bucket, bucket)
+            from_=as_any(datetime, from_), to=as_any(datetime, to), bucket=as_any(Bucket, bucket), time_zone=time_zone
         )
         return Call(ADMIN_SEARCH_LOG_SUMMARIZE, request)
 

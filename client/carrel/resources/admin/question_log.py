@@ -86,6 +86,7 @@ class QuestionLog(Resource[M]):
         from_: datetime | str,
         to: datetime | str,
         bucket: AnyBucket = Bucket.DAY,
+        time_zone: str = "UTC",
         agent_id: Id | None = None,
         group_id: Id | None = None,
         timeout: MaybeTimeout = UNCHANGED,
@@ -101,6 +102,7 @@ class QuestionLog(Resource[M]):
             from_=as_any(datetime, from_),
             to=as_any(datetime, to),
             bucket=as_any(Bucket, bucket),
+            time_zone=time_zone,
         )
         return Call(ADMIN_QUESTION_LOG_SUMMARIZE, request)
 

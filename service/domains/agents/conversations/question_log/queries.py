@@ -160,10 +160,10 @@ async def find_last_looked_through(
 
 
 async def count_by_bucket(
-    connection: AsyncConnection, organization_id: UUID, *, filters: QuestionFilter, bucket: str
+    connection: AsyncConnection, organization_id: UUID, *, filters: QuestionFilter, by: tuple[str, str]
 ) -> list[QuestionsInBucket]:
-    """Count questions by the `day` or `week` in UTC they were asked in; empty ones are left out."""
-    start = func.date_trunc(bucket, questions.c.at, "UTC").label("from_")
+    """Count questions by the `day` or `week` of a time zone they were asked in; empty ones are left out."""
+    start = func.date_trunc(by[0], questions.c.at, by[1]).label("from_")
     statement = select(start, *_counts(questions)).where(*_conditions(organization_id, filters))
     return await find_rows(connection, statement.group_by(literal_column("from_")), QuestionsInBucket)
 

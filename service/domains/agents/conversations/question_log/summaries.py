@@ -18,9 +18,10 @@ async def summarize(
 
     Raises what `bucket_starts` does.
     """
-    starts = bucket_starts(request.from_, request.to, request.bucket)
+    starts = bucket_starts(request.from_, request.to, request.bucket, request.time_zone)
     filters, organization_id = _filters(request), caller.organization_id
-    rows = await queries.count_by_bucket(connection, organization_id, filters=filters, bucket=request.bucket.value)
+    by = request.bucket.value, request.time_zone
+    rows = await queries.count_by_bucket(connection, organization_id, filters=filters, by=by)
     counted = {row.from_: row for row in rows}
     return wire.AdminQuestionLogSummarizeResponse(
         buckets=[counted.get(start) or _empty(start) for start in starts],
