@@ -191,18 +191,19 @@ def offer_submit(name: str, label: str, *, action: Callable[[], object], disable
     """Show the buttons that submit and cancel a dialog; an error is shown, and the dialog stays open. `action` runs in
     a callback, once for two clicks, and no click ends it half-way. It reads fields from the session, since they may
     have changed after they were drawn, and raises NotYetError for wrong fields."""
-    sure, never = st.columns(2)
-    never.button("Cancel", key=f"{name}.cancel", width="stretch", on_click=close_dialog)
-    sure.button(
-        label,
-        key=f"{name}.submit",
-        type="primary",
-        width="stretch",
-        disabled=disabled,
-        on_click=_submit,
-        args=(name, action),
-    )
-    _show_problem(partial(_submit, name, action))
+    with st.container(key=f"{name}-actions"):  # stays in sight at the window's end
+        _show_problem(partial(_submit, name, action))
+        sure, never = st.columns(2)
+        never.button("Cancel", key=f"{name}.cancel", width="stretch", on_click=close_dialog)
+        sure.button(
+            label,
+            key=f"{name}.submit",
+            type="primary",
+            width="stretch",
+            disabled=disabled,
+            on_click=_submit,
+            args=(name, action),
+        )
 
 
 def _submit(name: str, action: Callable[[], object]) -> None:
