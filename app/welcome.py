@@ -105,16 +105,21 @@ def _dismiss() -> None:
 
 
 def _show_to_reader() -> bool:
-    if _reads_something():
+    if reads_something():
         return False
-    show_empty(
-        "There is nothing here for you to find yet.",
-        "Ask an admin of your organization to give you access, or add documents of your own.",
-    )
-    show_link("Add a document", "documents")
+    show_nothing_to_find()
     return True
 
 
+def show_nothing_to_find() -> None:
+    """Show that there is no document that the person may read, and the next step."""
+    is_admin = api.me().is_admin
+    todo = "Load documents first." if is_admin else "Ask an admin of your organization for access, or add documents."
+    show_empty("There is nothing here for you to find yet.", todo)
+    show_link(*("Load documents", "ingestion") if is_admin else ("Add a document", "documents"))
+
+
 @st.cache_data(ttl=30, show_spinner=False, scope="session")
-def _reads_something() -> bool:
+def reads_something() -> bool:
+    """Return whether there is any document that the person may read."""
     return next(iter(api.client().catalog.list_documents(page_size=1)), None) is not None
