@@ -8,9 +8,10 @@ from hashlib import sha256
 from pathlib import Path
 
 import streamlit as st
+from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.requests import HTTPConnection, Request
-from starlette.responses import HTMLResponse
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -18,9 +19,10 @@ from app.auth.current import registration, sessions, sign_in
 from app.auth.routes import DOWNLOADS, AccessMiddleware, notice
 from app.documentation import Documentation
 from app.navigation import addresses
+from app.parts import LONGEST, SLOW, look
 from app.settings import settings
 from app.ui.notices import show_problem
-from app.ui.style import WAITING
+from app.ui.style import SCRIPT, WAITING
 
 _log = logging.getLogger(__name__)
 
@@ -41,10 +43,11 @@ _INLINE_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 _STATIC = Path(st.__file__).with_name("static")
 # Without this, Streamlit looks for its server below the path of each page, too, and finds nothing there.
 _ORIGIN = "<script>window.__streamlit = { BACKEND_BASE_URL: location.origin }</script>"
+_SCRIPT = f'<script type="module" src="/{SCRIPT.name}"></script>'
 PAGE = (
     (_STATIC / "index.html")
     .read_text()
-    .replace("<head>", f"<head>\n    {_ORIGIN}\n    {WAITING}", 1)
+    .replace("<head>", f"<head>\n    {_ORIGIN}\n    {_SCRIPT}\n    {WAITING}", 1)
     .replace("<title>Streamlit<", "<title>Carrel<", 1)
 )
 """The HTML of each page, which Streamlit's scripts draw the page into."""
@@ -129,6 +132,21 @@ async def send_page(_request: Request) -> HTMLResponse:
     return HTMLResponse(PAGE, headers={"Cache-Control": "no-cache"})
 
 
+async def send_script(_request: Request) -> FileResponse:
+    """Return the script that each page loads beside Streamlit's."""
+    return FileResponse(SCRIPT, media_type="text/javascript", headers={"Cache-Control": "no-cache"})
+
+
+async def send_parts(request: Request) -> JSONResponse:
+    """Answer with a sentence about the part that a page waits for, empty when all are well or nobody is signed in. The
+    page's script asks, with the seconds that a part may take and the path of its page."""
+    asked, said = request.query_params, ""
+    if await run_in_threadpool(sessions().find, request.cookies.get(sign_in().cookie)) is not None:
+        seconds = {"short": SLOW + 0.2, "long": LONGEST}.get(asked.get("patience", ""), SLOW)
+        said = await look(seconds, needs_prefect=asked.get("page") in {"/ingestion", "/health"})
+    return JSONResponse({"said": said}, headers={"Cache-Control": "no-store"})
+
+
 def create_app() -> st.App:
     """Return the application; ConfigurationError and ValueError say which setting is missing or wrong."""
     registration().check()
@@ -137,6 +155,8 @@ def create_app() -> st.App:
         Path(__file__).with_name("main.py"),
         routes=[
             *(Route(f"/{page}", send_page) for page in ("", *addresses())),
+            Route(f"/{SCRIPT.name}", send_script),
+            Route("/parts", send_parts),
             *sign_in().routes(),
             *Documentation(sessions(), cookie=sign_in().cookie).routes(),
         ],

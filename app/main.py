@@ -1,20 +1,18 @@
 """The beginning of every page of the workbench: sign-in, and the person's navigation."""
 
-import html
-
 import streamlit as st
 
 from app import api
-from app.auth.current import current_session, key_client, require_person, watch_session
+from app.auth.current import AWAY, current_session, key_client, require_person, watch_session
 from app.auth.routes import SIGN_OUT
 from app.auth.sessions import Person
+from app.formatting import escape
 from app.navigation import pages
 from app.settings import settings
 from app.ui.dialogs import leave_others
 from app.ui.errors import error_boundary
 from app.ui.notices import show_warning
 from app.ui.style import MARK, STYLE
-from app.ui.tables import complete_page
 
 # Where a person has their second factor, and what they allowed which application.
 ACCOUNT = "/account/consents"
@@ -26,9 +24,10 @@ def show_person(person: Person) -> None:
     account = f"{chosen.auth_url or chosen.base_url}{ACCOUNT}"
     with st.sidebar:
         st.html(
-            f'<div class="carrel-person"><p title="{html.escape(person.email)}">{html.escape(person.name)}<br>'
-            f"<small>{html.escape(person.email)}<br>{html.escape(person.organization_name)}</small></p>"
-            f'<a href="{html.escape(account)}" target="_blank">Your account</a>'
+            f'<div class="carrel-person" data-person="{person.id}">'
+            f'<p title="{escape(person.email)}">{escape(person.name)}<br>'
+            f"<small>{escape(person.email)}<br>{escape(person.organization_name)}</small></p>"
+            f'<a href="{escape(account)}" target="_blank">Your account</a>'
             f'<a href="{SIGN_OUT}" target="_self">Sign out</a></div>'
         )
 
@@ -42,6 +41,7 @@ def main() -> None:
         # Otherwise the pages of whoever was here before stay in the menu, and a page's address counts as unknown.
         st.navigation(pages(is_admin=False), position="hidden")
     person = require_person()
+    st.session_state.pop(AWAY, None)
     watch_session()
     show_person(person)
     with error_boundary():
@@ -52,7 +52,6 @@ def main() -> None:
         show_warning("Beside Chat, these pages act with a key of the workbench's, not as you.")
     leave_others(page.url_path)
     page.run()
-    complete_page()
 
 
 main()

@@ -1,5 +1,6 @@
 """The person who is signed in, clients of the service that act as that person, and the objects of sign-in."""
 
+import asyncio
 from collections.abc import Callable
 from functools import cache, partial
 from typing import cast
@@ -11,6 +12,7 @@ import streamlit as st
 from app.auth.registration import Application, Registration
 from app.auth.routes import CALLBACK, SIGN_IN, SignIn
 from app.auth.sessions import Person, Sealer, Session, Sessions, key_of
+from app.parts import SLOW, look
 from app.settings import settings
 from carrel import Carrel, SignInRequiredError
 from carrel.environment import http_options
@@ -68,6 +70,8 @@ def forget() -> None:
 
 _OWNER, _CLIENT = "signed_in.owner", "signed_in.client"
 LOOKED_AT_EVERY = 5.0  # seconds
+AWAY, SERVICE, PREFECT = "signed_in.away", "service", "prefect"
+"""Where the session keeps which part the page has missed, if any."""
 
 
 def require_person() -> Person:
@@ -83,7 +87,9 @@ def require_person() -> Person:
             st.cache_data.clear()
         st.session_state[_OWNER] = owner
     if session is None:
-        offer_sign_in()
+        # Signing out removes the cookie; a session that ends leaves it behind.
+        ended = former is not None or _cookie() is not None
+        offer_sign_in(*["Your sign-in has ended."] * ended)
         st.stop()
     return session.person
 
@@ -96,8 +102,10 @@ def require_session() -> None:
 
 @st.fragment(run_every=LOOKED_AT_EVERY)
 def watch_session() -> None:
-    """Turn the page to the way in by itself, soon after its session has ended: in another tab, or by its age."""
-    if not sessions().lasts(st.session_state[_OWNER]):
+    """Draw the page again soon after its session has ended, in another tab or by age, or what was away is back."""
+    away = st.session_state.get(AWAY)
+    is_back = away is not None and not asyncio.run(look(SLOW, needs_prefect=away == PREFECT))
+    if is_back or not sessions().lasts(st.session_state[_OWNER]):
         st.rerun()
 
 

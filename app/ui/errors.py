@@ -10,7 +10,7 @@ import streamlit as st
 
 import carrel
 from app import api
-from app.auth.current import offer_sign_in
+from app.auth.current import AWAY, PREFECT, SERVICE, offer_sign_in
 from app.settings import settings
 from app.ui.notices import help_address, help_address_of_code, show_empty, show_problem, show_warning
 from carrel.errors import InvalidClientError, SignInRequiredError
@@ -25,7 +25,12 @@ FAILURES = (carrel.CarrelError, RunsError)
 ENDED = (SignInRequiredError, InvalidClientError)
 """What ends a sign-in: its tokens, or the workbench itself, are not taken any more; signing in anew mends both."""
 
+_UNAVAILABLE = frozenset({502, 503, 504})
 _AWAY = help_address("troubleshooting#the-service-is-busy-full-or-away")
+_CONTINUES = (
+    "Pages continue by themselves once it does; send again what you were sending. "
+    "If it stays so, tell the person who runs Carrel."
+)
 _NO_RUNS = help_address("troubleshooting#signing-in-and-the-workbench")
 
 
@@ -57,6 +62,10 @@ def error_boundary() -> Generator[None]:
     except ENDED:
         offer_sign_in("Your sign-in has ended.")
     except FAILURES as error:
+        if isinstance(error, PrefectAwayError):
+            st.session_state[AWAY] = PREFECT
+        elif isinstance(error, carrel.APIConnectionError) or getattr(error, "status", 0) in _UNAVAILABLE:
+            st.session_state[AWAY] = SERVICE
         problem_of(error).show()
     else:
         return
@@ -115,12 +124,11 @@ def problem_of(error: carrel.CarrelError | RunsError) -> Problem:
 
 def _problem_of_connection(error: carrel.APIConnectionError) -> Problem:
     if isinstance(error, carrel.APITimeoutError):
-        return Problem("The service takes too long to answer.", ("Try again in a moment.",))
+        return Problem("The service takes too long to answer.", (_CONTINUES,), _AWAY)
     if isinstance(error.__cause__, httpx.ConnectError):
-        message = f"The service at {settings().base_url} doesn't answer."
-        return Problem(message, ("Start it with: make up. Then reload this page.",), _AWAY)
+        return Problem(f"The service at {settings().base_url} doesn't answer.", (_CONTINUES,), _AWAY)
     message = f"The service at {settings().base_url} closed the connection before its answer was whole."
-    todo = "It is stopping, or it has too many connections: admins see that under Health. Try again in a moment."
+    todo = f"It is stopping, or it has too many connections: admins see that under Health. {_CONTINUES}"
     return Problem(message, (todo,), _AWAY)
 
 

@@ -27,7 +27,7 @@ from app.ui.errors import show_errors
 from app.ui.feedback import about_search, offer_feedback, show_failure
 from app.ui.notices import show_help, show_note, show_problem, show_title, show_warning
 from app.ui.progress import show_skeletons
-from app.welcome import show_welcome
+from app.welcome import reads_something, show_nothing_to_find, show_welcome
 from carrel.wire.collections import DocumentCollection
 from carrel.wire.reranking import AppliedReranking
 from carrel.wire.search import CatalogSearchResult, SearchMode, count_strong, shares_of
@@ -88,7 +88,7 @@ def show_fields(places: Mapping[str, str], collections: Mapping[str, DocumentCol
         words, do = st.columns([5, 1])
         words.text_input("Search", key="words", placeholder="What are you looking for?", label_visibility="collapsed")
         do.form_submit_button("Search", type="primary", width="stretch", on_click=submit, args=(collections,))
-    fields, switches = st.columns([3, 2], vertical_alignment="bottom")
+    fields, switches = st.container(key="search-how").columns([3, 2], vertical_alignment="bottom")
     left, right = fields.columns(2)
     left.selectbox("Search in", list(places), key="place", format_func=lambda key: places[key], **again)
     right.segmented_control(
@@ -199,6 +199,9 @@ def _show_reranking(reranking: AppliedReranking | None) -> None:
 
 
 def _show_no_results(found: Answer, question: SearchQuery) -> None:
+    if not show_errors(reads_something):
+        show_nothing_to_find()
+        return
     tries = ["other words"]
     if question.mode is SearchMode.LEXICAL:
         tries.append("a hybrid search")
@@ -231,7 +234,7 @@ def page() -> None:
     show_title("Search", "Find documents that you may read: by their words, and by what they mean.")
     question = ask()
     if question is None:
-        st.caption("Ask in your own words, or name a thing: *how high may the waves be*, *refund*, *D-2219*.")
+        st.caption("Ask in your own words, or type a name, a number or a phrase.")
         if (me := api.me()).is_admin and me.reranks_by_default is None:
             show_help(HOW_TO_RERANK, "operating#reranking")
         show_welcome()

@@ -442,20 +442,6 @@ def test_text_of_others_is_neither_markup_nor_link(visit: Visit, script: Script,
     assert not any(word in spoken for word in ("evil", "alert", "material/home"))
 
 
-@pytest.mark.usefixtures("impatient")
-def test_a_service_that_is_down_is_explained(guest: Visit, cut_line: Callable[..., None]) -> None:
-    """A page that is open says so, and how to start it."""
-
-    def refuse(request: httpx.Request, **_: Any) -> httpx.Response:
-        raise httpx.ConnectError("refused", request=request)
-
-    page = guest.open()
-    cut_line(refuse)
-    say(page, "Are you there?")
-    assert "doesn&#x27;t answer" in page.shown
-    assert "make up" in page.shown
-
-
 def test_what_is_too_long_is_said_and_stays(visit: Visit) -> None:
     """A message beyond the service's limit is not cut and not dropped: it stands there with the reason, unsent."""
     page = visit.ask("x" * 20_001)

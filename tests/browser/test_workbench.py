@@ -2,11 +2,13 @@
 
 import itertools
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
+import psutil
 import pytest
 from playwright.sync_api import BrowserContext, Page, ViewportSize, expect
 
@@ -14,13 +16,16 @@ import carrel
 from app.navigation import FOR_ADMINS, FOR_ALL, FOR_EDITORS
 from carrel.wire.service_accounts import ServiceAccount
 from tests.browser.accessibility import findings
-from tests.browser.people import DRAWN, ask, choose_row, page_in, press, search, sign_in
-from tests.harness.stack import PASSWORD, Stack
+from tests.browser.people import DRAWN, ask, choose_row, give_password, page_in, press, search, sign_in
+from tests.harness.stack import ADMIN, PASSWORD, Stack
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 APPRENTICE, IDA = "jonas.abara@northlight.example", "ida.wells@northlight.example"
 HOSTILE = '<img src=x onerror="document.title=1"> [a](https://evil.example) https://evil.example :material/home:'
+# The ring around the element that has the focus, or around the row or label of an element that is not seen itself.
+RING = """() => [document.activeElement, document.activeElement.closest("label, tr")].filter(Boolean)
+    .map(one => getComputedStyle(one)).some(one => one.outlineStyle === "solid" && parseFloat(one.outlineWidth) >= 2)"""
 
 
 @pytest.fixture
@@ -348,6 +353,65 @@ def test_text_of_others_stays_text(stack: Stack, page: Page, client: carrel.Carr
     expect(page.get_by_text(HOSTILE).first).to_be_visible()
     expect(page.locator("img[src='x'], a[href*='evil'], script:has-text('document.title=1')")).to_have_count(0)
     assert page.title() != "1"
+
+
+def test_a_page_says_what_it_waits_for_and_goes_on_by_itself(stack: Stack, page: Page) -> None:
+    page.goto(f"{stack.workbench}/groups")
+    page.locator(".carrel-row").first.wait_for()
+    held = [one for one in psutil.net_connections() if (one.status, one.laddr[1:]) == ("LISTEN", (stack.service_port,))]
+    for one in held:
+        os.kill(one.pid or 0, signal.SIGSTOP)
+    try:
+        page.get_by_test_id("stSidebarNav").get_by_role("link", name="People", exact=True).click()
+        expect(page.locator("#carrel-waiting")).to_contain_text("The service has not answered yet", timeout=3500)
+        expect(page.locator(".stMain table, .carrel-empty, .carrel-count")).to_have_count(0)
+    finally:
+        for one in held:
+            os.kill(one.pid or 0, signal.SIGCONT)
+    expect(page.locator(".carrel-row", has_text="Sigrid Holm")).to_be_visible()
+    expect(page.locator("#carrel-waiting")).to_be_empty()
+
+
+def test_typed_text_outlives_page_and_session_and_is_shown_to_nobody_else(stack: Stack, visitor: Page) -> None:
+    sign_in(visitor, f"{stack.workbench}/people", email=ADMIN, password=PASSWORD)
+    address = visitor.get_by_role("dialog").get_by_label("Email address")
+    visitor.get_by_role("button", name="Add person").click()
+    address.press_sequentially("new@northlight.example")
+    visitor.request.post(f"{stack.workbench}/oauth/logout")
+    expect(visitor.get_by_text("Your sign-in has ended.")).to_be_visible()
+    visitor.get_by_role("link", name="Sign in").click()
+    give_password(visitor, ADMIN, PASSWORD)
+    expect(visitor.locator("#carrel-kept")).to_contain_text("Your text in “Add person” is kept")
+    visitor.get_by_role("button", name="Add person").click()
+    expect(address).to_have_value("new@northlight.example")
+    visitor.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+    visitor.wait_for_function("() => !sessionStorage['carrel.typed'].includes('new@')")
+    search(visitor, stack.workbench, "how many sheep can we take")
+    visitor.locator(".carrel-result h2 a").first.wait_for()
+    composing = {"key": "ArrowDown", "keyCode": 229, "isComposing": True}
+    visitor.get_by_placeholder("What are you looking for?").dispatch_event("keydown", composing)
+    assert not visitor.evaluate("document.activeElement.matches('.carrel-result a')")
+    visitor.goto(f"{stack.workbench}/chat")
+    visitor.get_by_placeholder("Your message").press_sequentially("A long question")
+    visitor.reload()
+    expect(visitor.get_by_placeholder("Your message")).to_have_value("A long question")
+    visitor.context.clear_cookies()
+    sign_in(visitor, stack.workbench, email=APPRENTICE, password=PASSWORD)
+    visitor.wait_for_function("() => !sessionStorage['carrel.typed'].includes('A long question')")
+
+
+@pytest.mark.parametrize(("name", "key"), [("people?show=admin", "Enter"), ("audit_log?action=user.upsert", "Space")])
+def test_the_keyboard_reaches_a_row_by_stops_with_rings_and_opens_it(
+    stack: Stack, page: Page, name: str, key: str
+) -> None:
+    page.goto(f"{stack.workbench}/{name}")
+    page.locator(".carrel-row").first.wait_for()
+    page.locator(DRAWN).wait_for()
+    while not page.evaluate("document.activeElement.matches('.carrel-row')"):
+        page.keyboard.press("Tab")
+        assert page.evaluate(RING), page.evaluate("document.activeElement.outerHTML.slice(0, 300)")
+    page.keyboard.press(key)
+    expect(page.locator("[class*=st-key-back-]").get_by_role("button")).to_be_visible()
 
 
 def test_ctrl_c_leaves_nothing_running_and_the_next_start_has_kept_everything(

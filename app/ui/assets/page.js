@@ -1,4 +1,4 @@
-// What every page has beside Streamlit's own: keys, and roles that Streamlit leaves out.
+// Each page loads this script before Streamlit's. It adds keys, roles, a kept focus, kept text, and a word about waiting.
 // / puts the cursor into the page's first field for text; ↑ and ↓ go among the results of a search; Enter in a field
 // that finds people keeps the only match, and empties itself for the next. A file that was just made is downloaded. A
 // document is scrolled to the passage that is marked in it.
@@ -17,7 +17,7 @@ function isSeen(one) {
 }
 
 function focusField(event) {
-  const place = document.querySelector("[role=dialog]") ?? document.querySelector("[data-testid=stMain]");
+  const place = document.querySelector("[role=dialog]") ?? document.querySelector(".stMain");
   const field = [...(place?.querySelectorAll(FIELDS) ?? [])].find(isSeen);
   if (!field || isTyping(event.target)) return;
   event.preventDefault();
@@ -60,10 +60,16 @@ function closeMenu(event) {
 // To Streamlit, the menu's link to the page that is open leads nowhere: it shall lead from one thing to their list.
 function goBackToList(event) {
   if (!event.target.closest?.("[data-testid=stSidebarNavLink][aria-current=page]")) return;
-  document.querySelector("[data-testid=stMain] [class*='st-key-back-'] button")?.click();
+  document.querySelector(".stMain [class*='st-key-back-'] button")?.click();
+}
+
+// While an input method composes a word, its keys choose among candidates. Nothing else may act on them.
+function isComposing(event) {
+  return event.isComposing || event.keyCode === 229;
 }
 
 function act(event) {
+  if (isComposing(event)) return event.stopImmediatePropagation();
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
   if (event.key === "/") focusField(event);
   else if (event.key === "Enter" && event.target.matches("input[type=search]")) addMatch(event.target);
@@ -122,24 +128,275 @@ function scrollToPassage() {
   }).catch(() => {});
 }
 
-function followPage() {
-  mendRoles();
-  markSearch();
-  downloadMadeFile();
-  scrollToPassage();
+// Icons are ligatures of words, and quotes must match their document: translating a page in the browser leaves both.
+const NOT_TRANSLATED = "[data-testid=stIconMaterial], .carrel-icon, .carrel-passage, .carrel-chunk, blockquote, code, pre";
+function keepUntranslated() {
+  for (const part of document.querySelectorAll(`:is(${NOT_TRANSLATED}):not([translate])`)) part.setAttribute("translate", "no");
 }
 
-export default function () {
-  const watch = new MutationObserver(followPage);
-  watch.observe(document.body, { childList: true, subtree: true });
-  followPage();
-  document.addEventListener("click", closeMenu);
-  document.addEventListener("click", goBackToList);
-  document.addEventListener("keydown", act, true); // before Streamlit, whose fields keep Enter to themselves
-  return () => {
-    watch.disconnect();
-    document.removeEventListener("click", closeMenu);
-    document.removeEventListener("click", goBackToList);
-    document.removeEventListener("keydown", act, true);
-  };
+// --- Focus: an element that Streamlit draws anew loses it, and the keyboard would start at the page's top again.
+const KEYED = "[class*=st-key-]";
+let focused = null;
+let opener = null;
+
+function keyOf(element) {
+  return element.closest(KEYED)?.className.match(/st-key-[\w-]+/)?.[0] ?? "";
 }
+
+function nameOf(element) {
+  return element.getAttribute("href") ?? element.getAttribute("aria-label") ?? element.textContent.trim().slice(0, 80);
+}
+
+function noteFocus({ target }) {
+  focused = { element: target, key: keyOf(target), tag: target.tagName, name: nameOf(target) };
+  if (!target.closest("[role=dialog]")) opener = focused;
+}
+
+function isLost({ element }) {
+  return !element.isConnected || element.disabled || !element.checkVisibility();
+}
+
+function findAgain({ key, tag, name }) {
+  const place = key ? document.querySelectorAll(`.${key} ${tag}, ${tag}.${key}`) : document.getElementsByTagName(tag);
+  const found = [...place].filter(isSeen);
+  const same = (one) => nameOf(one) === name;
+  return found.find(same) ?? (key && (found[0] ?? [...document.getElementsByTagName(tag)].filter(isSeen).find(same)));
+}
+
+function keepFocus() {
+  if (!focused || document.activeElement !== document.body || !isLost(focused)) return;
+  const dialog = document.querySelector("[role=dialog]");
+  const again = findAgain(focused) ?? (dialog || !opener ? null : findAgain(opener));
+  if (again && (!dialog || dialog.contains(again))) again.focus({ preventScroll: true });
+}
+
+// --- Waiting: a page says within three seconds which part it waits for. app/parts.py looks which one that is.
+const OUTLINED_AFTER = 300;
+const ASKED_AFTER = 700;
+const TOLD_AFTER = 2500;
+const USUAL = "This takes longer than usual. Carrel is still at work on it.";
+const UNREACHABLE = "The workbench does not answer. This page continues by itself once it does.";
+let waitsSince = 0;
+let asked = 0;
+let said = "";
+
+function isDrawn() {
+  const app = document.querySelector("[data-testid=stApp]");
+  return app?.dataset.testScriptState === "notRunning" && app.dataset.testConnectionState === "CONNECTED";
+}
+
+// Of another page, its title is drawn before anything is waited for.
+function isBare() {
+  return document.querySelectorAll(".stMain [data-testid=stElementContainer]").length < 8;
+}
+
+async function askParts(since) {
+  const patience = asked++ ? "long" : "short";
+  let answer = UNREACHABLE;
+  try {
+    const query = new URLSearchParams({ patience, page: location.pathname });
+    const signal = AbortSignal.timeout(patience === "long" ? 10_000 : 1_700);
+    answer = (await (await fetch(`/parts?${query}`, { signal })).json()).said || USUAL;
+  } catch {}
+  if (since !== waitsSince) return;
+  said = answer;
+  setTimeout(() => since === waitsSince && askParts(since), 2000);
+}
+
+function followWaiting() {
+  beginAtTop();
+  if (isDrawn()) {
+    [waitsSince, asked, said] = [0, 0, ""];
+  } else if (!waitsSince) {
+    waitsSince = performance.now();
+  }
+  const waited = waitsSince && performance.now() - waitsSince;
+  if (waited > ASKED_AFTER && !asked) askParts(waitsSince);
+  const level = waited > TOLD_AFTER ? "long" : waited > OUTLINED_AFTER && isBare() ? "short" : "";
+  if ((document.documentElement.dataset.waits ?? "") !== level) {
+    if (level) document.documentElement.dataset.waits = level;
+    else delete document.documentElement.dataset.waits;
+  }
+  tell("carrel-waiting", level === "long" ? said || "Waiting for an answer from Carrel." : "");
+}
+
+function tell(name, text) {
+  let place = document.getElementById(name);
+  if (!place) {
+    place = document.createElement("div");
+    place.id = name;
+    place.setAttribute("role", "status");
+    document.body.append(place);
+  }
+  if (place.textContent !== text) place.textContent = text;
+}
+
+// --- What is typed and not sent is kept in this tab until it is sent, for the person who typed it. Passwords and other
+// secrets are not, and neither is what only looks for something in a list.
+const STORE = "carrel.typed";
+const KEPT = "input:is([type=text], [type=number], [type=email], [type=url]), textarea";
+const SECRET = /secret|password|webhook|alert/i;
+const SUBMITS = "[data-testid=stBaseButton-primary], [data-testid$=FormSubmit], [data-testid=stChatInputSubmitButton]";
+const TROUBLE = ".carrel-welcome, .carrel-problem:not([data-testid=stChatMessage] *), [data-testid=stException]";
+const GONE = "[data-testid=stTextInput]:has(button)"; // a field with a button to show what is in it: a secret
+let kept = readKept();
+const touched = new Map(); // name of a kept text: its field in this document
+const sent = new Set();
+let pressedAt = 0;
+
+function readKept() {
+  try {
+    return { person: "", texts: {}, ...JSON.parse(sessionStorage.getItem(STORE)) };
+  } catch {
+    return { person: "", texts: {} };
+  }
+}
+
+function saveKept() {
+  try {
+    sessionStorage.setItem(STORE, JSON.stringify(kept));
+  } catch {} // the browser keeps nothing, or no more
+}
+
+function dropText(name) {
+  delete kept.texts[name];
+  touched.delete(name);
+  sent.delete(name);
+}
+
+function addressNow() {
+  return `${location.pathname === "/" ? "/search" : location.pathname}${location.search}`;
+}
+
+function titleOf(dialog) {
+  return dialog?.querySelector("h1, h2, [data-testid=stDialogTitle]")?.textContent.trim() ?? (dialog ? "Dialog" : "");
+}
+
+// A search that is repeated has another id; the document that a comment on it is about has not.
+function nameOfField(field) {
+  const key = keyOf(field).replace(/[0-9a-f]{8}-[0-9a-f-]{27}-(?=[0-9a-f]{8}-)/, "");
+  return [addressNow(), titleOf(field.closest("[role=dialog]")), key, field.getAttribute("aria-label") ?? ""].join("\n");
+}
+
+function isKept(field) {
+  return field.matches?.(KEPT) && field.getAttribute("role") !== "combobox" && !field.closest(GONE)
+    && !SECRET.test(`${keyOf(field)} ${field.autocomplete} ${field.getAttribute("aria-label")}`)
+    && field.closest(".stMain, [role=dialog], [data-testid=stBottom]");
+}
+
+function keepTyped({ target, isTrusted }) {
+  if (!isTrusted || !isKept(target)) return;
+  const name = nameOfField(target);
+  touched.set(name, target);
+  sent.delete(name);
+  if (target.value) kept.texts[name] = target.value;
+  else dropText(name);
+  saveKept();
+}
+
+// A field that is being typed into takes no other value from the workbench: before another address, its text is given up.
+function giveUpTyping() {
+  const field = document.activeElement;
+  if (field?.matches(KEPT)) field.dispatchEvent(new FocusEvent("focusout", { bubbles: true }));
+}
+
+function noteSending(event) {
+  const submits = event.type === "click" ? event.target.closest?.(SUBMITS)
+    : event.key === "Enter" && !event.shiftKey && event.target.closest?.("[data-testid=stForm], [data-testid=stChatInput]");
+  if (event.target.closest?.("a[href='/oauth/logout']")) return sessionStorage.removeItem(STORE);
+  if (!submits) return;
+  pressedAt = performance.now();
+  for (const name of touched.keys()) sent.add(name);
+}
+
+function followTyped() {
+  const person = document.querySelector(".carrel-person")?.dataset.person;
+  if (!isDrawn() || !person || (pressedAt && performance.now() - pressedAt < 3000)) return;
+  pressedAt = 0;
+  if (kept.person !== person) kept = { person, texts: kept.person ? {} : kept.texts };
+  const fields = new Map([...document.querySelectorAll(KEPT)].filter(isKept).map((field) => [nameOfField(field), field]));
+  if (!document.querySelector(TROUBLE)) forgetSent(fields);
+  const here = `${addressNow()}\n`;
+  const waiting = Object.keys(kept.texts).filter((name) => name.startsWith(here) && !touched.has(name));
+  waiting.filter((name) => fields.has(name)).forEach((name) => fillIn(name, fields.get(name)));
+  const dialogs = new Set(waiting.filter((name) => !fields.has(name)).map((name) => name.split("\n")[1]).filter(Boolean));
+  tell("carrel-kept", dialogs.size ? `Your text in “${[...dialogs].join("”, “")}” is kept. Open it again to go on.` : "");
+  saveKept();
+}
+
+function forgetSent(fields) {
+  const values = [...new URLSearchParams(location.search).values()];
+  for (const name of [...touched.keys()]) {
+    const text = kept.texts[name];
+    if (sent.has(name) || values.includes(text?.trim())) dropText(name);
+    else if (!name.startsWith(`${addressNow()}\n`)) touched.delete(name);
+    else if (fields.get(name)?.value !== text) dropText(name);
+  }
+}
+
+function fillIn(name, field) {
+  touched.set(name, field);
+  if (field.value === kept.texts[name]) return;
+  const type = field.tagName === "TEXTAREA" ? HTMLTextAreaElement : HTMLInputElement;
+  Object.getOwnPropertyDescriptor(type.prototype, "value").set.call(field, kept.texts[name]);
+  field.dispatchEvent(new Event("input", { bubbles: true }));
+  if (!field.closest("[data-testid=stForm], [data-testid=stChatInput]")) {
+    field.dispatchEvent(new FocusEvent("focusout", { bubbles: true }));
+  }
+}
+
+let settling = 0;
+// Streamlit opens a page with a field for messages at its end, where a conversation has its newest message.
+let begun = { at: "", until: 0 };
+function beginAtTop() {
+  const main = document.querySelector("[data-testid=stAppScrollToBottomContainer]");
+  if (!main || !isDrawn() || document.querySelector("[data-testid=stChatMessage]")) return;
+  if (begun.at !== location.href) begun = { at: location.href, until: performance.now() + 2000 };
+  if (performance.now() < begun.until) main.scrollTop = 0;
+}
+
+function stopBeginning() {
+  begun.until = 0;
+}
+
+// At a large zoom a search's fields fill the window.
+const ANSWERS = ".carrel-result, .stMain [data-testid=stAlert], .stMain .carrel-empty";
+function hintBelow() {
+  const isAsked = document.querySelector(".stMain [data-testid=stForm]") && new URLSearchParams(location.search).has("q");
+  const first = isAsked && isDrawn() && document.querySelector(ANSWERS);
+  tell("carrel-below", first && first.getBoundingClientRect().top > innerHeight - 40 ? "The results are below ↓" : "");
+}
+
+function followPage() {
+  hintBelow();
+  mendRoles();
+  markSearch();
+  keepUntranslated();
+  downloadMadeFile();
+  scrollToPassage();
+  keepFocus();
+  followWaiting();
+  if (!isDrawn()) pressedAt = 0; // what was pressed is being done
+  clearTimeout(settling);
+  settling = setTimeout(followTyped, 300);
+}
+
+function begin() {
+  const seen = { childList: true, subtree: true, attributeFilter: ["data-test-script-state", "data-test-connection-state"] };
+  new MutationObserver(followPage).observe(document.body, seen);
+  followPage();
+  setInterval(followWaiting, 250);
+}
+
+for (const kind of ["wheel", "touchstart", "pointerdown", "keydown"]) document.addEventListener(kind, stopBeginning, true);
+document.addEventListener("scroll", hintBelow, true);
+addEventListener("resize", hintBelow);
+addEventListener("popstate", giveUpTyping, true);
+document.addEventListener("click", closeMenu);
+document.addEventListener("click", goBackToList);
+document.addEventListener("click", noteSending, true);
+document.addEventListener("focusin", noteFocus, true);
+document.addEventListener("input", keepTyped, true);
+document.addEventListener("keydown", act, true); // before Streamlit, whose fields keep Enter to themselves
+document.addEventListener("keydown", noteSending, true);
+begin();

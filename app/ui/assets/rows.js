@@ -2,7 +2,6 @@
 // row, and Tab leaves the table. Everything foreign is set as text, never as HTML.
 
 const PAGE = 10;
-const SPEAKS_FOR_ITSELF = /\p{L}{4}|[@…]/u;
 
 function make(tag, className, parent) {
   const made = document.createElement(tag);
@@ -55,7 +54,7 @@ function drawRow(body, values, number, { columns, mode }) {
     cell.setAttribute("role", at ? "cell" : "rowheader");
     if (at) {
       const text = fill(cell, value);
-      if (text && !SPEAKS_FOR_ITSELF.test(text)) cell.dataset.label = columns[at].name;
+      if (text) cell.dataset.label = columns[at].name;
       if (!text) cell.classList.add("is-empty");
     } else if (mode === "many") {
       row.querySelector("input").setAttribute("aria-label", fill(cell, value));
@@ -128,14 +127,22 @@ export default function ({ data, parentElement, setStateValue }) {
     setStateValue("selection", { rows: [...chosen].sort((a, b) => a - b) });
   }
 
+  // Text of the table that was selected with the mouse is to be copied. A field's own selection is none of that, and a
+  // click by Enter or Space has no detail.
+  function isDragged({ detail }) {
+    const selection = getSelection();
+    return detail > 0 && !selection.isCollapsed && root.contains(selection.anchorNode);
+  }
+
   root.onclick = (event) => {
     if (event.target === all) return chooseAll();
     const row = event.target.closest("tr[data-row]");
-    if (row && !String(getSelection())) choose(Number(row.dataset.row));
+    if (row && !isDragged(event)) choose(Number(row.dataset.row));
   };
   root.onkeydown = (event) => {
     const to = { ArrowDown: active + 1, ArrowUp: active - 1, Home: 0, End: stops.length - 1, PageDown: active + PAGE,
       PageUp: active - PAGE }[event.key];
+    if (event.isComposing || event.keyCode === 229) return;
     if (event.ctrlKey || event.metaKey || event.altKey || !event.target.matches(".carrel-row")) return;
     if (event.key === "Enter" && data.mode === "many") choose(active);
     else if (to !== undefined) go(to);

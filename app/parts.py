@@ -1,0 +1,58 @@
+"""A word about the part that a page waits for: the service, its database, or Prefect, which runs loading."""
+
+import asyncio
+from time import monotonic
+
+import httpx
+
+from app.settings import settings
+from carrel.environment import http_options
+
+LONGEST = 8.0
+"""Seconds after which a part that does not answer has stopped."""
+SLOW = 1.0
+"""Seconds after which an answer is slow."""
+_CONTINUES = "This page continues by itself."
+
+
+async def look(seconds: float, *, needs_prefect: bool = False) -> str:
+    """Return a sentence about the first part that does not answer well within these seconds; empty for none."""
+    base = settings().base_url.rstrip("/")
+    asked = [f"{base}/healthz", f"{base}/readyz"]
+    if needs_prefect:
+        asked.append(f"{settings().prefect_api_url.rstrip('/')}/health")
+    alive, ready, *others = await asyncio.gather(*(_ask(url, seconds) for url in asked))
+    said = _of_part("The service", alive, seconds) or _of_database(ready, seconds)
+    said = said or "".join(_of_part("Prefect, which runs loading,", one, seconds) for one in others)
+    return f"{said} {_CONTINUES}" if said else ""
+
+
+async def _ask(url: str, seconds: float) -> tuple[httpx.Response | None, float]:
+    """Return the answer of a part, None if it took too long, and the seconds that it took; -1 where nothing listens."""
+    begun = monotonic()
+    try:
+        async with httpx.AsyncClient(timeout=seconds, **http_options(url)) as client:
+            answer = await client.get(url)
+    except httpx.TimeoutException:
+        answer = None
+    except httpx.HTTPError:
+        return None, -1.0
+    return answer, monotonic() - begun
+
+
+def _of_part(name: str, asked: tuple[httpx.Response | None, float], seconds: float) -> str:
+    answer, took = asked
+    if took < 0:
+        return f"{name} is gone: nothing answers at its address."
+    if answer is None and seconds < LONGEST:
+        return f"{name} has not answered yet: it is slow, or it has stopped."
+    if answer is None:
+        return f"{name} has stopped: it takes connections, and does not answer."
+    return f"{name} is slow: an answer takes {took:.0f} seconds." if took >= SLOW else ""
+
+
+def _of_database(asked: tuple[httpx.Response | None, float], seconds: float) -> str:
+    answer, _ = asked
+    if answer is not None and answer.is_server_error:
+        return f"The service runs, but its database is {'full' if answer.status_code == 507 else 'away or busy'}."
+    return _of_part("The service runs. Its database", asked, seconds)
