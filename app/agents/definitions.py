@@ -16,7 +16,7 @@ from app.formatting import one_line
 from app.labels import COLLECTION, GROUP, types_of
 from app.lookup import Principal, Resource, by_id
 from app.permissions.changing import ConflictError, Grants, grants_on
-from app.ui.dialogs import confirm, text_in
+from app.ui.dialogs import confirm, naming, text_in
 from app.ui.errors import Problem, problem_of, show_errors, show_kept_problem
 from app.ui.notices import show_link, show_note, show_text, show_warning
 from app.ui.pickers import drop_choice, pick_principals
@@ -259,7 +259,8 @@ def _drop(agent: AgentDefinition) -> None:
 
 def _deploy(agent: AgentDefinition, before: Grants, after: Mapping[str, Principal], *, everybody: bool) -> None:
     try:
-        deploy(agent, before=before, who=after, everybody=everybody)
+        with naming(*after.values()):
+            deploy(agent, before=before, who=after, everybody=everybody)
     except ConflictError as exc:
         msg = "Somebody else has changed its access since, and nothing was saved. Undo, and load the page again."
         raise carrel.CarrelError(msg) from exc

@@ -10,8 +10,8 @@ from app import api
 from app.formatting import one_line
 from app.labels import GROUP, kind_of
 from app.lookup import Principal, by_id
-from app.ui.dialogs import NotYetError, confirm, dialog, offer_submit, open_dialog
-from app.ui.errors import show_errors
+from app.ui.dialogs import NotYetError, confirm, dialog, naming, offer_submit, open_dialog
+from app.ui.errors import FAILURES, problem_of, show_errors
 from app.ui.notices import show_note, show_table, show_text, show_warning
 from app.ui.pickers import drop_choice, get_principals, pick_principals
 from app.ui.tables import forget
@@ -62,6 +62,12 @@ def gains_of(group: Principal, member: Principal) -> list[ResourceCount]:
     """Return what a new member of a group could read more."""
     access = api.client().admin.access
     return access.count_resources(readable_by=group.reference, not_readable_by=member.reference).counts
+
+
+def gains_in_words(group: Principal, member: Principal) -> str:
+    """Return what a new member of a group could read more, in words; NotYetError names what is gone."""
+    with naming(group, member):
+        return counts_in_words(gains_of(group, member)) or "nothing"
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
@@ -137,7 +143,8 @@ def _add_chosen(group: Group) -> None:
     added = get_principals(NEW_MEMBERS)
     if not added:
         raise NotYetError("Choose who is to be added.")
-    api.client().admin.groups.add_members(group.id, [one.reference for one in added])
+    with naming(principal_of(group), *added):
+        api.client().admin.groups.add_members(group.id, [one.reference for one in added])
     clear_caches()
 
 
@@ -155,7 +162,9 @@ def _join_chosen(person: Principal) -> None:
     if not groups:
         raise NotYetError("Choose the groups.")
     for group in groups:
-        api.client().admin.groups.add_members(group.id, [person.reference])
+        clear_caches()
+        with naming(group, person):
+            api.client().admin.groups.add_members(group.id, [person.reference])
     clear_caches()
 
 
@@ -164,11 +173,13 @@ def show_gains(pairs: Sequence[tuple[Principal, Principal]]) -> None:
     if not pairs:
         show_text("Nothing will change.")
         return
-    rows = [
-        (f"{one_line(member.name)} joins {one_line(group.name)}, and can read {more or 'nothing'} more.",)
-        for group, member in pairs
-        for more in [counts_in_words(show_errors(partial(gains_of, group, member)))]
-    ]
+    rows: list[tuple[str]] = []
+    for group, member in pairs:
+        try:
+            more = gains_in_words(group, member)
+            rows.append((f"{one_line(member.name)} joins {one_line(group.name)}, and can read {more} more.",))
+        except FAILURES as error:  # the dialog keeps its buttons
+            problem_of(error).show()
     show_table(rows, heads=("What will change, from the next request on",))
 
 

@@ -12,8 +12,8 @@ from app import api
 from app.formatting import escape, one_line
 from app.labels import GRANTED, GROUP, PERSON, ROLE_MEANINGS, ROLES
 from app.lookup import Principal, Resource, disambiguate
-from app.people.directory import clear_caches, counts_in_words, gains_of, person_at
-from app.ui.dialogs import NotYetError, confirm, dialog, is_open, offer_submit, open_dialog
+from app.people.directory import clear_caches, gains_in_words, person_at
+from app.ui.dialogs import NotYetError, confirm, dialog, is_open, naming, offer_submit, open_dialog
 from app.ui.errors import show_errors
 from app.ui.notices import show_link, show_note, show_table, show_text, show_warning
 from app.ui.passages import label
@@ -306,7 +306,8 @@ def _show_changes(resource: Resource, said: Sequence[str]) -> None:
 def save(resource: Resource, before: Grants, after: Grants) -> None:
     """Save the changes, unless somebody else has changed the grants meanwhile."""
     try:
-        make_so(api.client(), resource, before=before, after=after)
+        with naming(*after.who.values()):
+            make_so(api.client(), resource, before=before, after=after)
     except ConflictError:
         said = "Somebody else has changed this, so nothing was saved. Close this, look, and begin again."
         raise NotYetError(said) from None
@@ -347,7 +348,7 @@ def groups_in_words(groups: Sequence[Principal], who: Principal) -> str:
 
 
 def _ask_joining(group: Principal, who: Principal) -> None:
-    more = counts_in_words(show_errors(partial(gains_of, group, who))) or "nothing"
+    more = show_errors(partial(gains_in_words, group, who))
     confirm(
         "Add to the group?",
         f"{one_line(who.name)} joins {one_line(group.name)}, and can read {more} more from the next request on.",
@@ -358,6 +359,7 @@ def _ask_joining(group: Principal, who: Principal) -> None:
 
 def join(group: Principal, who: Principal) -> None:
     """Put somebody into a group."""
-    api.client().admin.groups.add_members(group.id, [who.reference])
+    with naming(group, who):
+        api.client().admin.groups.add_members(group.id, [who.reference])
     clear_caches()
     forget(READERS)

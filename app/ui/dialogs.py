@@ -2,7 +2,8 @@
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial, wraps
 from typing import Literal, ParamSpec, cast
@@ -10,8 +11,11 @@ from typing import Literal, ParamSpec, cast
 import streamlit as st
 
 from app.formatting import one_line
+from app.labels import PRINCIPALS
+from app.lookup import Principal
 from app.ui.errors import FAILURES, Problem, problem_of
 from app.ui.notices import leave, show_text, show_warning
+from carrel import APIError, CarrelError
 
 P = ParamSpec("P")
 
@@ -21,6 +25,7 @@ _DRAWN, _REPEATED = "dialog.drawn", "dialog.repeated"
 REPEATED_EVERY = 3.0
 """Seconds after which an action that had to be confirmed is tried again, and after each attempt that was refused."""
 MOST_REPEATS = 200
+_GONE = frozenset({"unknown_principal", "group_not_found"})
 _log = logging.getLogger(__name__)
 
 
@@ -127,8 +132,23 @@ def _forget_problem() -> None:
     st.session_state.pop(_PROBLEM, None)
 
 
-class NotYetError(Exception):
+class NotYetError(CarrelError):
     """Something in a dialog's fields is missing or wrong; its message says what to do."""
+
+
+@contextmanager
+def naming(*asked: Principal) -> Generator[None]:
+    """Raise NotYetError with the names of people and groups that the service doesn't know, in place of their ids."""
+    try:
+        yield
+    except APIError as error:
+        said = " ".join((error.message, *(detail.message for detail in error.details)))
+        gone = [one for one in asked if one.id in said] if error.code in _GONE else []
+        if not gone:
+            raise
+        names = ", ".join(f"the {PRINCIPALS[one.kind]} “{one_line(one.name)}”" for one in gone)
+        msg = f"Deleted elsewhere: {names}. Choose others, or Cancel and look at the list again."
+        raise NotYetError(msg) from error
 
 
 def text_in(key: str, *, missing: str = "") -> str:
@@ -215,8 +235,6 @@ def _submit(name: str, action: Callable[[], object]) -> None:
     _forget_problem()
     try:
         action()
-    except NotYetError as error:
-        st.session_state[_PROBLEM] = Problem(str(error))
     except Exception as error:  # noqa: BLE001 - _problem_of logs it
         st.session_state[_PROBLEM] = _problem_of(error)
     else:

@@ -65,7 +65,7 @@ async def resolve(
             kind = "group" if isinstance(one, GroupReference) else "serviceAccount"
             found = one.id if (kind, one.id) in others else None
         if found is None:
-            unknown.append(FieldError(field, f"{_name(one)} is unknown in this organization"))
+            unknown.append(FieldError(field, f"{describe(one)} is unknown in this organization"))
         else:
             named.append(Named(principal_id=found, is_group=isinstance(one, GroupReference)))
     _refuse(unknown)
@@ -115,9 +115,10 @@ def _refuse(unknown: Collection[FieldError]) -> None:
         )
 
 
-def _name(one: PrincipalReference) -> str:
+def describe(one: PrincipalReference) -> str:
+    """Return the kind and the address or id of a person, group or service account."""
     if isinstance(one, UserReference):
-        return one.email
+        return f"person {one.email}"
     return f"{'group' if isinstance(one, GroupReference) else 'service account'} {one.id}"
 
 

@@ -8,6 +8,7 @@ from carrel.wire.common import GroupReference, PrincipalReference, UserReference
 from carrel.wire.fields import normal_email
 from service.auth.queries import Grantee, get_grantee
 from service.identity import queries
+from service.identity.principals import describe
 from service.identity.queries import PrincipalSummary
 from service.platform.errors import BadRequest, FieldError
 
@@ -22,7 +23,7 @@ async def find_referenced_principal(
         kind = "group" if isinstance(reference, GroupReference) else "serviceAccount"
         found = await queries.find_principal(connection, organization_id, principal_id=reference.id, kind=kind)
     if found is None:
-        message = "There is no such principal in this organization. Check its type, and its address or id."
+        message = f"There is no {describe(reference)} in this organization: deleted, or mistyped."
         raise BadRequest(message, code="unknown_principal", details=[FieldError(field, message)])
     return found
 

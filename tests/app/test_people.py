@@ -1,13 +1,16 @@
 """People and groups on the real service: found, added, invited, changed, put into groups and taken out."""
 
-import httpx
+from inspect import unwrap
+
 import pytest
 import streamlit as st
 
+from app.people import directory
 from carrel.wire.admin import Group, ListedUser
 from tests.app.conftest import House
-from tests.app.pages import HOSTILE_CASES
-from tests.oauth.flow import Page, a_person, an_app
+from tests.app.pages import HOSTILE_CASES, Page
+from tests.oauth.flow import a_person, an_app
+from tests.oauth.test_invitation import take
 from tests.oauth.test_second_factor import set_up
 from tests.service.directory import a_group, a_resource, user
 
@@ -76,9 +79,7 @@ def test_an_invitation_is_shown_once_and_sets_the_password(house: House) -> None
     page.press_key("secret.done")
     assert not page.code
     assert link not in page.kept + page.shown
-    [form] = Page(httpx.get(link, timeout=60)).forms
-    fields = form.fields | {"password": "a new long password", "again": "a new long password"}
-    assert httpx.post(form.action, data=fields, timeout=60).status_code == 200
+    assert take(link).status_code == 200
     assert open_person(house, "una@invited.test").button(key="invite").label == "Reset password"
 
 
@@ -130,6 +131,21 @@ def test_a_person_joins_and_leaves_groups_with_what_changes_said(house: House) -
     assert "these read less: Eve (1 document)." in page.shown
     page.press_key("confirm.yes")
     assert members(house, inner) == {"Abe"}
+
+
+def test_a_group_that_was_deleted_elsewhere_is_named_and_the_dialog_goes_on(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the preview, and when it is pressed."""
+    monkeypatch.setattr(directory, "gains_of", unwrap(directory.gains_of))  # not kept for some seconds
+    house.add_people("gus@gone.test")
+    oars = house.add_group("Gone oars")
+    page = add_by_typing(open_person(house, "gus@gone.test").press("Add to groups"), "groups.new", "gone oars")
+    house.client.admin.groups.delete(oars)
+    for shown in (page.run().shown, page.press_key("join_groups.submit").shown):
+        assert "Deleted elsewhere: the group “Gone oars”. Choose others, or Cancel" in shown
+        assert "principal" not in shown
+        assert page.button(key="join_groups.cancel")
 
 
 def test_a_persons_keys_are_listed_and_revoked(house: House) -> None:

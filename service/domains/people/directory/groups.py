@@ -91,7 +91,7 @@ async def get_group(connection: AsyncConnection, caller: Caller, group_id: UUID)
     """Return a group. NotFound for an unknown one."""
     found = await queries.find_groups(connection, caller.organization_id, ids=[group_id])
     if not found:
-        raise _unknown_group("groupId")
+        raise _unknown_group("groupId", group_id)
     return found[0]
 
 
@@ -227,7 +227,7 @@ def _targets(groups: Sequence[wire.GroupUpsert], found: Collection[Principal]) -
     for place, group in enumerate(groups):
         if group.id is not None:
             if group.id not in by_id:
-                raise _unknown_group(f"groups.{place}.id")
+                raise _unknown_group(f"groups.{place}.id", group.id)
             target = by_id[group.id]
         elif group.external_id is not None:
             target = by_external_id.get(group.external_id)
@@ -340,6 +340,6 @@ def _show(row: Principal, members: tuple[int, str]) -> wire.Group:
     )
 
 
-def _unknown_group(field: str) -> NotFound:
-    message = "There is no such group in this organization. admin/groups/list has the ids."
+def _unknown_group(field: str, group_id: UUID | str) -> NotFound:
+    message = f"There is no group {group_id} in this organization. admin/groups/list has the ids."
     return NotFound(message, code="group_not_found", details=[FieldError(field, message)])
