@@ -103,6 +103,10 @@ def test_killed_run_is_taken_up_where_it_was(open_ledger: Open) -> None:
         second.apply_plan({"a": State.UNCHANGED, "b": Action.CREATE})
         assert _pending(second) == ["b"]
         assert summarize(second).created == 1
+        second.finish()
+    with _run(open_ledger) as third:
+        assert third.run.key != key
+        assert summarize(third).documents == 0
 
 
 def test_document_that_arrived_unheard_of_is_known_as_sent(open_ledger: Open) -> None:
@@ -173,13 +177,15 @@ sys.stdin.read()
 """
 
 
-def test_lock_ends_with_its_process(shared: Open, tmp_path: Path, database_url: SecretStr) -> None:
-    command = [sys.executable, "-c", _HOLD, str(tmp_path), database_url.get_secret_value()]
+def test_lock_ends_with_its_process(open_ledger: Open, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    kind = request.node.callspec.params["open_ledger"]
+    url = request.getfixturevalue("database_url").get_secret_value() if kind == "database" else ""
+    command = [sys.executable, "-c", _HOLD, str(tmp_path), url]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
-        with shared() as rival:
-            with pytest.raises(SourceBusyError, match=f"process {process.pid} on "):
+        with open_ledger() as rival:
+            with pytest.raises(SourceBusyError, match=f"process {process.pid}{' on ' if url else ','}"):
                 rival.begin()
             process.kill()
             process.wait()

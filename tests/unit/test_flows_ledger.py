@@ -1,8 +1,6 @@
 """The ledger: what it keeps over runs, crashes and rivals, and which hashes of files it trusts."""
 
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.errors import LedgerError, SourceBusyError
+from flows.errors import LedgerError
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import Action, Digest, Entry, Sent, State
 from flows.operations.quarantine import failure_rows, write_quarantine
@@ -60,25 +58,6 @@ def test_document_comes_back_as_it_went_in(ledger: Ledger) -> None:
     assert ledger.pending(partition=0, partitions=1) == [before]
 
 
-def test_killed_run_is_taken_up_where_it_was(tmp_path: Path) -> None:
-    with begun(tmp_path) as first:
-        first.record([_entry("a"), _entry("b")])
-        first.apply_plan({"a": Action.CREATE, "b": Action.CREATE})
-        first.mark_sent("a", Sent(State.INDEXED, "1", 10, "f1"))
-        key = first.run.key
-    with begun(tmp_path) as second:
-        assert second.run.key == key
-        second.record([_entry("a"), _entry("b")])
-        second.forget_unseen()
-        second.apply_plan({"a": State.UNCHANGED, "b": Action.CREATE})
-        assert _pending(second) == ["b"]
-        assert summarize(second).created == 1
-        second.finish()
-    with begun(tmp_path) as third:
-        assert third.run.key != key
-        assert summarize(third).documents == 0
-
-
 def test_catalog_that_lost_a_document_gets_it_again(ledger: Ledger) -> None:
     ledger.record([_entry("a")])
     ledger.apply_plan({"a": Action.CREATE})
@@ -108,32 +87,6 @@ def test_documents_that_left_the_source_are_forgotten(tmp_path: Path) -> None:
 def test_repeated_external_id_is_given_back(ledger: Ledger) -> None:
     assert [item.fingerprint for item in ledger.record([_entry("a", "1"), _entry("a", "2")])] == ["2"]
     assert [item.fingerprint for item in ledger.record([_entry("b"), _entry("a", "3")])] == ["3"]
-
-
-def test_second_run_on_a_source_is_told_who_has_it(ledger: Ledger, tmp_path: Path) -> None:
-    rival = Ledger.at(tmp_path, target="http://x", source="/library")
-    with rival, pytest.raises(SourceBusyError, match=f"process {os.getpid()}"):
-        rival.begin()
-    with Ledger.at(tmp_path, target="http://x", source="/other") as other:
-        other.begin()
-    assert ledger.run.key
-
-
-def test_lock_ends_with_its_process(tmp_path: Path) -> None:
-    code = (
-        "import sys, pathlib; from flows.operations.ledger.ledger import Ledger;"
-        "ledger = Ledger.at(pathlib.Path(sys.argv[1]), target='t', source='s'); ledger.begin();"
-        "print('held', flush=True); sys.stdin.read()"
-    )
-    command = [sys.executable, "-c", code, str(tmp_path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout.readline() == "held\n"
-        with Ledger.at(tmp_path, target="t", source="s") as rival:
-            with pytest.raises(SourceBusyError):
-                rival.begin()
-            process.kill()
-            process.wait()
-            rival.begin()
 
 
 def test_refused_document_is_not_sent_again_until_it_changes(tmp_path: Path) -> None:
