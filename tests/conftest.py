@@ -49,8 +49,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
-    """Name a case after its parameter if its value is a whole file: archives hold the time. Processes of a run must
-    agree on test names."""
+    """Name a case with a whole file by its parameter: archives hold the time, and processes must agree on names."""
     return argname if isinstance(val, bytes) and len(val) > LONGEST_BYTES_IN_A_NAME else None
 
 
@@ -149,8 +148,7 @@ def service_process() -> Iterator[Callable[..., ServiceProcess]]:
 
 @pytest.fixture(scope="session")
 def prefect_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Start a Prefect server for the session, as `make up` does; return its API's address. It takes seconds, so tests
-    share it and withdraw what they offered."""
+    """Start a Prefect server for the session, as `make up` does; return its address. Withdraw what you offer."""
     with prefect_server(tmp_path_factory.mktemp("prefect")) as url:
         yield url
 

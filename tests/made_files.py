@@ -133,8 +133,7 @@ def slides() -> bytes:
 
 
 def slides_of_pictures(*pictures: Image.Image) -> bytes:
-    """A presentation of three slides with an icon each; the first show one picture each, the last the first picture
-    again."""
+    """A presentation of three slides: an icon each, one picture on each of the first, the first again on the last."""
     deck = Presentation()
     for number, name in enumerate(("one", "two", "three")):
         slide = deck.slides.add_slide(deck.slide_layouts[5])

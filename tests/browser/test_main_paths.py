@@ -42,8 +42,7 @@ def page(admins: BrowserContext) -> Iterator[Page]:
 
 
 def test_what_is_found_takes_feedback_that_stands_on_the_audit_log(workbench: Workbench, page: Page) -> None:
-    """A question finds its document with the match marked; a thumb and its comment are on the log's page. A click
-    exports the log."""
+    """A question finds its document, marked; a thumb and comment are on the log's page, which a click exports."""
     search(page, workbench.url, "how many sheep can we take")
     expect(page.get_by_text("Carrying livestock").first).to_be_visible()
     expect(page.locator("mark", has_text="Sheep").first).to_be_visible()
@@ -75,8 +74,7 @@ def test_an_agent_answers_with_its_sources_and_remembers(workbench: Workbench, p
 
 
 def test_the_keyboard_alone_leads_from_a_question_to_who_can_read_the_answer(workbench: Workbench, page: Page) -> None:
-    """/ and Enter ask; Enter opens details, Escape closes them; Space chooses a thumb. ↓ and Enter open a result, Tab
-    and arrows its readers."""
+    """/ and Enter ask; Enter opens, Escape closes; Space chooses a thumb; ↓, Enter, Tab and arrows reach readers."""
     page.goto(workbench.url)
     page.get_by_placeholder("What are you looking for?").wait_for()
     page.locator(DRAWN).wait_for()

@@ -225,8 +225,7 @@ def test_what_was_allowed_can_be_taken_back(service: RunningService, application
 def test_an_agent_is_let_read_one_collection_alone(
     service: RunningService, application: Application, page: Page
 ) -> None:
-    """Choosing none is asked again; the choice counts, and is on the person's page. No collection can be ticked beside
-    everything."""
+    """Choosing none is asked again; the choice is on the person's page; everything excludes single collections."""
     for name in ("Harbour", "Ledger"):
         collection_id = create_collection(service, name)
         resource = {"resourceId": collection_id, "resourceType": "DOCUMENT_COLLECTION"}

@@ -92,8 +92,7 @@ class Walk:
 def test_a_second_factor_from_app_to_passkey(
     service: RunningService, page: Page, know_person: Callable[[bool], object]
 ) -> None:
-    """Set-up, sign-in, confirmation and the organization's demand. At 127.0.0.1 no passkey works: pages lead to
-    `localhost`."""
+    """Set-up, sign-in, confirmation and demand. At 127.0.0.1 no passkey works: pages lead to `localhost`."""
     complaints: list[str] = []
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("console", lambda one: complaints.append(one.text) if "Content Security Policy" in one.text else None)

@@ -120,8 +120,7 @@ def run_on_terminal(fork_server: ForkServer, service: RunningService, tmp_path: 
 
 
 def _converse(terminal: int, process: ForkedProgram, *, answer: str | None) -> str:
-    """Read a terminal until its program ends, answering its question. Python can lose an interrupt just before it waits
-    for a line: it is pressed again."""
+    """Answer a program's question on its terminal. Python can lose an early interrupt: it is pressed again."""
     seen, asked, pressed = b"", False, 0.0
     deadline = time.monotonic() + 90
     while time.monotonic() < deadline:

@@ -78,8 +78,7 @@ def _date(seconds: float) -> str:
     ],
 )
 async def test_retry_after(caller, server, header, least, most):
-    """A Retry-After is waited for, with at most a tenth more as spread; an odd header makes no long pause. A busy
-    service (503) is asked more often."""
+    """Retry-After is waited for, plus at most a tenth; odd headers make no long pause; a 503 is asked more often."""
     server.will(
         refuse(429, headers={"retry-after": header()}), DELETED, *[refuse(503, "busy", {"retry-after": "1"})] * 5
     )

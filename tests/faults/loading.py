@@ -142,8 +142,7 @@ class Catalog:
 
 
 def catalog_of(service: ServiceProcess, name: str) -> Catalog:
-    """Read past the service the documents with external ids below `name`. `odd` have more or fewer chunks than
-    counted."""
+    """Read documents below `name` past the service; `odd` have more or fewer chunks than counted."""
     with connect(service.database_server().url(user=SUPERUSER)) as connection:
         rows = connection.execute(_CATALOG, [f"{name}/"]).fetchall()
     return Catalog(
@@ -172,8 +171,7 @@ def is_the_source(service: ServiceProcess, loader: Loader) -> None:
 def cheap_service(
     released: Event | None = None, program: tuple[str, ...] = ServiceProcess.program, **environment: str
 ) -> Iterator[ServiceProcess]:
-    """Run a service with its own database, free embedding and no rate limits. SLOW texts wait until they are
-    `released`."""
+    """Run a service with its own database, free embedding, no rate limits; SLOW texts wait until `released`."""
     with embeddings_server(released) as embeddings:
         settings = {**embeddings, "CARREL_RATE_LIMIT_REQUESTS": "0", "CARREL_SWEEP_SECONDS": "1", **environment}
         with closing(ServiceProcess(**settings)) as process:

@@ -331,8 +331,7 @@ def calls(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def record_work(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """Return a set that collects names of kept tasks that end a transaction, look at disks or report figures, also
-    within their own tasks."""
+    """Collect the names of kept tasks that end a transaction, look at disks or report figures, also nested."""
     names: set[str] = set()
     running: ContextVar[str] = ContextVar("running", default="")
 

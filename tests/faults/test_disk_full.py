@@ -111,8 +111,7 @@ def stop(process: ServiceProcess) -> None:
 
 @pytest.mark.slow
 def test_a_full_disk_is_refused_read_on_and_healed(disk: SmallDisk) -> None:
-    """Filled by uploads and a foreign file, killed and started while full, healed: nothing is lost or half there. One
-    disk for all, as a first start is slow."""
+    """Filled by uploads and a foreign file, killed and started while full, healed: nothing is lost or half there."""
     names = {f"log-{number}" for number in range(5)}
     ids = [ok(disk.upload(name, content_of(name)))["documentId"] for name in sorted(names)]
     assert disk.readiness() == (200, None)

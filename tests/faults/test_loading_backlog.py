@@ -1,5 +1,4 @@
-"""Loading into a slow or full service: runs wait as told, say so, and lose nothing. A proxy before the real service
-gives each answer when wanted."""
+"""Loading into a slow or full service (a proxy answers for it): runs wait as told, say so, and lose nothing."""
 
 import signal
 import time

@@ -28,8 +28,7 @@ SEARCH = "search/searchDocumentCatalog"
 
 @dataclass
 class Load:
-    """Threads that revoke rights and look at once, each with its own document for two readers by turns; another
-    uploads."""
+    """Threads revoke rights and look at once, each with its own document for two readers; another uploads."""
 
     service: ServiceProcess
     pairs: int = 0

@@ -38,8 +38,7 @@ import time; time.sleep(60)
 
 
 def prepare() -> None:
-    """Let Ctrl-C end the program although background tests ignore it. A session's leader has its terminal, and hears of
-    its end."""
+    """Let Ctrl-C end background tests; a session's leader has the terminal, and hears of its end."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     if os.getsid(0) == os.getpid():
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)

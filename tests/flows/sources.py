@@ -27,8 +27,7 @@ IN_DATABASE = pytest.mark.parametrize("ledgers", ["database"])
 
 @dataclass(frozen=True)
 class Source:
-    """A folder, the service that runs load it into, and their settings. `usual` are every run's options; `of` names
-    another source."""
+    """A folder, the service that runs load it into, and their settings (`usual` options); `of` names another source."""
 
     folder: Path
     settings: FlowSettings

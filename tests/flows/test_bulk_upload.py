@@ -90,8 +90,7 @@ async def test_a_run_is_done_when_the_files_in_its_archives_are(
 
 
 async def test_an_empty_file_is_known_before_anything_is_sent(source: Source) -> None:
-    """The plan doesn't create it, and says why; its present document stays, though others go. Refusals that names
-    reveal are counted."""
+    """The plan says why it doesn't create it; its present document stays; refusals by name are counted."""
     await source.load()
     source.write(note(0), b"")
     source.write("empty.md", b"")

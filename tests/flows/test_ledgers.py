@@ -110,8 +110,7 @@ def test_killed_run_is_taken_up_where_it_was(open_ledger: Open) -> None:
 
 
 def test_document_that_arrived_unheard_of_is_known_as_sent(open_ledger: Open) -> None:
-    """A run killed between service and ledger: the next finds the document and knows it. Another person's equal
-    document is not this source's to delete."""
+    """The next run after a kill knows the document; another person's equal document is not its to delete."""
     with _run(open_ledger) as first:
         _planned(first, "heard", "gone")
     with _run(open_ledger) as second:

@@ -62,8 +62,7 @@ def looked_up(admin: Carrel, resource_id: str) -> set[str]:
 
 
 async def test_it_says_what_the_look_ups_say(admin: Carrel, flow_settings: FlowSettings) -> None:
-    """Every resource is in it with its effective readers: direct, by nested groups, and everyone; docs/snapshots.md's
-    queries give the same."""
+    """Every resource has its effective readers: direct, nested, everyone; docs/snapshots.md's queries agree."""
     crew = a_group(admin, "Crew", person(ADA))
     ship = a_group(admin, "Ship", crew, person(BEN))
     a_document(admin, "private")
@@ -83,8 +82,7 @@ async def test_it_says_what_the_look_ups_say(admin: Carrel, flow_settings: FlowS
 
 
 async def test_what_widened_and_what_narrowed(admin: Carrel, flow_settings: FlowSettings) -> None:
-    """Counted by resource and person, largest first, with examples; contents and roles are no access. Reversed,
-    narrowing widens."""
+    """Counted by resource and person, largest first; contents and roles are no access; reversed, it widens."""
     crew = a_group(admin, "Crew", person(ADA))
     shared = [a_document(admin, f"crew {number}", allowed_group_ids=[str(crew["id"])]) for number in range(5)]
     closing = a_document(admin, "closing", internal_public=True)
@@ -127,8 +125,7 @@ async def test_people_who_come_and_go(admin: Carrel, flow_settings: FlowSettings
 
 
 async def test_nothing_changed(admin: Carrel, flow_settings: FlowSettings) -> None:
-    """A second snapshot of equal access has its own folder and no difference: Parquet with the documented columns and
-    counts, private to its owner."""
+    """Equal access, no difference: its own private folder, Parquet with documented columns and counts."""
     a_document(admin, "log", internal_public=True)
     first, second = await take_snapshot(flow_settings), await take_snapshot(flow_settings)
     assert first.folder != second.folder

@@ -101,8 +101,7 @@ def are_all_found(service: ServiceProcess, number: int) -> None:
 
 
 def followed(process: "subprocess.Popen[bytes]") -> float:
-    """Wait for the process; return its own largest resident set in MiB. `wait` reports at least this process's, from
-    which it was made."""
+    """Wait for the process; return its own largest resident set in MiB, at least this process's, its origin."""
     peak = 0
     while process.poll() is None:
         with contextlib.suppress(OSError, StopIteration):

@@ -1,5 +1,4 @@
-"""A stand-in OpenAI-compatible `/v1/embeddings` on loopback: real HTTP, and vectors by words, so that texts with shared
-words are near each other."""
+"""A stand-in OpenAI-compatible `/v1/embeddings` on loopback; texts with shared words are near each other."""
 
 import threading
 from collections.abc import Generator

@@ -28,8 +28,7 @@ def bring_model(data_dir: Path) -> None:
 
 
 def bring_database(data_dir: Path) -> None:
-    """Put a stopped, migrated, empty cluster into a data folder. It doesn't wait for the disk, which only power cuts
-    need."""
+    """Put a stopped, migrated, empty cluster into a data folder, without waiting for the disk."""
     # cp keeps the cluster's owner, who may be another user than this one.
     subprocess.run(["/bin/cp", "-a", str(_cluster()), str(data_dir / CLUSTER)], check=True)
 

@@ -11,8 +11,7 @@ NEEDED_BYTES = 4 * 1024**3
 
 
 def use_memory(folder: Path = MEMORY, *, needed_bytes: int = NEEDED_BYTES) -> None:
-    """Put temporary files into memory, for this process and its children, if there is room. `TMPDIR` chooses another
-    folder."""
+    """Put temporary files of this process and its children into memory, if there is room; `TMPDIR` overrides."""
     if "TMPDIR" in os.environ or not folder.is_dir() or shutil.disk_usage(folder).free < needed_bytes:
         return
     os.environ["TMPDIR"] = str(folder)

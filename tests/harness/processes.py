@@ -183,8 +183,7 @@ class ServiceProcess:
         self.process.wait(60)
 
     def kill_database(self) -> None:
-        """Kill PostgreSQL with its connections' processes, which would answer on. The service restarts it: `wait_ready`
-        before reading past it."""
+        """Kill PostgreSQL with its connections; the service restarts it: `wait_ready` before reading past it."""
         database = self.database_server().process()
         assert database is not None
         killed = [database, *database.children()]
@@ -242,8 +241,7 @@ def environment_without_settings() -> dict[str, str]:
 def run_command(
     environment: dict[str, str], *arguments: str, typed: str = "", killed_at: str | None = None
 ) -> "subprocess.CompletedProcess[str]":
-    """Run `python -m service ARGUMENTS` to its end, or to the call of `killed_at` ("module:name"), where it kills
-    itself (kill -9)."""
+    """Run `python -m service ARGUMENTS` to its end, or kill -9 itself at the call `killed_at` ("module:name")."""
     start = ["-m", "service"] if killed_at is None else ["-c", KILLED_AT, killed_at]
     ended = fork_server().run(*start, *arguments, environment=environment, typed=typed, timeout=COMMAND_SECONDS)
     assert (ended.returncode == -signal.SIGKILL) == (killed_at is not None), ended

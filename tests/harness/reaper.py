@@ -18,8 +18,7 @@ GRACE_SECONDS = 2
 
 
 def begin_run(place: Path) -> None:
-    """Make the run's folder for temporary files, and start the process that cleans up. Only failed tests' files outlive
-    it: pytest's own folders."""
+    """Make the run's folder for temporary files, and start its cleaner; pytest keeps failed tests' files."""
     for owner in place.glob(f"{PREFIX}*/owner"):
         if not psutil.pid_exists(int(owner.read_text() or 0)):
             shutil.rmtree(owner.parent, ignore_errors=True)

@@ -1,5 +1,4 @@
-"""A stand-in reranking endpoint on loopback: real HTTP, with faults. A text scores by its number of `BETTER` minus
-`WORSE`."""
+"""A stand-in reranking endpoint on loopback, with faults. A text scores by its `BETTER` minus `WORSE`."""
 
 import threading
 from collections.abc import Callable, Generator, Mapping

@@ -162,8 +162,7 @@ class QuickServer(uvicorn.Server):
 
 
 class Remembering:
-    """Arithmetic that embeds each text once a session: int8 vectors are independent. Tests that count embeddings must
-    count before this."""
+    """Arithmetic that embeds each text once a session, as int8 vectors are independent: count before this."""
 
     def __init__(self, arithmetic: Arithmetic) -> None:
         self._arithmetic = arithmetic
@@ -354,8 +353,7 @@ def bootstrap_template(databases: TestDatabases, loop: LoopThread) -> None:
 
 
 def _listener() -> socket.socket:
-    """Return a listening socket without delays of small answers: asyncio sets TCP_NODELAY only for a named protocol,
-    and answers would wait 40 ms."""
+    """Return a listening socket with TCP_NODELAY (asyncio sets it only for a named protocol; else 40 ms waits)."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
     listener.listen()

@@ -9,8 +9,7 @@ SECONDS = 120
 
 @contextmanager
 def going_on(*work: Callable[[], object], ending: threading.Event | None = None) -> Generator[None]:
-    """Repeat each of these in its own thread until the block ends or the event is set. A failure ends all, and is
-    raised at the end."""
+    """Repeat each in its own thread until the block ends or the event is set; a failure ends all, raised at the end."""
     ends, failures = ending or threading.Event(), list[BaseException]()
 
     def repeat(each: Callable[[], object]) -> None:

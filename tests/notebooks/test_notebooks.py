@@ -71,8 +71,7 @@ def shapes(notebook: NotebookNode) -> list[list[tuple[str, list[str], int]]]:
 
 
 def findings(organization: Mapping[str, str]) -> Ran:
-    """The notebooks' findings, equal to the kept ones. They share a kernel, for its slow imports, without each other's
-    variables."""
+    """The notebooks' findings, equal to the kept ones; they share a kernel but no variables, for its slow imports."""
     parts = {path: kept(path) for path in FOUND}
     for path, notebook in parts.items():
         entries = ", ".join(f"{name!r}: {expression}" for name, expression in FOUND[path].items())
@@ -178,8 +177,7 @@ def test_they_run_and_what_they_find_is_true(organization: dict[str, str]) -> No
 
 
 def they_run_in_any_organization(organization: Mapping[str, str]) -> None:
-    """Empty states are said in a sentence; with three documents, two people and an agent, all run to their end, on
-    shared kernels."""
+    """Empty states are said in a sentence; with three documents, two people and an agent, all run to their end."""
     other = another_organization(organization)
     cells, sentences = [*kept(LOAD).cells, *kept(OPERATIONS).cells], {}
     for path, sentence in ((AUDIT, "nothing to audit"), (QUALITY, "nothing to search"), (CHAT, "No agent answers")):

@@ -1,5 +1,4 @@
-"""What the protocol's conformance suite expects: tools, resources and prompts with set contents, in place of the
-service's tools behind its endpoint."""
+"""The tools, resources and prompts that the conformance suite expects, in place of the service's tools."""
 
 from typing import Any
 

@@ -23,8 +23,7 @@ LOCAL = "http://127.0.0.1/callback"
 
 
 class Publisher:
-    """A host of documents on this machine. `asked` are requested paths; `meanwhile` runs once before the next
-    answer."""
+    """A host of documents; `asked` are requested paths; `meanwhile` runs once before the next answer."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []

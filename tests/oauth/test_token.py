@@ -25,8 +25,7 @@ def basic(client_id: str, secret: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("by", ["its client", "somebody without the verifier"])
 def test_a_code_works_once_and_used_again_it_revokes_what_it_gave(app: App, ada: Person, pkce: Pkce, by: str) -> None:
-    """RFC 6749, section 4.1.2: the whole family, however rotated; another consent's tokens live on. Within ten seconds
-    it is only refused."""
+    """RFC 6749, section 4.1.2: the whole family, however rotated, alone; within ten seconds it is only refused."""
     other, code = ada.tokens(app), ada.code(app, pkce)
     first = done(app.exchange(code, pkce))
     newest = done(app.refresh(first["refresh_token"]))

@@ -105,8 +105,8 @@ class Agent(Resource):
 
 @dataclass
 class Model:
-    """An organization. Groups are sets of principal names, unique over all kinds. A request is by a user (for whom the
-    admin's key acts) or a credential."""
+    """An organization; groups are sets of unique principal names. Requests are by a user (admin's key) or
+    credential."""
 
     users: dict[str, User] = field(default_factory=dict)
     accounts: set[str] = field(default_factory=set)

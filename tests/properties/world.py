@@ -59,8 +59,7 @@ def words_in(shown: Any, words: Iterable[str]) -> set[str]:
 
 
 class World:
-    """A new organization beside all others. Requests are `by` a credential made here, or the admin's key, for a user or
-    for nobody."""
+    """A new organization. Requests are `by` its credential, or the admin's key, for a user or for nobody."""
 
     def __init__(self, service: ServiceProcess | RunningService) -> None:
         self._service = service

@@ -58,8 +58,7 @@ def organization_id(service: RunningService, *, api_key: str | None = None) -> U
 def on_rows(
     service: RunningService, statement: LiteralString, *values: object, more: LiteralString = ""
 ) -> list[tuple[Any, ...]]:
-    """Run a statement, as the database's owner, on the organization's rows; return its rows. It ends before WHERE,
-    which `more` continues."""
+    """Run a statement without WHERE (`more` continues it) on the organization's rows, as owner; return rows."""
     statement = f"{statement} WHERE organization_id = %s {more}"
     with service.owner_connection() as connection:
         cursor = connection.execute(statement, [*values, organization_id(service)])

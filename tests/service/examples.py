@@ -125,8 +125,7 @@ OF_SOME = (
 
 
 class Things:
-    """One of everything that operations are about; used-up things are spares, made anew. Attributes ending in `_id` are
-    ids, "" for none."""
+    """One of everything that operations are about; used-up things are remade; `_id` attributes are ids or ""."""
 
     def __init__(self, owner: Owner, email: str) -> None:
         vars(self).update(dict.fromkeys(OF_SOME, ""))

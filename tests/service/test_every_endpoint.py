@@ -241,8 +241,7 @@ def broken(world: World, operation: str, credential: str) -> httpx.Response:
 
 @pytest.mark.parametrize("credential", dict.fromkeys(column for _, column in REFUSED))
 def test_a_refusal_says_why_whatever_the_body(world: World, credential: str) -> None:
-    """The exact status and code for every operation, with a valid and an invalid body; nothing changes. Useless
-    credentials get either body by turns."""
+    """The exact status and code of every operation, with valid and invalid bodies (useless credentials: either)."""
     operations = [operation for operation, column in REFUSED if column == credential]
     expected = {operation: COLUMNS[credential].rule(REQUIREMENTS[operation]) for operation in operations}
     before = everything(world.service)

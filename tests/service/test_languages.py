@@ -1,5 +1,4 @@
-"""Documents of several languages in one catalog: everyday office matters, the same twelve in each of five languages and
-in English."""
+"""Documents of several languages in one catalog: the same twelve office matters in each of six languages."""
 
 import json
 from collections import Counter
@@ -76,8 +75,7 @@ def test_a_document_of_before_is_brought_to_its_language(
 
 
 async def test_chunks_are_counted_by_stemming(corpus: Corpus) -> None:
-    """A space's statistics count chunks by stemming, whatever a document was before; English and documents of unknown
-    language count nowhere."""
+    """Chunks are counted by stemming, whatever a document was; English and unknown languages count nowhere."""
 
     async def write(version: int, chunks: list[str], language: str | None) -> dict[str, int]:
         document = replace(corpus.document(document_id, "Titel", chunks, version=version), language=language)

@@ -85,8 +85,7 @@ def service(own_service: RunningService) -> RunningService:
 
 @pytest.mark.timeout(180)
 def test_nothing_that_a_leaver_held_works_from_the_next_request_on(desk: Desk, script: Script) -> None:
-    """Keys, tokens, browsers, invitations, a reply on its way; coming back restores none. Service accounts' tokens go
-    on."""
+    """Keys, tokens, browsers, invitations, replies on the way; coming back restores none; accounts' tokens go on."""
     service = desk.service
     provider, app = Provider(service), an_app(service)
     enable_service_accounts(service)

@@ -111,8 +111,7 @@ async def test_the_first_hits_are_those_of_scoring_every_chunk(corpus: Corpus, b
 
 
 async def test_keys_find_chunks_until_that_is_not_enough(module_service: RunningService, corpus: Corpus) -> None:
-    """Only the keys' chunks are read if they suffice; otherwise every chunk. Also for callers with few rights, and
-    owners without the index."""
+    """Only the keys' chunks if they suffice, else all; also for few rights, and owners without the index."""
     scope = Scope(caller=reader(corpus, is_owner=True), space=corpus.space, by_chunk=True)
     asked = await weigh(corpus, ["word0", "word30"], most=1000)
     every = await leg(corpus, scope, asked)

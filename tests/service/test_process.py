@@ -93,8 +93,7 @@ def waiting(service: ServiceProcess, path: str, body: dict[str, str]) -> Iterato
 
 
 def test_it_stops_cleanly_and_keeps_everything(service_process: Start) -> None:
-    """SIGTERM ends the service with status 0, with its database; restarted, all is there; no secret was logged. It
-    begins from nothing."""
+    """SIGTERM: status 0, database ended; restarted, all is there; no secret logged. It begins from nothing."""
     service = service_process(from_nothing=True, CARREL_LOG_LEVEL="DEBUG")
     rename(service, "Kept")
     assert service.database_server().process() is not None

@@ -192,8 +192,7 @@ def test_nothing_asked_after_a_right_was_taken_away_shows_the_document(scene: Sc
 
 
 def watch_beside(watch: Watch, change: Callable[[], None]) -> set[int]:
-    """Watch beside a change: all show the document before the request, and none after its answer. Return the statuses
-    of later requests."""
+    """All show the document before the change's request, none after its answer; return later statuses."""
     watch.begin()
     asked = monotonic()
     change()

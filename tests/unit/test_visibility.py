@@ -154,8 +154,7 @@ def members_in(node: ast.AST) -> frozenset[str]:
 
 @cache
 def find_builders() -> frozenset[str]:
-    """Return the functions that build a statement over protected data without its condition. They never wait for the
-    database; their callers add the condition."""
+    """Return functions that build a statement over protected data without its condition; their callers add it."""
     known, is_whole = frozenset[str](), False
     while not is_whole:
         found = frozenset(
