@@ -198,7 +198,7 @@ def ask_removing(group_id: str, group_name: str, member: Principal) -> None:
 def show_losses(losses: AdminGroupsPreviewLossesResponse) -> None:
     """Show who would read less, a row each."""
     if not losses.losses:
-        show_text("Nobody would read less: what it opens, they read in other ways too.")
+        show_text(losses_in_words(losses))
         return
     rows = [
         (one_line(one.principal.name), f"{counts_in_words(one.counts)} less") for one in losses.losses[:SHOWN_LOSSES]
@@ -213,8 +213,10 @@ def show_losses(losses: AdminGroupsPreviewLossesResponse) -> None:
 def losses_in_words(losses: AdminGroupsPreviewLossesResponse) -> str:
     """Return who would read less, in a sentence."""
     first = [f"{one_line(one.principal.name)} ({counts_in_words(one.counts)})" for one in losses.losses[:3]]
+    if not losses.person_count:
+        return "Nobody is in it, so nobody reads less."
     if not first:
-        return "Nobody will read less: what it opens, they read in other ways too."
+        return "Nobody reads less: they read all that it opens in other ways too, or it opens nothing."
     more = len(losses.losses) - len(first)
     others = [] if not more else [count_text(more, "other") if losses.complete else "others"]
     return f"From the next request on, these read less: {', '.join([*first, *others])}."

@@ -194,6 +194,12 @@ def show_person(person_id: str) -> None:
         _ask_ending(person)
 
 
+def _has_left_something(person: ListedUser) -> bool:
+    plan = show_errors(partial(offboarding_of, person.email))
+    held = (plan.owned, plan.api_keys, plan.groups, plan.browser_session_count, plan.application_count)
+    return any(held) or plan.user.is_admin
+
+
 def _offer_changes(person: ListedUser) -> None:
     with st.container(horizontal=True):
         st.button(
@@ -217,7 +223,7 @@ def _offer_changes(person: ListedUser) -> None:
         if not person.active and st.button("Activate", key="activate", icon=":material/check:"):
             show_errors(partial(_set, person, active=True))
             st.rerun()
-        if person.email != api.me().email:
+        if person.email != api.me().email and (person.active or _has_left_something(person)):
             st.button(
                 "Offboard …",
                 key="offboard",

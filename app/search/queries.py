@@ -1,8 +1,10 @@
 """Search queries with their conditions on metadata; not in the page's script, because it runs at every interaction."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from functools import partial
 from html import escape
 from typing import TypeAlias, cast
 from urllib.parse import quote, unquote
@@ -11,6 +13,7 @@ from uuid import UUID
 import streamlit as st
 
 from app import api
+from app.ui.errors import show_errors
 from app.ui.notices import show_note, show_text, show_warning
 from carrel.wire.collections import DocumentCollection, FieldType
 from carrel.wire.search import (
@@ -84,6 +87,7 @@ class Condition:
         kind = kinds.get(self.field)
         words = OF_TIMES if kind is FieldType.DATETIME else IN_WORDS
         value = {"true": "yes", "false": "no"}.get(self.value, self.value) if kind is FieldType.BOOLEAN else self.value
+        value = value.removesuffix(".0") if kind is FieldType.DOUBLE else value
         return f"{self.field} {words[self.operator]} {value}"
 
     def as_filters(self, kinds: Kinds) -> list[dict[str, str]]:
@@ -217,6 +221,7 @@ Go = Callable[[SearchQuery], None]
 
 _ONLY, _DRAWN, _FIELD = "only", "only.drawn", "only.field"
 _VALUES = {"true": "yes", "false": "no"}
+_MOST_VALUES = 200
 
 
 def offer_conditions(question: SearchQuery, collection: DocumentCollection | None, go: Go) -> None:
@@ -237,7 +242,7 @@ def offer_conditions(question: SearchQuery, collection: DocumentCollection | Non
         if collection is not None and not kinds:
             show_text("The documents of this collection have no fields to filter by.")
         else:
-            _offer(question, kinds, go, has_schema=collection is not None)
+            _offer(question, kinds, go, collection.document_collection_id if collection else None)
 
 
 def show_applied(found: Answer, question: SearchQuery, kinds: Kinds, go: Go) -> None:
@@ -264,7 +269,8 @@ def show_applied(found: Answer, question: SearchQuery, kinds: Kinds, go: Go) -> 
         show_note(note)
 
 
-def _offer(question: SearchQuery, kinds: Kinds, go: Go, *, has_schema: bool) -> None:
+def _offer(question: SearchQuery, kinds: Kinds, go: Go, collection_id: UUID | None) -> None:
+    has_schema = collection_id is not None
     field = _field(kinds, has_schema=has_schema)
     kind = kinds.get(field, FieldType.STRING)
     words = OF_TIMES if kind is FieldType.DATETIME else IN_WORDS
@@ -274,7 +280,10 @@ def _offer(question: SearchQuery, kinds: Kinds, go: Go, *, has_schema: bool) -> 
         key=f"only.operator.{kind if has_schema else ''}",
         format_func=lambda one: words[one],
     )
-    value = _value(kind)
+    known: Sequence[str] = ()
+    if collection_id is not None and kind is FieldType.STRING and operator is not FilterOperator.CONTAINS:
+        known = show_errors(partial(values_seen, collection_id, field))
+    value = _value(kind, known)
     condition = Condition(field, operator, value) if field and value else None
     st.button(
         "Filter",
@@ -295,7 +304,17 @@ def _field(kinds: Kinds, *, has_schema: bool) -> str:
     return st.text_input("Field", key="only.name", max_chars=200, placeholder="As in the results: team").strip()
 
 
-def _value(kind: FieldType) -> str:
+@st.cache_data(ttl=60, show_spinner=False, scope="session")
+def values_seen(collection_id: UUID, field: str) -> list[str]:
+    """Return the values of a field in the first documents of a collection that the person may read, by frequency."""
+    listed = api.client().document_collections.list_documents_in_collection(collection_id, page_size=1000)
+    held = (document.custom_metadata.get(field, "") for document in next(listed.pages()).documents)
+    counted = Counter(value for value in held if 0 < len(value) <= _MOST_VALUES)
+    return [value for value, _ in counted.most_common(_MOST_VALUES)]
+
+
+def _value(kind: FieldType, known: Sequence[str]) -> str:
+    """Show an input for a value of a type, and return it as requests have it; empty without one."""
     key = f"only.value.{kind}"
     match kind:
         case FieldType.BOOLEAN:
@@ -305,10 +324,15 @@ def _value(kind: FieldType) -> str:
             return "" if number is None else str(int(number))
         case FieldType.DOUBLE:
             number = st.number_input("Value", key=key, value=None, step=None, format="%f")
-            return "" if number is None else repr(float(number))
+            return "" if number is None else repr(float(number)).removesuffix(".0")
         case FieldType.DATETIME:
             day = st.date_input("Day", key=key, value=None)
             return "" if day is None else day.isoformat()
+        case FieldType.STRING if known:
+            shown = st.selectbox(
+                "Value", known, None, key=f"{key}.known", accept_new_options=True, placeholder="Choose or type a value"
+            )
+            return (shown or "")[:2000]
         case FieldType.STRING:
             return st.text_input("Value", key=key, max_chars=2000)
 

@@ -9,6 +9,7 @@ from functools import partial, wraps
 from typing import Literal, ParamSpec, cast
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from app.formatting import one_line
 from app.labels import PRINCIPALS
@@ -59,7 +60,8 @@ def confirm(
         if name is not None:
             show_text(f"To continue, type its name: {one_line(name)}")
         typed = st.text_input("Name", key="confirm.name") if name is not None else None
-        sure, never = st.columns(2)
+        _show_problem(partial(_do, act))
+        sure, never = _place_buttons(doing)
         if never.button("Cancel", key="confirm.no", width="stretch", on_click=_forget_problem):
             st.rerun()
         sure.button(
@@ -71,9 +73,17 @@ def confirm(
             on_click=_do,
             args=(act,),
         )
-        _show_problem(partial(_do, act))
 
     ask()
+
+
+_DANGEROUS = ("Delete", "Remove", "Revoke", "Deactivate", "Withdraw", "Offboard")
+
+
+def _place_buttons(doing: str) -> Sequence[DeltaGenerator]:
+    """Return the places of a dialog's two buttons; the colour of what takes something away is another."""
+    with st.container(key="danger" if doing.startswith(_DANGEROUS) else "doing"):
+        return st.columns(2)
 
 
 def _do(action: Callable[[], object]) -> None:
@@ -213,7 +223,7 @@ def offer_submit(name: str, label: str, *, action: Callable[[], object], disable
     have changed after they were drawn, and raises NotYetError for wrong fields."""
     with st.container(key=f"{name}-actions"):  # stays in sight at the window's end
         _show_problem(partial(_submit, name, action))
-        sure, never = st.columns(2)
+        sure, never = _place_buttons(label)
         never.button("Cancel", key=f"{name}.cancel", width="stretch", on_click=close_dialog)
         sure.button(
             label,

@@ -41,7 +41,7 @@ def _show_no_agents(name: str) -> None:
 @dialog("New agent", NEW)
 def _ask_for_agent() -> None:
     st.text_input("Name", key="new.name", max_chars=200)
-    st.text_input("Purpose", key="new.description", max_chars=500)
+    st.text_input("Description", key="new.description", max_chars=500, placeholder="What it is for")
     offer_submit(NEW, "Create", action=_make)
 
 
@@ -109,7 +109,7 @@ def page() -> None:
                 pages_of(lambda at: api.client().admin.agents.list(query=name or None, **at), about=name),
                 row=lambda agent: {
                     "Name": agent.name,
-                    "Purpose": agent.description,
+                    "Description": agent.description,
                     "Collections": len(agent.collection_ids),
                     "Model": agent.model or "The default",
                     "Programs": agent.api_access_enabled,

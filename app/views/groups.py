@@ -78,7 +78,9 @@ def _show_group(group_id: str) -> None:
     if group is None:
         show_warning("There is no such group (any more).")
         return
-    show_heading(group.name, count_text(group.member_count, "member"))
+    losses = show_errors(partial(losses_of, group_id))
+    reached = f"{count_text(losses.person_count, 'person', 'people')} in all"
+    show_heading(group.name, count_text(group.member_count, "direct member"), reached)
     if group.external_id:
         show_note(
             f"An import brought it from another directory, where its id is {one_line(group.external_id)}. What is "
@@ -93,10 +95,11 @@ def _show_group(group_id: str) -> None:
     st.subheader("What it opens", anchor=False)
     who = principal_of(group)
     counts = show_errors(partial(readable_by, who))
-    show_text(f"{counts_in_words(counts) or 'Nothing'}, with what the groups around it open.")
+    with_others = ", with what the groups around it open" if around else ""
+    show_text(f"{counts_in_words(counts) or 'It opens nothing'}{with_others}.")
     show_link("What can they read?", "what_can_they_read", who=who.key)
     st.subheader("If it were deleted", anchor=False)
-    show_losses(show_errors(partial(losses_of, group_id)))
+    show_losses(losses)
 
 
 def _offer_changes(group: Group) -> None:
@@ -183,7 +186,7 @@ def page() -> None:
         pages_of(lambda at: api.client().admin.groups.list(query=query or None, **at), about=query),
         row=lambda group: {
             "Name": one_line(group.name),
-            "Members": group.member_count,
+            "Direct members": group.member_count,
             "Origin": FROM_DIRECTORY if group.external_id else MADE_HERE,
         },
         empty=partial(_show_none, query),

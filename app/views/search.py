@@ -30,7 +30,7 @@ from app.ui.progress import show_skeletons
 from app.welcome import reads_something, show_nothing_to_find, show_welcome
 from carrel.wire.collections import DocumentCollection
 from carrel.wire.reranking import AppliedReranking
-from carrel.wire.search import CatalogSearchResult, SearchMode, count_strong, shares_of
+from carrel.wire.search import STRONG, CatalogSearchResult, SearchMode, count_strong, shares_of
 
 _READS = (
     "In a collection: conditions that the text states on its fields, such as *finance reports since March 2025* where "
@@ -246,7 +246,8 @@ def page() -> None:
     if not found.answer.results:
         _show_no_results(found.answer, question)
         return
-    if by_meaning_alone(found.answer, question):
+    is_doubtful = by_meaning_alone(found.answer, question)
+    if is_doubtful:
         show_warning(
             "None of the words that matter is in what was found.",
             "These are the nearest in meaning, and may be about something else.",
@@ -254,6 +255,8 @@ def page() -> None:
     results = found.answer.results
     shares = shares_of([score_of(result) for result in results])
     strong = count_strong(shares, found.question.mode)
+    if is_doubtful:  # the nearest of what is far away is not relevant
+        shares = [share * STRONG / 2 for share in shares]
     pairs = list(zip(results, shares, strict=True))
     for result, share in pairs[:strong]:
         _show(found, result, share)

@@ -170,6 +170,8 @@ def test_a_group_is_added_filled_emptied_and_deleted(house: House) -> None:
     page.press_key("add_members.submit")
     assert members(house, group_id) == {"Lee"}
     page = house.open("groups", group=group_id).choose().press("Remove from the group")
+    assert "1 direct member" in page.shown
+    assert "1 person in all" in page.shown
     assert "these read less: Lee (1 document)" in page.shown
     page.press_key("confirm.yes")
     assert members(house, group_id) == set()
@@ -178,8 +180,9 @@ def test_a_group_is_added_filled_emptied_and_deleted(house: House) -> None:
     renamed = group_now(house, group_id)
     assert renamed is not None
     assert renamed.name == "Filled again"
+    assert "1 document." in page.shown
     page.press("Delete the group")
-    assert "Nobody will read less" in page.shown
+    assert "Nobody is in it, so nobody reads less." in page.shown
     page.press_key("confirm.yes")
     assert group_now(house, group_id) is None
     assert "group" not in page.query_params
@@ -229,6 +232,7 @@ def test_somebody_who_leaves_is_offboarded(house: House) -> None:
     assert [one.count for one in counts] == [1], owned
     assert "not active" in page.shown
     assert "has ended. 1 resource went to" in page.shown
+    assert "Offboard …" not in open_person(house, "max@leaves.test").labels
     # The workbench may ask with its own key, so that the service can't tell who would offboard themselves.
     assert "Offboard …" not in open_person(house, house.service.admin_email).labels
 

@@ -18,7 +18,7 @@ from tests.app.pages import HOSTILE, HOSTILE_CASES, NOWHERE, Page
 from tests.harness.proxy import Fault, faulty
 from tests.harness.reranking import KEY, serving_reranking
 from tests.harness.services import RunningService
-from tests.service.directory import organization_id
+from tests.service.directory import organization_id, user
 
 MEMBER = "jonas@example.test"
 FIELDS = {"team": "STRING", "pages": "INT", "weight": "DOUBLE", "due": "DATETIME", "public": "BOOLEAN"}
@@ -352,7 +352,7 @@ def test_a_collection_is_filtered_by_its_fields(house, pen, operator, value, add
     field = address.partition(":")[0]
     page.selectbox(key="only.field").set_value(field).run()
     kind = FIELDS[field]
-    page.selectbox(key=f"only.operator.{kind}").set_value(operator)
+    page.selectbox(key=f"only.operator.{kind}").set_value(operator).run()
     shown: Any = {"STRING": page.text_input, "DATETIME": page.date_input, "BOOLEAN": page.selectbox}
     shown.get(kind, page.number_input)(key=f"only.value.{kind}").set_value(value).run()
     page.button(key="only.add").click().run()
@@ -363,6 +363,19 @@ def test_a_collection_is_filtered_by_its_fields(house, pen, operator, value, add
     again.multiselect(key="only").set_value([]).run()
     assert found(again) == ["Goats", "Lambs"]
     assert "only" not in again.query_params
+
+
+def test_a_filter_offers_the_values_of_what_the_person_may_read(house: House) -> None:
+    shelf = new_collection(house)
+    house.add_people(MEMBER)
+    house.grant("DOCUMENT_COLLECTION", shelf, user(MEMBER))
+    for team, public in (("deck", True), ("Board of secrets", False)):
+        house.add_to(shelf, house.load(f"Sheep of {team}", internal_public=public), team=team)
+    for person, known in ((MEMBER, {"deck"}), ("", {"deck", "Board of secrets"})):
+        page = house.open("search", signed_in_as=person, q="sheep", **{"in": shelf})
+        assert set(page.selectbox(key="only.value.STRING.known").options) == known
+    page = house.open("search", q="sheep", only=["team:is:DECK", "weight:over:1.0"], **{"in": shelf})
+    assert page.multiselect(key="only").options == ["team is DECK", "weight more than 1"]
 
 
 def test_a_filter_from_the_question_is_taken_away_with_one_click(house: House, pen: str) -> None:

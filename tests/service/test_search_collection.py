@@ -138,7 +138,8 @@ def test_filters_compare_by_the_fields_type(library: Library) -> None:
     assert matching(("final", "!=", "true")) == {"b", "c"}
     assert matching(("city", "contains", "erg")) == {"b"}
     assert matching(("city", "<", "C")) == {"b"}
-    assert matching(("city", "==", "oslo")) == set()
+    assert matching(("city", "==", "oslo")) == matching(("city", "contains", "OSL")) == {"a"}
+    assert matching(("city", "!=", "oslo")) == {"b", "c"}
     assert matching(("count", ">", "0"), ("final", "==", "false"), mode="LEXICAL") == {"b"}
     applied = search(("count", ">", "9"))["structuredFiltersApplied"]
     assert applied == [{"field": "count", "operator": ">", "value": "9"}]

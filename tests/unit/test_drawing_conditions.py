@@ -143,6 +143,8 @@ def test_a_field_is_meant_only_by_its_name_or_as_the_documents_own_time(question
 def test_times_and_amounts_that_no_condition_takes_are_told(question: str, drawn: list[str], unused: list[str]) -> None:
     conditions = [DrawnCondition("field", FilterOperator.EQUAL, "value", words) for words in drawn]
     assert find_unused(question, conditions) == unused
+    asked = "What cost more than 1500?", []
+    assert (find_unused(*asked), find_unused(*asked, {"price": "DOUBLE"})) == ([], ["more than 1500"])
 
 
 def test_long_texts_are_not_read() -> None:

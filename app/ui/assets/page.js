@@ -367,6 +367,14 @@ function hintBelow() {
   tell("carrel-below", first && first.getBoundingClientRect().top > innerHeight - 40 ? "The results are below ↓" : "");
 }
 
+// A dialog's refusal stands above its buttons, which may be below the window.
+let refusal = null;
+function scrollToRefusal() {
+  const told = document.querySelector("[role=dialog] [role=alert]");
+  if (told && told !== refusal) told.scrollIntoView({ block: "nearest" });
+  refusal = told;
+}
+
 function followPage() {
   hintBelow();
   mendRoles();
@@ -379,6 +387,7 @@ function followPage() {
   if (!isDrawn()) pressedAt = 0; // what was pressed is being done
   clearTimeout(settling);
   settling = setTimeout(followTyped, 300);
+  scrollToRefusal();
 }
 
 function begin() {

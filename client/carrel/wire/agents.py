@@ -284,6 +284,6 @@ ADMIN_AGENTS_DEPLOY = ApiOperation(
 )
 """Change who may use an agent: these users, groups and service accounts, and perhaps every active user.
 
-They replace the former ones, unless `change` is ADD or REMOVE. It opens no collection and no document to them.
+They replace the former ones unless `change` is ADD or REMOVE. It opens no collection and no document to them.
 """
 LIST_AGENTS = ApiOperation("agents", ListAgentsRequest, ListAgentsResponse, MESSAGE, method="GET", version="v1")

@@ -1,5 +1,6 @@
 """Searching a collection's chunks; smart filtering waits for two more answers, and the ranking's again."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from math import sqrt
@@ -89,7 +90,7 @@ async def search_collection(
         structured_filters_applied=[
             AppliedFilter(field=each.field, operator=each.operator, value=each.value) for each in (*filters, *drawn)
         ],
-        applied=_say_applied(query, understood, found),
+        applied=_say_applied(query, understood, found, collection.fields),
     )
 
 
@@ -103,7 +104,10 @@ def _cut(ranking: Ranking, *, metric: str, threshold: float) -> Ranking:
     return replace(ranking, hits=ranking.hits[: len(scores)], similarities=scores)
 
 
-def _say_applied(query: str, understood: Understood, found: Found[queries.FoundChunk]) -> AppliedOptions:
+def _say_applied(
+    query: str, understood: Understood, found: Found[queries.FoundChunk], fields: Mapping[str, str]
+) -> AppliedOptions:
+    """Return what the options of a search did."""
     by_model, note, questions = understood.by_model, understood.note, list(understood.questions)
     extraction, filtering = None, None
     if questions:
@@ -114,7 +118,7 @@ def _say_applied(query: str, understood: Understood, found: Found[queries.FoundC
             for each in found.drawn
         ]
         # Of several questions no conditions are drawn, whatever they state.
-        unused = find_unused(questions[0] if questions else query, found.drawn) if len(questions) <= 1 else []
+        unused = find_unused(questions[0] if questions else query, found.drawn, fields) if len(questions) <= 1 else []
         if unused:
             note = " ".join([*([note] if note else []), _UNUSED.format(", ".join(f"“{words}”" for words in unused))])
         filtering = AppliedFiltering(filters=filters, dropped=found.dropped, by_model=by_model, note=note)

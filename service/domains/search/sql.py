@@ -44,7 +44,7 @@ from sqlalchemy.types import NullType, TypeEngine
 
 from carrel.wire.common import ResourceType
 from carrel.wire.search import FilterOperator
-from service.domains.search.filters import Comparison, Kind
+from service.domains.search.filters import ORDERINGS, Comparison, Kind
 from service.domains.search.search_query import WHOLE
 from service.permissions.queries import readable_by_parameters, within_parameters
 from service.platform.sql import as_member, count_of
@@ -161,6 +161,8 @@ def _fits(metadata: ColumnElement[Any], comparison: Comparison, *, number: int) 
     """Build a metadata value's condition; an absent value, or one of another type, is "not equal" only."""
     held: ColumnElement[str] = metadata.op("->>", return_type=Text())(comparison.field)
     other: Any = bindparam(name_of_value(number), type_=_SQL_TYPES[comparison.kind])
+    if comparison.kind is Kind.STRING and comparison.operator not in ORDERINGS:  # texts are equal in any case
+        held, other = func.lower(held), func.lower(other)
     if comparison.operator is FilterOperator.CONTAINS:
         return func.strpos(held, other) > 0
     value = _cast_value(held, comparison.kind)

@@ -17,7 +17,6 @@ from carrel.wire.agents import (
     ADMIN_AGENTS_DELETE,
     ADMIN_AGENTS_DEPLOY,
     ADMIN_AGENTS_LIST,
-    ADMIN_AGENTS_LIST_VERSIONS,
     AdminAgentsCreateRequest,
     AdminAgentsCreateResponse,
     AdminAgentsDeleteRequest,
@@ -26,10 +25,7 @@ from carrel.wire.agents import (
     AdminAgentsDeployResponse,
     AdminAgentsListRequest,
     AdminAgentsListResponse,
-    AdminAgentsListVersionsRequest,
-    AdminAgentsListVersionsResponse,
     AgentDefinition,
-    AgentVersion,
     DeploymentChange,
     RetrievalOptions,
 )
@@ -79,22 +75,6 @@ class AgentDefinitions(AgentChanges[M]):
         return Call(ADMIN_AGENTS_CREATE, request)
 
     @ListOperation
-    def list_versions(
-        self,
-        agent_id: Id,
-        *,
-        page_size: int = 100,
-        page_token: str | None = None,
-        timeout: MaybeTimeout = UNCHANGED,
-        headers: Mapping[str, str] | None = None,
-    ) -> Listing[AgentVersion, AdminAgentsListVersionsResponse]:
-        """Walk the newest 50 versions of an agent's settings, newest first. `update` can restore each of them."""
-        request = AdminAgentsListVersionsRequest(
-            page_size=page_size, page_token=page_token, agent_id=as_any(UUID, agent_id)
-        )
-        return Listing(ADMIN_AGENTS_LIST_VERSIONS, request, lambda page: page.versions)
-
-    @ListOperation
     def list(
         self,
         *,
@@ -130,16 +110,14 @@ class AgentDefinitions(AgentChanges[M]):
         *,
         organization_wide: bool = False,
         change: AnyDeploymentChange = DeploymentChange.REPLACE,
-        version: str | None = None,
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminAgentsDeployResponse]:
         """Change who may use an agent: these users, groups and service accounts, and perhaps every active user.
 
-        They replace the former ones, unless `change` is ADD or REMOVE. It opens no collection and no document to them.
+        They replace the former ones unless `change` is ADD or REMOVE. It opens no collection and no document to them.
         """
         request = AdminAgentsDeployRequest(
-            version=version,
             agent_id=as_any(UUID, agent_id),
             principals=as_any(list[PrincipalReference], as_list(object, principals)),
             organization_wide=organization_wide,

@@ -12,7 +12,7 @@ from service.domains.search.filters import Kind
 from service.domains.search.understanding.amounts import COMPARED, UNIT, read_bounds, unit_of
 from service.domains.search.understanding.folding import Words, fold, words_of
 from service.domains.search.understanding.moments import MONTH_OR_DAY, PERIOD, POINT, Period, read_period
-from service.domains.search.understanding.query_texts import DOCUMENTS, Field, QueryText, any_of, read_query, stem
+from service.domains.search.understanding.query_texts import DOCUMENTS, LONGEST_QUESTION, Field, QueryText, any_of, stem
 
 LONGEST_VALUE = 6
 """Words of a value that is looked for."""
@@ -137,18 +137,25 @@ def any_keys(question: str) -> list[str]:
     return [key for key in dict.fromkeys(texts) if key][:MOST_KEYS]
 
 
-def find_unused(question: str, drawn: Collection[DrawnCondition]) -> list[str]:
-    """Return the words of a question on documents that state a time or an amount, and are in no condition drawn."""
-    asked = read_query(question, {})
-    if asked is None:
+def find_unused(question: str, drawn: Collection[DrawnCondition], fields: Mapping[str, str] | None = None) -> list[str]:
+    """Return the words of a question that state a time or an amount of documents, and are in no condition drawn.
+
+    With a number among the fields (types by name), an amount may be of a document that the question doesn't name.
+    """
+    asked = QueryText(words_of(question), ())
+    if len(question) > LONGEST_QUESTION or asked.words.is_foreign:
         return []
+    has_numbers = bool({Kind.INT, Kind.DOUBLE}.intersection((fields or {}).values()))
     found: list[str] = []
     for match in _STATED.finditer(asked.line):
+        is_amount = bool(match["operator"] or match["low"])
+        if not asked.may_state and not (is_amount and has_numbers):
+            continue
         if match["point"] and match["relation"] in _OF_SUBJECTS:
             is_bare_date = match["relation"] is None and match["point"][-1].isdigit()
             if is_bare_date or not re.search(f"{_BEFORE_UNUSED}$", asked.line[: match.start() + 1]):
                 continue
-        if (match["operator"] or match["low"]) and not (match["unit"] or match["sign"]):
+        if is_amount and not (match["unit"] or match["sign"] or re.match(AFTER, asked.line[match.end() :])):
             continue
         words = asked.words.original(*match.span())
         if not any(words in each.words for each in drawn):
