@@ -279,7 +279,11 @@ def show_trial(agent: AgentDefinition) -> None:
         _ask(agent, question.strip())
     said: tuple[str, str, Reply] | None = st.session_state.get("try.said")
     if said is not None and said[0] == str(agent.agent_id):
-        _show_reply(said[1], said[2])
+        _, words, reply = said
+        st.html(message_html(words))
+        st.html(reply_html(reply.text, reply.sources, message_id=reply.message_id))
+        if reply.warnings:
+            show_warning(*reply.warnings)
 
 
 def _ask(agent: AgentDefinition, question: str) -> None:
@@ -292,10 +296,3 @@ def _ask(agent: AgentDefinition, question: str) -> None:
             problem_of(error).show()
             return
     st.session_state["try.said"] = (str(agent.agent_id), question, reply)
-
-
-def _show_reply(question: str, reply: Reply) -> None:
-    st.html(message_html(question))
-    st.html(reply_html(reply.text, reply.sources, message_id=reply.message_id))
-    if reply.warnings:
-        show_warning(*reply.warnings)

@@ -37,7 +37,6 @@ from app.ui.tables import ALL_ROWS, PAGE_ROWS, PageAsked, Source, rows_of, show_
 from carrel import Pager
 from carrel.wire.agents import AgentDefinition
 from carrel.wire.common import UserPrincipal
-from carrel.wire.evaluation import EvaluationSet
 from carrel.wire.messages import Verdict
 from carrel.wire.oversight import Bucket
 from carrel.wire.question_log import (
@@ -281,11 +280,6 @@ _NEW = ""
 _MOST_SETS = 1000
 
 
-def _read_sets(agent_id: UUID) -> list[EvaluationSet]:
-    listed = api.client().admin.evaluation_sets.list(agent_id=agent_id, page_size=_MOST_SETS)
-    return list(reversed(next(listed.pages()).evaluation_sets))
-
-
 def offer_adding(agent: AgentDefinition, question: str) -> None:
     """Show a button and a dialog that keep a question in a set, to ask it again after a change."""
     st.button(
@@ -307,7 +301,9 @@ def offer_adding(agent: AgentDefinition, question: str) -> None:
 @dialog("Add to an evaluation set", _ADD)
 def _ask_for_set(agent: AgentDefinition, question: str) -> None:
     show_text("The questions of a set are asked again whenever you like, and their replies are compared.")
-    sets = {str(one.evaluation_set_id): one_line(one.name) for one in show_errors(partial(_read_sets, agent.agent_id))}
+    listed = api.client().admin.evaluation_sets.list(agent_id=agent.agent_id, page_size=_MOST_SETS)
+    newest = reversed(show_errors(lambda: next(listed.pages()).evaluation_sets))
+    sets = {str(one.evaluation_set_id): one_line(one.name) for one in newest}
     options = [*sets, _NEW]
     chosen = st.selectbox("Set", options, key=_CHOSEN, format_func=lambda key: sets.get(key, "A new set"))
     if chosen == _NEW:

@@ -208,10 +208,7 @@ def read_fields(key: str) -> list[SchemaField]:
 def ask_for_values(
     collection: DocumentCollection, key: str, kept: Mapping[str, str] | None = None
 ) -> dict[str, str] | None:
-    """Show inputs for values of the collection's fields, with what is kept; return the values, None if any is wrong.
-
-    What is wrong with a value is said under its field.
-    """
+    """Show fields for values, each with what is wrong under it; return the values, None if any is wrong."""
     fields = collection.custom_metadata_schema.fields
     if fields:
         show_text("Values of the collection's fields; leave empty what isn't known.")

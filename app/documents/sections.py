@@ -30,7 +30,6 @@ from app.ui.notices import (
 )
 from app.ui.passages import PassageLocation, find_quote, mark_html, open_html, place_html, words_in
 from app.ui.tables import ItemsPage, Source, pages_of, rows_of, show_each, show_pages, show_text_pages
-from carrel.wire.admin import GrantInfo
 from carrel.wire.catalog import DocumentIndexing, GetDocumentResponse, IndexingStatus
 from carrel.wire.collections import DocumentChunk
 from carrel.wire.common import UserPrincipal
@@ -73,14 +72,10 @@ def readers_of(document: GetDocumentResponse) -> str:
         return "Only an admin sees this."
     page = next(api.client().admin.grants.list(document.resource).pages())
     names = ["Everybody in the organization"] if page.organization_wide else []
-    names += [_name(grant) for grant in page.grants]
+    holders = [grant.principal for grant in page.grants]
+    names += [f"{one.name} (group)" if one.type == "group" else one.name for one in holders]
     more = ", and more" if page.next_page_token else ""
     return f"{', '.join([f'{document.owner.name} (owner)', *names])}{more}"
-
-
-def _name(grant: GrantInfo) -> str:
-    principal = grant.principal
-    return f"{principal.name} (group)" if principal.type == "group" else principal.name
 
 
 def _facts(document: GetDocumentResponse) -> list[tuple[str, str]]:
@@ -242,7 +237,8 @@ def _draw_places(document: GetDocumentResponse) -> None:
                 if offered:
                     show_text("The newest version isn't what can be found here.")
             if offered:
-                _offer_reindexing(document.document_id, place.document_collection_id, key=f"reindex.{number}")
+                there = (document.document_id, place.document_collection_id)
+                st.button("Re-index", key=f"reindex.{number}", on_click=_reindex, args=there)
     if (more := len(document.indexed_in) - MOST_PLACES) > 0:
         show_text(f"… and in {count_text(more, 'collection')} more.")
 
@@ -260,10 +256,6 @@ def _draw_place(place: DocumentIndexing, document: GetDocumentResponse) -> None:
         show_problem(place.error, what, help_at=help_address_of_code("indexing_failed"))
     elif place.error:
         show_warning(place.error, "It will be tried again by itself.")
-
-
-def _offer_reindexing(document_id: UUID, collection_id: UUID | None, *, key: str) -> None:
-    st.button("Re-index", key=key, on_click=_reindex, args=(document_id, collection_id))
 
 
 def _reindex(document_id: UUID, collection_id: UUID | None) -> None:

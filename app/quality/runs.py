@@ -25,7 +25,7 @@ from app.ui.progress import offer_export
 from app.ui.tables import show_pages, source_of
 from carrel.drafts import lend_draft, may_ask
 from carrel.evaluation import Measurer, RunKeeper, compare, find_changed_settings, is_whole
-from carrel.wire.agents import BUILT_IN_MODEL, AgentRetrieval
+from carrel.wire.agents import BUILT_IN_MODEL
 from carrel.wire.evaluation import EvaluationCase, EvaluationSet
 from carrel.wire.evaluation_runs import CaseResult, EvaluationRun, KeptResult
 from carrel.wire.search import SearchMode
@@ -71,17 +71,10 @@ def _describe(run: EvaluationRun, name: str) -> str:
     if name == "instructions":
         return run.settings.instructions or "none"
     if name == "collections":
-        return _name_collections(run.settings.collection_ids)
-    return _describe_retrieval(run.settings.retrieval)
-
-
-def _name_collections(ids: Sequence[UUID]) -> str:
-    names = show_errors(all_collections)
-    return ", ".join(names.get(str(one), "a collection that is gone") for one in ids) or "none"
-
-
-def _describe_retrieval(retrieval: AgentRetrieval) -> str:
-    chosen = {words: getattr(retrieval, option) for option, words in _OPTIONS.items()}
+        names = show_errors(all_collections)
+        named = (names.get(str(one), "a collection that is gone") for one in run.settings.collection_ids)
+        return ", ".join(named) or "none"
+    chosen = {words: getattr(run.settings.retrieval, option) for option, words in _OPTIONS.items()}
     said = [words if on else f"never {words}" for words, on in chosen.items() if on is not None]
     return ", ".join(said) or "no option chosen"
 
@@ -403,7 +396,6 @@ def _continue(run: Running) -> None:
 
 
 def _lend(run: Running) -> AbstractContextManager[None]:
-    """Let the person ask the run's agent while it is measured."""
     if run.agent_id is None or run.keepers[0].measurer.user_email:
         return nullcontext()
     return lend_draft(api.client(), run.agent_id, email=api.me().email)
@@ -440,7 +432,9 @@ def _draw_chart(runs: Sequence[EvaluationRun]) -> None:
     name = name if searches or drawn[0].recall is not None else "Share that is answered"
     series = [_way_of(run) if searches else one_line(run.agent_name or "An agent that is gone") for run in drawn]
     ways = sorted(set(series), key=list(_COLOURS).index if searches else None)
-    st.subheader(f"{name} over time", anchor=False, help=_help_about(drawn[0]))
+    of_replies = "Recall" if drawn[0].recall is not None else "Answered"
+    meaning = _MEANINGS[f"nDCG@{_CUTOFF}" if searches else of_replies]
+    st.subheader(f"{name} over time", anchor=False, help=meaning)
     st.bar_chart(  # pyright: ignore[reportUnknownMemberType] - pandas has no types for all it takes
         {
             "At": _name_times(drawn, series),
@@ -467,12 +461,6 @@ def _name_times(runs: Sequence[EvaluationRun], series: Sequence[str]) -> list[st
         seen[at, way] += 1
         names.append(at if seen[at, way] == 1 else f"{at} ({seen[at, way]})")
     return names
-
-
-def _help_about(run: EvaluationRun) -> str:
-    if run.mode is not None:
-        return _MEANINGS[f"nDCG@{_CUTOFF}"]
-    return _MEANINGS["Recall" if run.recall is not None else "Answered"]
 
 
 def main_score(run: EvaluationRun) -> float | None:

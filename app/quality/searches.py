@@ -193,12 +193,8 @@ _HEADS = ("Searched for", "Search in", "Match by", "Results", "Thumbs", "Who", "
 
 def _lines(ask: Ask, names: dict[str, str]) -> Iterator[list[list[str]]]:
     for page in ask(ALL_ROWS).pages():
-        yield [_line(one, names) for one in page.searches]
-
-
-def _line(search: LoggedSearch, names: dict[str, str]) -> list[str]:
-    cells = {**_row(search, names), "When": moment(search.at)}
-    return [str(cells[head]) for head in _HEADS]
+        rows = ({**_row(one, names), "When": moment(one.at)} for one in page.searches)
+        yield [[str(row[head]) for head in _HEADS] for row in rows]
 
 
 def _row(search: LoggedSearch, names: dict[str, str]) -> dict[str, object]:

@@ -1,6 +1,5 @@
 """The page of an evaluation set, and of an agent's question in it with the replies of two runs side by side."""
 
-from collections.abc import Sequence
 from functools import partial
 from uuid import UUID
 
@@ -109,7 +108,8 @@ def _show_question(one: EvaluationSet, question: str) -> None:
         shown = [run for run in choose_runs(runs) if run is not None]
         results = [show_errors(partial(_find_result, one.evaluation_set_id, run, case)) for run in shown]
         ids = [result.message_id for result in results if result is not None and result.message_id is not None]
-        logged = show_errors(partial(_read_logged, ids)) if ids else {}
+        log = api.client().admin.question_log
+        logged = show_errors(lambda: {one.message_id: one for one in log.query(ids=ids)}) if ids else {}
         for column, run, result in zip(st.columns(len(shown)), shown, results, strict=True):
             with column:
                 _show_reply(case, run, result, logged)
@@ -126,10 +126,6 @@ def _show_question(one: EvaluationSet, question: str) -> None:
 def _find_result(set_id: UUID, run: EvaluationRun, case: EvaluationCase) -> KeptResult | None:
     found = read_results(set_id, run.evaluation_run_id)
     return next((each for each in found if each.case_id == case.case_id), None)
-
-
-def _read_logged(ids: Sequence[UUID]) -> dict[UUID, LoggedQuestion]:
-    return {each.message_id: each for each in api.client().admin.question_log.query(ids=ids)}
 
 
 def _show_reply(

@@ -1,6 +1,6 @@
 """Evaluation sets: making, changing, importing and exporting them, and judging results with one click."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from uuid import UUID
 
@@ -260,7 +260,7 @@ def list_cases(one: EvaluationSet) -> None:
             lambda at: api.client().admin.evaluation_sets.list_cases(one.evaluation_set_id, **at),
             about=one.evaluation_set_id,
         ),
-        row=_row_of_case if one.agent_id is None else _row_of_agent_case,
+        row=partial(_row_of_case, one),
         empty=partial(_show_no_cases, one),
         go=lambda case: go_to_case(one, case.question),
         hint=f"Open a question to {'judge its results' if one.agent_id is None else 'say what its reply should have'}.",
@@ -268,7 +268,9 @@ def list_cases(one: EvaluationSet) -> None:
     if one.case_count:
         about = (one.evaluation_set_id, one.case_count)
         most = MOST_CASES * MOST_JUDGEMENTS
-        offer_export("evaluation-set.csv", CASE_HEADS, _lines(one), about=about, most=most)
+        pages = api.client().admin.evaluation_sets.list_cases(one.evaluation_set_id, page_size=100).pages()
+        lines = (case_rows(page.cases) for page in pages)
+        offer_export("evaluation-set.csv", CASE_HEADS, lines, about=about, most=most)
 
 
 def _show_no_cases(one: EvaluationSet) -> None:
@@ -291,7 +293,9 @@ def _show_no_cases(one: EvaluationSet) -> None:
     show_link("Or take one that people asked", "agents", show="questions", of=str(one.agent_id))
 
 
-def _row_of_case(case: EvaluationCase) -> dict[str, object]:
+def _row_of_case(one: EvaluationSet, case: EvaluationCase) -> dict[str, object]:
+    if one.agent_id is not None:
+        return {"Question": one_line(case.question), "Expected of the reply": describe_expected(case)}
     grades = list(case.grades.values())
     return {
         "Question": one_line(case.question),
@@ -301,10 +305,6 @@ def _row_of_case(case: EvaluationCase) -> dict[str, object]:
     }
 
 
-def _row_of_agent_case(case: EvaluationCase) -> dict[str, object]:
-    return {"Question": one_line(case.question), "Expected of the reply": describe_expected(case)}
-
-
 def describe_expected(case: EvaluationCase) -> str:
     """Return in words what the reply to an agent's question should cite and say, or that nothing should answer it."""
     if case.nothing_answers:
@@ -312,11 +312,6 @@ def describe_expected(case: EvaluationCase) -> str:
     documents, statements = sum(grade > 0 for grade in case.grades.values()), len(case.statements)
     counts = [(documents, "document"), (statements, "statement")]
     return ", ".join(count_text(number, what) for number, what in counts if number) or "Any answer"
-
-
-def _lines(one: EvaluationSet) -> Iterator[list[list[str]]]:
-    for page in api.client().admin.evaluation_sets.list_cases(one.evaluation_set_id, page_size=100).pages():
-        yield list(case_rows(page.cases))
 
 
 def go_to_case(one: EvaluationSet, question: str) -> None:
@@ -377,12 +372,14 @@ def _ask_question() -> str:
     if st.session_state.get(_ASKED_BEFORE) != said:
         st.session_state[_ASKED] = st.session_state[_ASKED_BEFORE] = said
     hint = "Type a question, or open one from Worst first"
-    st.text_input("Question", key=_ASKED, max_chars=LONGEST_QUESTION, placeholder=hint, on_change=_tell_address)
+    st.text_input(
+        "Question",
+        key=_ASKED,
+        max_chars=LONGEST_QUESTION,
+        placeholder=hint,
+        on_change=lambda: st.query_params.update(q=text_in(_ASKED)),
+    )
     return said
-
-
-def _tell_address() -> None:
-    st.query_params["q"] = text_in(_ASKED)
 
 
 def show_case(one: EvaluationSet, question: str) -> None:
@@ -402,7 +399,8 @@ def show_case(one: EvaluationSet, question: str) -> None:
         with st.container(border=True):
             show_hit(hit)
             offer_grades(one, question, hit.external_id, grades.get(hit.external_id))
-    _show_others(one, question, {name: grade for name, grade in grades.items() if name not in _names(hits)})
+    found = {hit.external_id for hit in hits}
+    _show_others(one, question, {name: grade for name, grade in grades.items() if name not in found})
     if one.agent_id is None:
         show_link("Open the set, and measure it", "quality", part="sets", set=str(one.evaluation_set_id))
 
@@ -419,10 +417,6 @@ def _pool(question: str, where: str) -> list[Hit]:
     longest = max(map(len, found))
     turns = (hits[place] for place in range(longest) for hits in found if place < len(hits))
     return list({hit.document_id: hit for hit in turns}.values())
-
-
-def _names(hits: list[Hit]) -> set[str]:
-    return {hit.external_id for hit in hits}
 
 
 def offer_grades(one: EvaluationSet, question: str, external_id: str, grade: int | None) -> None:

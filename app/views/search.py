@@ -1,6 +1,6 @@
 """The page Search: searching the catalog or a collection, and giving feedback."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,6 @@ from app.ui.notices import show_help, show_note, show_problem, show_title, show_
 from app.ui.progress import show_skeletons
 from app.welcome import reads_something, show_nothing_to_find, show_welcome
 from carrel.wire.collections import DocumentCollection
-from carrel.wire.reranking import AppliedReranking
 from carrel.wire.search import STRONG, CatalogSearchResult, SearchMode, count_strong, shares_of
 
 _READS = (
@@ -193,11 +192,6 @@ def _show(found: Found, result: Result, share: float) -> None:
         show_failure(about)
 
 
-def _show_reranking(reranking: AppliedReranking | None) -> None:
-    if reranking is not None:
-        show_note(reranking.note or f"A reranking model ordered the best {reranking.candidate_count:,}.")
-
-
 def _show_no_results(found: Answer, question: SearchQuery) -> None:
     if not show_errors(reads_something):
         show_nothing_to_find()
@@ -209,17 +203,14 @@ def _show_no_results(found: Answer, question: SearchQuery) -> None:
         tries.append("fewer filters")
     if question.where != CATALOG:
         tries.append("the whole catalog")
-    st.info(f"Nothing that you may read answers this. Try {_either(tries)}.")
+    *others, last = tries
+    advice = f"{', '.join(others)} or {last}" if others else last
+    st.info(f"Nothing that you may read answers this. Try {advice}.")
     about = about_search(found.search_id)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.html('<p class="carrel-text">Did that help?</p>', width="content")
         offer_feedback(about)
     show_failure(about)
-
-
-def _either(ways: Sequence[str]) -> str:
-    *others, last = ways
-    return f"{', '.join(others)} or {last}" if others else last
 
 
 def _offer_more(found: Found) -> None:
@@ -242,7 +233,8 @@ def page() -> None:
         return
     found = find(question)
     show_applied(found.answer, question, kinds_of(_collections_by_id().get(question.where)), go)
-    _show_reranking(found.answer.applied.reranking)
+    if (reranking := found.answer.applied.reranking) is not None:
+        show_note(reranking.note or f"A reranking model ordered the best {reranking.candidate_count:,}.")
     if not found.answer.results:
         _show_no_results(found.answer, question)
         return

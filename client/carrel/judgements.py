@@ -124,7 +124,8 @@ def _read(data: bytes | str) -> Mapping[str, _Case]:
         msg = f"This is larger than {MOST_BYTES // 1_000_000} MB. Leave queries out."
         raise JudgementsError(msg)
     text = _text(data)
-    lines = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text))
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    lines = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count))
     try:
         rows = [(lines.line_num, row) for row in lines if any(cell.strip() for cell in row)]
     except csv.Error as exc:
@@ -141,11 +142,6 @@ def _text(data: bytes | str) -> str:
     except UnicodeDecodeError as exc:
         msg = "This isn't text in UTF-8. Save it as “CSV UTF-8”."
         raise JudgementsError(msg) from exc
-
-
-def _delimiter(text: str) -> str:
-    first = next((line for line in text.splitlines() if line.strip()), "")
-    return max(",;\t", key=first.count)
 
 
 def _judgements(rows: Sequence[tuple[int, list[str]]]) -> Mapping[str, _Case]:

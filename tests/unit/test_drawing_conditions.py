@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from carrel.wire.field_values import expectation, read_value
 from carrel.wire.search import FilterOperator
 from service.domains.documents.collections.metadata_schema import check_metadata
 from service.domains.search.understanding.drawing import DrawnCondition, draw_conditions, find_unused, keys_of
@@ -145,6 +146,12 @@ def test_times_and_amounts_that_no_condition_takes_are_told(question: str, drawn
     assert find_unused(question, conditions) == unused
     asked = "What cost more than 1500?", []
     assert (find_unused(*asked), find_unused(*asked, {"price": "DOUBLE"})) == ([], ["more than 1500"])
+
+
+@pytest.mark.parametrize(("kind", "written", "kept"), cases("a_value_is_taken_as_people_write_it"))
+def test_a_value_is_taken_as_people_write_it(kind: str, written: str, kept: str | None) -> None:
+    assert read_value(kind, written) == kept
+    assert kept or " can mean " in expectation(kind, written)
 
 
 def test_long_texts_are_not_read() -> None:

@@ -107,7 +107,6 @@ def _cut(ranking: Ranking, *, metric: str, threshold: float) -> Ranking:
 def _say_applied(
     query: str, understood: Understood, found: Found[queries.FoundChunk], fields: Mapping[str, str]
 ) -> AppliedOptions:
-    """Return what the options of a search did."""
     by_model, note, questions = understood.by_model, understood.note, list(understood.questions)
     extraction, filtering = None, None
     if questions:

@@ -1,7 +1,5 @@
 """The search log in numbers, by day or week."""
 
-from datetime import datetime
-
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.oversight import AdminSearchLogSummarizeRequest, AdminSearchLogSummarizeResponse, SearchesInBucket
@@ -20,8 +18,6 @@ async def summarize(
     starts = bucket_starts(request.from_, request.to, request.bucket, request.time_zone)
     rows = await queries.count_searches(connection, caller.organization_id, request)
     found = {row.from_: row for row in rows}
-    return AdminSearchLogSummarizeResponse(buckets=[found.get(start) or _empty(start) for start in starts])
-
-
-def _empty(start: datetime) -> SearchesInBucket:
-    return SearchesInBucket(from_=start, searches=0, without_results=0, thumbs_up=0, thumbs_down=0)
+    none = SearchesInBucket(from_=request.from_, searches=0, without_results=0, thumbs_up=0, thumbs_down=0)
+    buckets = [found.get(start) or none.model_copy(update={"from_": start}) for start in starts]
+    return AdminSearchLogSummarizeResponse(buckets=buckets)

@@ -163,12 +163,7 @@ async def list_versions(
 async def delete_agent(
     connection: AsyncConnection, caller: Caller, *, request: wire.AdminAgentsDeleteRequest
 ) -> wire.AdminAgentsDeleteResponse:
-    """Delete an agent; people keep their conversations with it.
-
-    NotFound when there is none (any more).
-
-    What people said to it and heard from it stays theirs.
-    """
+    """Delete an agent; people keep their conversations with it. Raises NotFound when there is none (any more)."""
     agent_id = request.agent_id
     await lock_organization(connection, caller.organization_id)
     if not await queries.mark_deleted(connection, caller.organization_id, agent_id=agent_id):

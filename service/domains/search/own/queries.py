@@ -21,8 +21,7 @@ MOST_LOOKED_AT = 2000
 
 
 async def list_recent(connection: AsyncConnection, caller: Caller, *, limit: int) -> list[RecentSearch]:
-    """List a caller's newest searches with kept words, each once, newest first. A person's client lists no program's; a
-    key lists those of its owner's keys."""
+    """List a caller's newest searches of their own client or keys, each once, whose words are kept."""
     newest = (
         select(searches.c.search_id, searches.c.at, searches.c.collection_id, searches.c.mode, searches.c.origin)
         .where(matches(searches, caller.organization_id, principal_id=caller.principal_id))

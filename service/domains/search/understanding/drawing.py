@@ -138,10 +138,7 @@ def any_keys(question: str) -> list[str]:
 
 
 def find_unused(question: str, drawn: Collection[DrawnCondition], fields: Mapping[str, str] | None = None) -> list[str]:
-    """Return the words of a question that state a time or an amount of documents, and are in no condition drawn.
-
-    With a number among the fields (types by name), an amount may be of a document that the question doesn't name.
-    """
+    """Return a question's times and amounts of documents, or with a number field any amount, that no condition has."""
     asked = QueryText(words_of(question), ())
     if len(question) > LONGEST_QUESTION or asked.words.is_foreign:
         return []

@@ -32,10 +32,7 @@ async def summarize(
 async def rank(
     connection: AsyncConnection, caller: Caller, *, request: wire.AdminQuestionLogRankRequest
 ) -> wire.AdminQuestionLogRankResponse:
-    """Count the questions of a time for each agent, or for each group of those who asked, most first.
-
-    Raises what `require_span` does.
-    """
+    """Count the questions of a time for each agent, or for each group of those who asked, most first."""
     require_span(request.from_, request.to)
     rank_all = queries.rank_agents if request.by is wire.RankedBy.AGENT else queries.rank_groups
     return wire.AdminQuestionLogRankResponse(

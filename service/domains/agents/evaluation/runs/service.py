@@ -29,7 +29,6 @@ from carrel.wire.search import SearchMode
 from service.auth.callers import Caller
 from service.domains.agents.definitions.service import require_agent
 from service.domains.agents.evaluation import queries
-from service.domains.agents.evaluation.queries import StoredResult
 from service.domains.agents.evaluation.service import lock_set, record_change, require_set
 from service.platform.errors import BadRequest, Conflict, FieldError, NotFound
 from service.platform.identifiers import uuid7
@@ -56,7 +55,14 @@ async def add_run(
     agent_id = await _require_agent(connection, caller, stored, request)
     results = await _existing_results(connection, caller, request)
     gone = len(request.results) - len(results)
-    rows = [{**_to_row(one), "groundedness": grounded.get(one.message_id)} for one in results]
+    rows = [
+        {
+            **dict(one),
+            "ranks": {name: rank for rank, name in enumerate(dict.fromkeys(one.found), 1)},
+            "groundedness": grounded.get(one.message_id),
+        }
+        for one in results
+    ]
     if request.evaluation_run_id is None:
         run_id = await _begin_run(connection, caller, stored, request, agent_id=agent_id, default_model=default_model)
     else:
@@ -141,7 +147,11 @@ async def list_results(
     )
     page = cursor.page(rows, position=lambda row: [str(row.case_no)])
     return AdminEvaluationSetsListResultsResponse(
-        results=[_to_result(row) for row in page.items], next_page_token=page.next_page_token
+        results=[
+            KeptResult.model_validate({**asdict(row), "found": sorted(row.ranks, key=row.ranks.__getitem__)})
+            for row in page.items
+        ],
+        next_page_token=page.next_page_token,
     )
 
 
@@ -229,13 +239,3 @@ async def _require_run(connection: AsyncConnection, caller: Caller, set_id: UUID
 def _unknown_run() -> NotFound:
     message = "There is no such run of this evaluation set. admin/evaluationSets/listRuns has those there are."
     return NotFound(message, code="evaluation_run_not_found")
-
-
-def _to_row(result: CaseResult) -> dict[str, Any]:
-    ranks = {external_id: rank for rank, external_id in enumerate(dict.fromkeys(result.found), 1)}
-    return {**dict(result), "ranks": ranks}
-
-
-def _to_result(row: StoredResult) -> KeptResult:
-    found = sorted(row.ranks, key=row.ranks.__getitem__)
-    return KeptResult.model_validate({**asdict(row), "found": found})
