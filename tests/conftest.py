@@ -110,9 +110,13 @@ def shared_service(service_harness: ServiceHarness) -> Iterator[RunningService]:
 
 
 @pytest.fixture
-def service(shared_service: RunningService) -> Iterator[RunningService]:
-    """A new organization in the shared service, with its admin and nothing else."""
-    with shared_service.new_organization() as organization:
+def service(request: pytest.FixtureRequest) -> Iterator[RunningService]:
+    """A new organization in the shared service, or a service of the test's own where it is marked `own_service`."""
+    if own := request.node.get_closest_marker("own_service"):
+        make = request.getfixturevalue("make_service")
+        yield make(**own.kwargs) if own.kwargs else request.getfixturevalue("own_service")
+        return
+    with request.getfixturevalue("shared_service").new_organization() as organization:
         yield organization
 
 

@@ -7,12 +7,9 @@ from tests.harness.services import RunningService
 from tests.oauth.flow import Person, a_person, an_app, works
 from tests.service.provisioning import Provider
 
+pytestmark = pytest.mark.own_service
+
 ADA = "ada@example.test"
-
-
-@pytest.fixture
-def service(own_service: RunningService) -> RunningService:
-    return own_service
 
 
 @pytest.fixture

@@ -6,10 +6,7 @@ from tests.cli.conftest import Run
 from tests.harness.services import RunningService
 from tests.oauth.flow import Person, an_mcp_client
 
-
-@pytest.fixture
-def service(own_service: RunningService) -> RunningService:
-    return own_service
+pytestmark = pytest.mark.own_service
 
 
 def test_what_people_allowed_is_listed_and_withdrawn_and_hosts_are_allowed(run: Run, service: RunningService) -> None:

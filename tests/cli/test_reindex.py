@@ -1,7 +1,5 @@
 """`carrel reindex`, against the real service and a second embedding model behind a real endpoint."""
 
-from collections.abc import Callable
-
 import pytest
 
 from tests.cli.conftest import Run
@@ -10,10 +8,7 @@ from tests.harness.embeddings import MODEL, EmbeddingsEndpoint
 from tests.harness.services import RunningService
 from tests.service.rebuilds import TEXTS, Shelf, a_shelf, let_time_pass
 
-
-@pytest.fixture
-def service(make_service: Callable[..., RunningService]) -> RunningService:
-    return make_service(sweep_seconds=0.2)
+pytestmark = pytest.mark.own_service(sweep_seconds=0.2)
 
 
 @pytest.fixture

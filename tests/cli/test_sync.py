@@ -1,7 +1,6 @@
 """`carrel sync`, against the real service and a server that speaks MongoDB's protocol."""
 
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,13 +11,10 @@ from tests.harness.services import RunningService
 from tests.service.directory import done
 from tests.service.docstore import Syncing, a_thing
 
+pytestmark = pytest.mark.own_service(docstore_allowed_hosts=("127.0.0.1",))
+
 CREATE = ("sync", "create", "Things", "--into", "Harbour", "--source")
 MAPPED = ("--body", "content.text", "--title", "title", "--updated", "updatedAt")
-
-
-@pytest.fixture
-def service(make_service: Callable[..., RunningService]) -> RunningService:
-    return make_service(docstore_allowed_hosts=("127.0.0.1",))
 
 
 @pytest.fixture

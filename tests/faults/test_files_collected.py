@@ -25,6 +25,8 @@ from tests.harness.documents import ok, upload, uploaded
 from tests.harness.object_store import Bucket, object_store
 from tests.harness.services import RunningService
 
+pytestmark = pytest.mark.own_service  # these tests look at all of its store
+
 TEXT = "The ferry leaves at noon."
 DIGEST = hashlib.sha256(TEXT.encode()).digest()
 # The service itself collects at its start, and then no more during a test.
@@ -45,12 +47,6 @@ def make_service(make_service: Callable[..., RunningService]) -> Callable[..., R
         return service
 
     return make
-
-
-@pytest.fixture
-def service(own_service: RunningService) -> RunningService:
-    """A service with a store of its own, because these tests look at all of it."""
-    return own_service
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,7 +10,8 @@ from flows.operations.ledger.ledger import Ledger
 from flows.operations.quarantine import failure_rows
 from tests import made_files
 from tests.flows.sources import Source
-from tests.harness.services import RunningService
+
+pytestmark = pytest.mark.own_service(max_upload_bytes=1_000_000)
 
 NOTES = 12
 _BODY = "word/document.xml"
@@ -78,12 +78,6 @@ def mended_files() -> dict[str, bytes]:
 
 
 LINKS = {"out.md": "link_escapes", "nowhere.md": "link_broken", "caf\\udce9.md": "name_undecodable"}
-
-
-@pytest.fixture
-def service(make_service: Any) -> RunningService:
-    """A service that takes files up to a megabyte."""
-    return make_service(max_upload_bytes=1_000_000)
 
 
 def _reasons(outcome: Outcome) -> dict[str, str]:

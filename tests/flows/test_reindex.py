@@ -17,10 +17,7 @@ from tests.harness.embeddings import MODEL, EmbeddingsEndpoint
 from tests.harness.services import RunningService
 from tests.service.rebuilds import LOCAL, TEXTS, Shelf, a_shelf, let_time_pass
 
-
-@pytest.fixture
-def service(make_service: Callable[..., RunningService]) -> RunningService:
-    return make_service(sweep_seconds=0.2)
+pytestmark = pytest.mark.own_service(sweep_seconds=0.2)
 
 
 @pytest.fixture

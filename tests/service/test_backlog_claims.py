@@ -17,6 +17,8 @@ from tests.harness.services import RunningService
 from tests.service.directory import organization_id
 from tests.service.rebuilds import Shelf
 
+pytestmark = pytest.mark.own_service(sweep_seconds=3600)
+
 MANY = 2000
 # Of a large text; no two are alike, so that it packs badly.
 WORDS = [f"{number * 2654435761 % 2**32:x}" for number in range(LARGE_BYTES // 2)]
@@ -53,11 +55,6 @@ def explained(service: RunningService) -> Iterator[list[dict[str, Any]]]:
     event.listen(engine, "before_cursor_execute", explain)
     yield plans
     event.remove(engine, "before_cursor_execute", explain)
-
-
-@pytest.fixture
-def service(make_service: Callable[..., RunningService]) -> RunningService:
-    return make_service(sweep_seconds=3600)
 
 
 @pytest.mark.parametrize("lane", [Lane.SMALL, Lane.LARGE])

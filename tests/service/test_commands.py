@@ -21,6 +21,8 @@ from tests.harness.services import RunningService
 from tests.service.directory import a_user, another_organization, done, entries, on_rows, organization_id
 from tests.service.service_accounts import an_account, enable_service_accounts
 
+pytestmark = pytest.mark.own_service  # commands are about all organizations
+
 Command = Callable[..., tuple[int, str, str]]
 # Makes the terminal named first its own, and runs the command that the further arguments are.
 ON_A_TERMINAL = """
@@ -51,12 +53,6 @@ def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
         return statuses[0], said.out, said.err
 
     return command
-
-
-@pytest.fixture
-def service(own_service: RunningService) -> RunningService:
-    """A service of the test's own: commands are about all organizations."""
-    return own_service
 
 
 def password_hashes(service: RunningService) -> dict[str, str | None]:

@@ -16,11 +16,7 @@ from tests.service.conversations import ADA, BEN, Script, Visitor, a_desk, a_rep
 from tests.service.directory import code, done, on_rows
 from tests.service.test_text_erasure import where
 
-
-@pytest.fixture
-def service(own_service: RunningService) -> RunningService:
-    """A service of the test's own: erasing looks through all organizations."""
-    return own_service
+pytestmark = pytest.mark.own_service  # erasing looks through all organizations
 
 
 @dataclass(frozen=True)

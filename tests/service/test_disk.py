@@ -17,6 +17,8 @@ from tests.harness.jobs import until
 from tests.harness.services import RunningService
 from tests.service.directory import on_rows
 
+pytestmark = pytest.mark.own_service
+
 # More than any disk has.
 ALWAYS = 1 << 60
 
@@ -34,12 +36,6 @@ def no_room_for(service: RunningService, table: str) -> Iterator[None]:
         )
         yield
         connection.execute(f"DROP TRIGGER no_room ON {table}")
-
-
-@pytest.fixture
-def service(own_service: RunningService) -> RunningService:
-    """A service whose database and disk no other test uses."""
-    return own_service
 
 
 @pytest.fixture

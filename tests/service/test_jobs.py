@@ -24,13 +24,9 @@ from tests.harness.databases import TestDatabases
 from tests.harness.jobs import QUEUE, Workshop, enqueue, organization_of, queued, stop, until, work
 from tests.harness.services import RunningService, ServiceHarness
 
+pytestmark = pytest.mark.own_service  # workers, queues and counts are all of its organizations'
+
 Make = Callable[..., RunningService]
-
-
-@pytest.fixture
-def service(own_service: RunningService) -> RunningService:
-    """A service of a test's own: workers, queues and counts are all of its organizations'."""
-    return own_service
 
 
 COUNT = "SELECT count(*) FROM procrastinate_jobs"

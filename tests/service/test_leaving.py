@@ -15,6 +15,8 @@ from tests.service.directory import a_key, done
 from tests.service.provisioning import Provider
 from tests.service.service_accounts import an_account, enable_service_accounts
 
+pytestmark = pytest.mark.own_service
+
 Way = Callable[[RunningService, Provider, str, str], Any]
 WAYS: dict[str, tuple[bool, Way]] = {
     "inactive": (False, lambda _, provider, _email, path: provider.patch(path, active(value=False)).raise_for_status()),
@@ -76,11 +78,6 @@ class Leaver:
         assert not works(self.service, self.tokens["access_token"])
         assert self.app.refresh(self.tokens["refresh_token"]).status_code == 400
         assert self.service.call("catalog/listDocuments", api_key=self.key).status_code == 401
-
-
-@pytest.fixture
-def service(own_service: RunningService) -> RunningService:
-    return own_service
 
 
 @pytest.mark.timeout(180)

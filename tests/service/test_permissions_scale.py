@@ -25,18 +25,14 @@ from tests.service.directory import (
     walk,
 )
 
+pytestmark = pytest.mark.own_service  # tests fill its tables with thousands of rows
+
 RESOURCES = "permissions/listAuthorizedResources"
 PRINCIPALS = "permissions/listAuthorizedPrincipalsForResource"
 ADA = "ada@example.test"
 LONG = [pytest.mark.long, pytest.mark.timeout(1800)]
 # More than are asked one by one, so that a page is walked; no multiple of five, so that each has some of all kinds.
 GROUPS = queries.FEW + 9
-
-
-@pytest.fixture
-def service(own_service: RunningService) -> RunningService:
-    """A service of a test's own, as tests fill its tables with thousands of rows."""
-    return own_service
 
 
 @pytest.fixture
