@@ -117,7 +117,6 @@ def word(
 
 
 def slides() -> bytes:
-    """Two slides: a title with points, then a title with a table; notes on the first."""
     presentation = Presentation()
     first = presentation.slides.add_slide(presentation.slide_layouts[1])
     first.shapes.title.text = "Harvest plan"
@@ -156,7 +155,6 @@ def workbook(**sheets: Rows) -> bytes:
 
 
 def old_workbook(**sheets: Rows) -> bytes:
-    """A workbook of before 2007 of sheets by name, each a list of rows; dates and times have their formats."""
     book = xlwt.Workbook()
     for name, rows in sheets.items():
         sheet = book.add_sheet(name)

@@ -159,7 +159,6 @@ class House:
         self.client.admin.grants.set({"resourceId": resource_id, "resourceType": resource_type}, grants)
 
     def cases_of(self, set_id: object) -> dict[str, dict[str, int]]:
-        """The grades that an evaluation set keeps, by question."""
         listed = self.client.admin.evaluation_sets.list_cases(UUID(str(set_id)))
         return {case.question: case.grades for case in listed}
 

@@ -14,7 +14,6 @@ from tests.app.pages import HOSTILE_CASES, Page
 
 @pytest.fixture(autouse=True)
 def _enabled(house: House) -> None:
-    """The organization has service accounts switched on."""
     house.client.admin.organization.update(service_accounts_enabled=True)
 
 

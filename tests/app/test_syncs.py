@@ -24,7 +24,6 @@ def house(service_harness: ServiceHarness, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture
 def syncing(house: House, mongo: MongoServer) -> Syncing:
-    """A collection, and three things in the database to sync it with; there is no sync yet."""
     mongo.collection.insert_many([a_thing(number) for number in range(3)])
     return Syncing(house.service, mongo)
 

@@ -209,7 +209,6 @@ CASES += [("screen", "see_failed_sign_ins")]
 
 
 def prepare(client: carrel.Carrel) -> None:
-    """Make what the jobs are about: people with what they own, questions, failed files, and a document that is gone."""
     [agent] = client.admin.agents.list()
     source = client.sources.report_source("a" * 24, "/srv/jobs")
     assert source.report_no is not None

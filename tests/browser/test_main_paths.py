@@ -20,7 +20,6 @@ LIVESTOCK = FOLDER / "documents" / "operations" / "livestock-carriage.md"
 
 @pytest.fixture(scope="module")
 def admins(workbench: Workbench, browser: Browser) -> Iterator[BrowserContext]:
-    """The context in which the admin has signed in; an agent answers from a document."""
     service = workbench.service
     collection_id = create_collection(service, "Livestock")
     names = {"file_name": LIVESTOCK.name, "documentName": "Carrying livestock"}

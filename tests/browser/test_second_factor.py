@@ -138,7 +138,6 @@ def test_a_second_factor_from_app_to_passkey(
 
 
 def _confirm(walk: Walk) -> None:
-    """Let an application change access, after a confirmation with the passkey."""
     with listening() as application:
         app, pkce = an_app(walk.service, application.callback), Pkce()
         walk.open(f"/api/oauth/authorize?{urlencode(app.parameters(pkce, scope='api:admin'))}")

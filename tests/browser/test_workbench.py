@@ -207,7 +207,6 @@ PLAIN += ("agents", "audit_log", "quality", "health", "people", "groups")
 
 
 def addresses(client: carrel.Carrel) -> dict[str, str]:
-    """Where each page shows something, by the name of its picture."""
     document = next(iter(client.catalog.list_documents(document_name="extraordinary")))
     paged = next(iter(client.catalog.list_documents(media_types=["application/pdf"])))
     collection = next(iter(client.document_collections.list_document_collections()))
@@ -275,7 +274,6 @@ def current_page(address: str) -> str:
 
 
 def open_whole(page: Page, address: str) -> None:
-    """Open a page of the workbench, wait until all of it is drawn, and see that it fits."""
     page.goto(address)
     if urlsplit(address).path == "/chat":
         page.get_by_placeholder("Your message").wait_for()

@@ -14,7 +14,6 @@ ADA, BEN = "ada@example.test", "ben@example.test"
 
 @pytest.fixture(autouse=True)
 def ada(service: RunningService) -> str:
-    """Ada's id: she is in a group, has a key, and owns a document and a collection; Ben has nothing."""
     identity = a_user(service, ADA, name="Ada [bold]")["id"]
     a_user(service, BEN)
     a_group(service, "Crew", user(ADA))

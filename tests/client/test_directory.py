@@ -38,7 +38,6 @@ Watched = Callable[[Callable[[str], None]], Caller]
 
 @pytest.fixture
 def watched(connect: MakeCaller) -> Watched:
-    """Make clients that tell the path of each request before it is sent."""
 
     def make(tell: Callable[[str], None]) -> Caller:
         def hook(request: httpx.Request) -> None:

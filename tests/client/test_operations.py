@@ -125,7 +125,6 @@ def dump(result: Any) -> Any:
 
 
 def check(sent: Received, operation: Described, request: Members) -> None:
-    """Check that a request has the path of the contract, the members that a caller gave, and defaults for others."""
     in_path = {name: value for name, value in request.items() if f"{{{name}}}" in operation.path}
     assert (sent.method, sent.path) == (operation.method, operation.path.format(**in_path))
     assert sent.headers["authorization"] == f"Bearer {API_KEY if operation.version == 'v0' else ACCESS_TOKEN}"

@@ -85,7 +85,6 @@ class RunSite(ABC):
 
 
 def flow_points(site: RunSite, points: int) -> None:
-    """Kill the run, and run it again: it goes on where it was."""
     for run in site.runs(points):
         run.kill()
         run.communicate()

@@ -88,7 +88,6 @@ def answers(process: ServiceProcess, secrets: dict[str, str]) -> dict[str, Any]:
 
 
 def fill(process: ServiceProcess) -> dict[str, str]:
-    """Bring in people, a group, keys, a token and documents; returns the secrets."""
     users = [{"email": "ada@example.test", "name": "Ada", "password": PASSWORD}, {"email": "bo@example.test"}]
     done(process.call("admin/users/upsert", {"users": users}))
     members = [{"type": "user", "email": "ada@example.test"}]

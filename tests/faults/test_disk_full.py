@@ -65,7 +65,6 @@ class SmallDisk:
         return {one["documentName"].removesuffix(".txt") for one in listed}
 
     def readiness(self) -> tuple[int, str | None]:
-        """Return what /readyz answers: its status, and what it says of the storage."""
         answer = self.process.http.get("/readyz")
         return answer.status_code, answer.json().get("storage")
 

@@ -50,7 +50,6 @@ def extractor():
 
 
 async def reads_pears(extractor, folder):
-    """See that a harmless file is read as ever."""
     found = await extractor.extract(made_files.saved(folder, "harmless", b"pears"), file_name="a.txt")
     assert found.blocks[0].text == "pears"
 

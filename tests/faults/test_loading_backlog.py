@@ -106,7 +106,6 @@ def write_lock_file(loader: Loader) -> None:
 
 
 def wait_until_stored(service: ServiceProcess, loader: Loader) -> Catalog:
-    """Wait until all documents and the lock file are stored; returns the catalog as it is then."""
     until(lambda: catalog_of(service, loader.name).rows > DOCUMENTS, 120)
     return catalog_of(service, loader.name)
 

@@ -51,7 +51,6 @@ class Site(RunSite):
         assert (again.code, again.said["unchanged"], again.said["sent_bytes"]) == (0, self.documents, 0), self.said
 
     def compare(self) -> None:
-        """Compare the catalog with the source, and what was sent with what there was to send."""
         source, catalog = self.loader.hashes(), catalog_of(self.service, self.loader.name)
         assert catalog.hashes == source, self.said
         assert (catalog.rows, catalog.odd) == (len(source), []), self.said

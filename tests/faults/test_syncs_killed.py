@@ -134,7 +134,6 @@ class Site:
         return sync
 
     def compare(self) -> None:
-        """Compare the collection with the source, and what the run did with what there was to do."""
         sync = self.ended()
         assert sync["status"] == "COMPLETED", (self.said, sync)
         assert "warning" not in sync, (self.said, sync)

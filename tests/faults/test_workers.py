@@ -122,7 +122,6 @@ def assert_all_is_there(service: ServiceProcess, load: Load) -> None:
 
 
 def files_of_counts(service: ServiceProcess) -> list[Path]:
-    """Return the files in which workers, of now and of before, have counted for /metrics."""
     opened = [Path(file.path) for worker in service.parts("worker") for file in worker.open_files()]
     [folder] = {path.parent for path in opened if path.parent.name.startswith("carrel-metrics-")}
     return list(folder.glob("counter_*.db"))

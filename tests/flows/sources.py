@@ -90,7 +90,6 @@ class Source:
             return [item for one in found async for item in client.sources.list_source_items(one.source_id)]
 
     async def quarantine(self, of: object = None, *, ignored: bool = False) -> dict[str, str]:
-        """Return the codes of what counts, by name; `ignored`: of all."""
         return {item.name: item.code for item in await self.items(of) if ignored or not item.ignored}
 
     async def ignored(self) -> dict[str, bool]:

@@ -26,7 +26,6 @@ Open = Callable[..., Ledger]
 
 @pytest.fixture(params=["file", "database"])
 def open_ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
-    """Open ledgers of either kind: `open_ledger(source="s")`."""
     url = request.getfixturevalue("database_url") if request.param == "database" else None
     return lambda source="s": Ledger.at(tmp_path, target="t", source=source, database_url=url)
 

@@ -62,7 +62,6 @@ def test_memory_does_not_grow_with_the_number_of_documents(
 
 
 def measure(number: int, folder: Path, service: ServiceProcess, *, prefect: str) -> Measured:
-    """Upload so many documents by `carrel upload`, as a Prefect flow."""
     source = folder / f"source-{number}"
     write_documents(source, number=number)
     environment = {

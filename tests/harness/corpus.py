@@ -220,7 +220,6 @@ class Corpus:
             return list((await connection.execute(statement, {"document_id": document_id})).scalars())
 
     async def access_classes(self, document_id: UUID) -> dict[str, Any]:
-        """The access class of a document's resource, and those of its chunks and code pages."""
         statement = text(
             "SELECT (SELECT access_class FROM resources WHERE object_id = :document_id) AS resource,"
             " ARRAY(SELECT access_class FROM chunks_384 WHERE document_id = :document_id) AS chunks,"

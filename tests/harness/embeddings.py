@@ -25,7 +25,6 @@ def _direction(word: str) -> NDArray[np.float64]:
 
 
 def vector_of(text: str) -> list[float]:
-    """The sum of the directions of a text's words."""
     return np.sum([_direction(word) for word in text.lower().split() or [""]], axis=0).tolist()
 
 

@@ -196,7 +196,6 @@ class SharedParts:
         self._stack.push_async_callback(self.embedders.close)
 
     async def _open_embedders(self, settings: Settings) -> Embedders:
-        """Open the local model, which is the default, and beside it the one of the stand-in endpoint."""
         folder = settings.data_dir / MODEL_FOLDER
         engine = Engine.open(folder, precision=settings.embeddings_precision)
         local = (await open_embedders(settings, arithmetic=Remembering(engine))).default

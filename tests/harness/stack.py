@@ -49,7 +49,6 @@ class Stack:
         return path.read_text(errors="replace") if path.exists() else ""
 
     def start(self) -> None:
-        """Start everything and wait until it says that it is up. The first start finds its database and model made."""
         data = self.folder / "data"
         if not data.exists():
             data.mkdir(mode=0o711)

@@ -206,7 +206,6 @@ def another_organization(organization: Mapping[str, str]) -> dict[str, str]:
 
 
 def bake(client: Carrel) -> None:
-    """Put a few people and documents, a collection and an agent into an organization."""
     ann = "ann@bakery.example"
     client.admin.users.upsert([{"email": ann, "name": "Ann"}, {"email": "bob@bakery.example", "name": "Bob"}])
     [group] = client.admin.groups.upsert([{"name": "Bakers", "members": [{"type": "user", "email": ann}]}]).groups

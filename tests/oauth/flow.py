@@ -60,7 +60,6 @@ class App:
         return self.post("revoke", **({"token": token} | changes))
 
     def post(self, endpoint: str, /, **values: str | None) -> httpx.Response:
-        """Send a form with the client's id and secret; a value of None is left out."""
         own = {"client_id": self.client_id, "client_secret": self.client_secret}
         form = {name: value for name, value in (own | values).items() if value is not None}
         return httpx.post(f"{self.service.base_url}/api/oauth/{endpoint}", data=form, timeout=60)
@@ -209,7 +208,6 @@ def a_person(service: RunningService, email: str = "ada@example.test", **body: A
 
 
 def elsewhere(service: RunningService) -> tuple[str, Person]:
-    """A second organization beside the first: its admin's API key, and a person of it."""
     key = another_organization(service)
     users = {"users": [{"email": "eve@other.test", "name": "Eve", "password": PASSWORD}]}
     done(service.call("admin/users/upsert", users, api_key=key))
@@ -228,7 +226,6 @@ def sent_back(response: httpx.Response, to: str = CALLBACK) -> dict[str, str]:
 
 
 def v1(service: RunningService, path: str, token: str, body: object = None, **options: Any) -> httpx.Response:
-    """Call v1 with an access token: GET without a body, else POST."""
     headers = {"Authorization": f"Bearer {token}"} | options.pop("headers", {})
     url = f"{service.base_url}/api/v1/{path}"
     if body is None:

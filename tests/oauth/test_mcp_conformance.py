@@ -62,7 +62,6 @@ UNUSED = {
 
 
 def run(suite: list[str], address: str) -> dict[str, tuple[int, int]]:
-    """Run all scenarios; how many checks of each passed and failed."""
     command = [*suite, "--url", address, "--suite", "all"]
     output = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False).stdout
     summary = re.findall(r"^. ([a-z0-9-]+): (\d+) passed, (\d+) failed$", output, re.MULTILINE)

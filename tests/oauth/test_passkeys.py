@@ -89,7 +89,6 @@ def register(person: Person, *, sign_count: int = 0, name: str = "A key", **fiel
 
 
 def sign_in_alone(person: Person, device: Authenticator, page: httpx.Response | None = None, **wrong: Any) -> Any:
-    """Sign in with a passkey alone, at the account or on another page; the answer itself."""
     page = page or person.http.get("/account/sign-in")
     return send(person, page, "passkeySignIn", device.sign(asked(page, "passkeySignIn"), **wrong))
 

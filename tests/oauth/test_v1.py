@@ -87,7 +87,6 @@ def test_every_operation_of_v1_alone_needs_its_scope(standing, tokens, lacking, 
 
 
 def keys(service: RunningService) -> list[str]:
-    """An API key, and a service-account token that nobody has."""
     return [service.api_key, secrets.mint(secrets.SERVICE_ACCOUNT_TOKEN).value.get_secret_value()]
 
 

@@ -118,7 +118,6 @@ class Comparisons:
         assert sorted(self.world.resource_names(listed, self.model.resources)) == sorted(expected)
 
     def check_document(self, by: str, document: str) -> None:
-        """A document, its file and its chunks are there for those who may know or read it, and for nobody else."""
         actor = self.model.enter(by, READING)
         named = {"documentId": self.world.document_id(document)}
         text = self.model.documents[document].text
@@ -193,7 +192,6 @@ class Comparisons:
         return (*names, grant["role"])
 
     def check_reach(self, account: str, scopes: Iterable[str]) -> None:
-        """A preview counts what a token of these scopes could reach, before there is one."""
         asked = {"serviceAccountId": self.world.account_ids[account], "scopes": sorted(scopes)}
         response = self.world.call("admin/serviceAccountTokens/previewReach", **asked)
         if account not in self.model.accounts:
@@ -210,7 +208,6 @@ class Comparisons:
         self.check_preview(shown, credential.owner, set(working or ()))
 
     def check_preview(self, shown: dict[str, Any], account: str, scopes: set[str]) -> None:
-        """What a preview shows is what the model says of these scopes."""
         readable = self.model.readable(account) if READING in scopes else {}
         editable = self.model.editable(account) if WRITING in scopes else set()
         assert (shown["documentCount"], shown["editableDocumentCount"]) == (len(readable), len(editable))
@@ -229,7 +226,6 @@ class Comparisons:
         assert not [operation for operation in shown["endpoints"] if operation.startswith("admin/")]
 
     def check_members(self, group: str, page_size: int) -> None:
-        """A group's direct members are listed, each once, and counted."""
         groups = self.world.walk("admin/groups/list", page_size=page_size)
         counts = {each["name"]: each["memberCount"] for each in groups}
         assert counts == {name: len(members) for name, members in self.model.groups.items()}

@@ -22,7 +22,6 @@ class Elsewhere(Asking):
         return self.chance.choice(looks)(by)
 
     def _use(self, by: str, tool: str, **arguments: Any) -> dict[str, Any]:
-        """Call a tool; its result, or the code of its refusal."""
         answer = send(self.world.service, self.world.agent_token(by), "tools/call", name=tool, arguments=arguments)
         said = result(answer)
         if said.get("isError"):

@@ -219,13 +219,11 @@ class Permissions(Operations, RuleBasedStateMachine):
 
     @act(credential=credentials, user=users)
     def name_a_user(self, credential: str, user: str) -> None:
-        """A credential names a user to act for, as only keys may that were made for it."""
         if self.may(self.model.enter_for, credential, user, "permissions/listAuthorizedResources"):
             self.check_authorized_resources(credential, user, 3, userEmail=user)
 
     @act(credential=credentials, subject=users | accounts)
     def ask_about_somebody(self, credential: str, subject: str) -> None:
-        """A credential asks what somebody may read: admins about all, others about whom they may act for."""
         operation = "permissions/checkResourceAuthorizationForUser"
         named = {"resource": self.world.resource("log/never")}
         if self.may(self.model.enter_about, credential, subject, operation, **named):

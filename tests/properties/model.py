@@ -138,7 +138,6 @@ class Model:
         return actor in self.users and self.users[actor].is_admin
 
     def held(self, principal: str) -> set[str]:
-        """All that a principal acts with: itself, for a user everyone, and every group around those."""
         held = {principal, EVERYONE} if principal in self.users else {principal}
         while around := {group for group, members in self.groups.items() if members & held} - held:
             held |= around

@@ -67,7 +67,6 @@ class Operations(Elsewhere):
         return self.do(self.operation_of(actor, name, *args, **options))
 
     def operation_of(self, actor: Actor, name: str, *args: Any, **options: Any) -> Operation:
-        """The operation by the named actor; if they may not do it, by somebody who may."""
         named, or_anybody = actor
         alike, others = (self.model.users, self.model.credentials)
         if named in self.model.credentials:

@@ -143,7 +143,6 @@ class World:
         return response.json()
 
     def walk(self, operation: str, by: str | None = None, *, page_size: int, **members: Any) -> list[dict[str, Any]]:
-        """Every item of a paged list, in pages of this size; none of them empty but the only one."""
         page = self.ask(operation, by, pageSize=page_size, **members)
         items = _items(page)
         while token := page.get("nextPageToken"):

@@ -197,7 +197,6 @@ class Things:
         self.conversation_id, self.message_id = result["conversationId"], result["messageId"]
 
     def fail(self) -> None:
-        """Make a sign-in provider and an alert rule, and let a run fail."""
         self.make("provider_id", "alert_rule_id")
         body = {**EXAMPLES["alerts/reportRun"].body(self), "source": self.owner.mark, "outcome": "FAILED"}
         done(self.owner.call("alerts/reportRun", body))

@@ -49,7 +49,6 @@ def created(response: httpx.Response) -> dict[str, Any]:
 
 
 def refusal(response: httpx.Response) -> tuple[int, str | None]:
-    """The status and SCIM's type of a refusal, which is in SCIM's form."""
     body = response.json()
     assert response.headers["content-type"] == "application/scim+json"
     assert body["schemas"] == ["urn:ietf:params:scim:api:messages:2.0:Error"]

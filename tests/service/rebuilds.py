@@ -89,7 +89,6 @@ def a_shelf(service: RunningService, *names: str) -> Shelf:
 
 
 def places(service: RunningService) -> dict[tuple[str, str], tuple[int, int | None, int]]:
-    """Documents' places in collections: by name and model, the versions wanted and indexed and the chunk count."""
     statement = (
         "SELECT d.name, s.model, p.version, p.indexed_version, p.chunk_count FROM space_documents p"
         " JOIN spaces s USING (space_id) JOIN documents d USING (document_id)"
@@ -110,7 +109,6 @@ def let_time_pass(service: RunningService, interval: str = "2 hours") -> None:
 
 
 def wait_blocked(service: RunningService, number: int = 1) -> None:
-    """Wait until so many connections wait for a lock."""
     statement = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
     with service.owner_connection() as connection:
         for _ in range(600):

@@ -55,7 +55,6 @@ def mail(attachments: Mapping[str, bytes | str], *forwarded: EmailMessage) -> by
 
 
 def brought(service: RunningService, external_id: str, content: bytes, **options: Any) -> dict[str, Any]:
-    """Upload a container; return it once all of its files are done."""
     options.setdefault("file_name", external_id.rpartition("/")[2])
     answer = ok(upload(service, external_id, content, **options))
     document_id = answer["documentId"]
@@ -85,7 +84,6 @@ def logged(service: RunningService, **query: Any) -> list[tuple[str, dict[str, A
 
 
 def left_out(service: RunningService, document: dict[str, Any], **options: Any) -> list[tuple[str | None, int, str]]:
-    """The files that were left out of a container: path, number and reason of each, over pages of one."""
     body = {"documentId": document["documentId"]} | options
     found = walk(service, "catalog/listLeftOutFiles", body, page_size=1)
     assert all(one["message"] for one in found)

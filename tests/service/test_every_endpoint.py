@@ -160,7 +160,6 @@ def a_world(service: RunningService, http: httpx.Client) -> World:
 
 
 def a_token_elsewhere(service: RunningService) -> str:
-    """A token of another organization, which has disabled service accounts since."""
     key = another_organization(service, admin_email="admin@disabled.test")
     enable_service_accounts(service, api_key=key)
     account = an_account(service, api_key=key)

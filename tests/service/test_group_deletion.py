@@ -22,7 +22,6 @@ def shared(service: RunningService, name: str, *principals: dict[str, Any], ever
 
 
 def ship(service: RunningService) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Ada, Bob and Dan (inactive) are in the crew, the crew and Cat in the ship, Bob in the watch too."""
     for email in (ADA, BOB, CAT, DAN):
         a_user(service, email, active=email != DAN)
     crew = a_group(service, "Crew", user(ADA), user(BOB), user(DAN))

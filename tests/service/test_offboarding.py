@@ -22,7 +22,6 @@ NOTHING_ENDED = {**dict.fromkeys(COUNTS, 0), "groupIds": []}
 
 @pytest.fixture(autouse=True)
 def ids(service: RunningService) -> dict[str, str]:
-    """Ada, an admin, Ben, and Eve, who is inactive, by address."""
     return {email: a_user(service, email, active=email != EVE, isAdmin=email == ADA)["id"] for email in (ADA, BEN, EVE)}
 
 

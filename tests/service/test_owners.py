@@ -40,7 +40,6 @@ ADA, BEN, EVE = "ada@example.test", "ben@example.test", "eve@example.test"
 
 @pytest.fixture(autouse=True)
 def people(service: RunningService) -> dict[str, str]:
-    """Ada and Ben, and Eve, who is inactive; by address, the keys of the active ones."""
     for email in (ADA, BEN, EVE):
         a_user(service, email, active=email != EVE)
     return {email: a_key(service, ownerEmail=email)["apiKey"] for email in (ADA, BEN)}

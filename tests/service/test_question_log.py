@@ -315,7 +315,6 @@ def test_a_page_by_words_is_of_one_moment(desk: Desk, monkeypatch: pytest.Monkey
 
 
 def numbers(row: dict[str, Any]) -> tuple[int, ...]:
-    """Questions, unanswered, failed, thumbs up, thumbs down, askers."""
     return tuple(row[name] for name in ("questions", "unanswered", "failed", "thumbsUp", "thumbsDown", "askers"))
 
 

@@ -30,7 +30,6 @@ def endpoint() -> Iterator[RerankingEndpoint]:
 
 @pytest.fixture(scope="module")
 def reranked(service_harness: ServiceHarness, endpoint: RerankingEndpoint) -> Iterator[RunningService]:
-    """A service with the endpoint, and a few documents, of which Ann may not read one."""
     with service_harness.running(reranking_url=endpoint.url, reranking_api_key=KEY, reranking_seconds=20.0) as service:
         add_users(service, ANN, BEN)
         for name, text in {

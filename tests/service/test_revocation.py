@@ -48,7 +48,6 @@ class Scene:
         grant(self.service, document(self.document_id), *principals)
 
     def member(self, operation: str) -> None:
-        """Add the reader to the inner group, or remove them."""
         ok(self.service.call(f"admin/groups/{operation}", {"groupId": self.inner, "members": [user(READER)]}))
 
     def active(self, active: bool) -> None:

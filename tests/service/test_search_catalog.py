@@ -34,7 +34,6 @@ def ids(results: list[dict[str, Any]]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def library(module_service: RunningService) -> RunningService:
-    """An organization whose admin has the four documents, Ann thirty reports, and Ben a note."""
     service = module_service
     add_users(service, ANN, BEN)
     for external_id, (name, contents) in DOCUMENTS.items():

@@ -140,7 +140,6 @@ def test_an_agent_looks_up_with_its_options(shelves: Shelves) -> None:
 
 @pytest.fixture
 def reader(shelves: Shelves, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
-    """A language model that the organization has its queries read by."""
     service = shelves.service
     with serving_model() as server:
         models = language_models.LanguageModels(

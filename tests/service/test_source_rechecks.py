@@ -26,7 +26,6 @@ AWAY: "dict[str, Callable[[Desk], object]]" = {
 
 
 def replied(visitor: Visitor, script: Script, reply: Reply, *message: str, number: int = 0) -> dict[str, Any]:
-    """Send a message, which is the one with this number, and wait for the reply; what sending it answered."""
     sent = done(visitor.send(*message))
     script.end(reply, number=number)
     assert visitor.finished(sent["jobId"])["status"] == "COMPLETED"

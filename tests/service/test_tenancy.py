@@ -258,7 +258,6 @@ def test_functions_beside_the_policies_find_nothing_of_another(pair: Pair) -> No
 
 
 def queries() -> Iterator[tuple[str, Callable[..., Any]]]:
-    """Yield each query that reads what an organization has or a caller may read, and its name."""
     folder = Path(package.__path__[0])
     for path in sorted(folder.rglob("queries.py")):
         module = import_module(".".join([package.__name__, *path.relative_to(folder).with_suffix("").parts]))

@@ -37,7 +37,6 @@ def where(service: RunningService, word: str) -> set[str]:
 
 @pytest.fixture
 def wordy(own_service: RunningService) -> RunningService:
-    """A service in which Ada and Ben have searched and commented, themselves and through a key that acts for them."""
     service = own_service
     for email in (ADA, BEN):
         a_user(service, email)

@@ -62,7 +62,6 @@ class Spans:
     receiver: Receiver
 
     def read(self, trace_id: str) -> dict[str, tuple[str, str]]:
-        """Return the parent and the process of each span of a trace, by its name."""
         found, named = [], {CALLER: "caller"}
         for process, span in self._all():
             if span.trace_id.hex() == trace_id:

@@ -66,7 +66,6 @@ def batcher(make_batcher: MakeBatcher) -> Batcher:
 
 
 def texts(first: int, *lengths: int) -> list[Tokens]:
-    """Make texts of these lengths; they begin with the tokens first, first + 1, …"""
     return [np.full(length, first + number, np.int64) for number, length in enumerate(lengths)]
 
 

@@ -260,7 +260,6 @@ def test_pictures_and_macro_sheets_of_a_workbook(not_read):
 
 
 def mail(*, number: int = 1) -> EmailMessage:
-    """Return a message with a text, a signature, and as many attachments."""
     message = EmailMessage()
     message["From"], message["Subject"] = "ann@garden.example", "Pears"
     message.set_content("Prune them.")

@@ -23,7 +23,6 @@ TWO_PAGES = made_files.scanned(made_files.scan(), made_files.scan(), kind="TIFF"
 
 
 def plain_zip(name: str = "a.txt", content: bytes = b"words") -> bytes:
-    """An archive that is no Office file, its one file not compressed."""
     return made_files.archive({name: content}, packed=False)
 
 

@@ -17,7 +17,6 @@ FILES = {kind: (OFFICE / f"drawn.{kind}").read_bytes() for kind in ("emf", "wmf"
 
 
 def emf(*records: tuple[int, bytes]) -> bytes:
-    """Return an EMF of records, given by kind and content."""
     header = (1, struct.pack("<8i", *[0] * 8) + b" EMF" + bytes(64))
     packed = ((kind, content + bytes(-len(content) % 4)) for kind, content in (header, *records))
     return b"".join(struct.pack("<2I", kind, len(content) + 8) + content for kind, content in packed)

@@ -89,7 +89,6 @@ def serve(monkeypatch: pytest.MonkeyPatch, during: Callable[[Application], Await
 
 
 async def begin_request(application: Application) -> asyncio.StreamWriter:
-    """Let the application open and close, and send it a request that goes on; returns its connection."""
     application.may_end["opening"].set()
     application.may_end["closing"].set()
     await application.until("opening")

@@ -111,7 +111,6 @@ def book() -> bytes:
 
 
 def told(found: Extraction) -> dict[NotReadKind, int] | None:
-    """Return the numbers of parts that were not read; None where that is unknown."""
     return None if found.not_read is None else {part.kind: part.count for part in found.not_read}
 
 

@@ -200,7 +200,6 @@ def test_every_query_names_the_condition_of_visibility() -> None:
 
 
 def conditions() -> list[tuple[str, int, int]]:
-    """Each place where a query names the condition: the module, and where its name begins and ends in the source."""
     found = list[tuple[str, int, int]]()
     for module in modules():
         if module.name == "permissions.queries":

@@ -40,7 +40,6 @@ def _modules() -> Iterator[Path]:
 
 
 def _retired_words(path: Path) -> Iterator[str]:
-    """Yield the retired names of functions and classes, and the retired labels of pages and commands."""
     tree = parse_python(path.read_text())
     is_shown = path.is_relative_to(ROOT / "app") or path.is_relative_to(ROOT / "cli")
     docstrings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)} if is_shown else set()

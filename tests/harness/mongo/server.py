@@ -166,7 +166,6 @@ class Server:
         return {"cursor": {"id": Int64(number), "ns": namespace, "firstBatch": list(islice(documents, size))}}
 
     def _broken(self, reply: bytes) -> bytes:
-        """Return a reply in which that text begins with a byte that is no Unicode."""
         text = self.faults.broken_text
         return reply if text is None else reply.replace(text.encode(), b"\xff" + text.encode()[1:])
 
@@ -223,7 +222,6 @@ def read_message(body: bytes) -> tuple[Document, int]:
 
 
 def reply_to_query(request: int, reply: bytes) -> bytes:
-    """Return an OP_REPLY with one document."""
     body = struct.pack("<iqii", 8, 0, 0, 1) + reply
     return HEADER.pack(HEADER.size + len(body), 0, request, OP_REPLY) + body
 
