@@ -177,7 +177,6 @@ def compound(streams: Mapping[str, bytes]) -> bytes:
 
 
 def streams(content: bytes) -> dict[str, bytes]:
-    """The streams of a compound file without folders."""
     with olefile.OleFileIO(content) as file:
         return {path[0]: file.openstream(path).read() for path in file.listdir()}
 

@@ -87,7 +87,6 @@ class Library:
 
 
 def a_library(service: RunningService, *, name: str = "Everything") -> Library:
-    """A library without documents, whose collection everybody may search."""
     collection_id = create_collection(service, name)
     share(service, collection_id, everybody=True)
     return Library(service, collection_id)

@@ -102,7 +102,6 @@ class Page(AppTest):
         return [tuple(row[name] for name in names) for row in self.rows(table)]
 
     def list_with(self, name: str) -> int:
-        """The number of the first of the page's lists that has a column of this name."""
         return next(number for number, shown in enumerate(self.dataframe) if name in shown.value)
 
     def choose(self, *numbers: int, table: int = 0) -> Self:

@@ -60,7 +60,6 @@ class Hand:
 
     @property
     def place(self) -> Locator:
-        """The dialog, or the page while none is open."""
         return self.page.locator("[role=dialog], body:not(:has([role=dialog])) [data-testid=stMain]")
 
     def part(self, name: str) -> None:

@@ -41,7 +41,6 @@ class Application:
         return f"{self.app.service.base_url}/api/oauth/authorize?{urlencode(parameters)}"
 
     def token(self, pkce: Pkce) -> str:
-        """The access token for the code that the first person came back with."""
         assert self.app is not None
         return str(done(self.app.exchange(self.answers[0]["code"], pkce))["access_token"])
 

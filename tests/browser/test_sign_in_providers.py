@@ -37,7 +37,6 @@ PATHS = {"entra": f"/{TENANT}/v2.0", "okta": "/okta", "google": "/google", "keyc
 
 
 def account(name: str, provider: str, **claims: Any) -> dict[str, Any]:
-    """The claims about a person with an address of a provider, which has verified it."""
     return {"name": name, "email": f"{name.lower()}@{provider}.test", "email_verified": True, **claims}
 
 
@@ -135,7 +134,6 @@ class Walk:
         return self
 
     def as_login(self, login: str) -> "Walk":
-        """Sign in and consent on the pages of the provider."""
         self.page.get_by_placeholder("Enter any login").fill(login)
         self.page.get_by_placeholder("and password").fill("any")
         self.page.get_by_role("button", name="Sign-in").click()

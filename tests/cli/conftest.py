@@ -89,7 +89,6 @@ def run(fork_server: ForkServer, service: RunningService, tmp_path: Path) -> Run
 
 @pytest.fixture
 def load(run: Run) -> Load:
-    """Run a command with --json; return how it ended, and its object."""
 
     def load(*arguments: str, **changes: str | None) -> tuple[Ended, dict[str, Any]]:
         ended = run(*arguments, "--json", **changes)

@@ -75,7 +75,6 @@ def _server() -> Iterator[Server]:
 
 @pytest.fixture
 def server(_server: Server) -> Server:
-    """The misbehaving server, its script and memory empty."""
     _server.script.clear()
     _server.received.clear()
     return _server

@@ -42,7 +42,6 @@ class Described:
         return str(schema.get("$ref", "")).rpartition("/")[2]
 
     def request(self) -> dict[str, Any]:
-        """Return an example of the members, all of them, none with its default."""
         return {name: example(schema, name) for name, schema in self.members.items()}
 
     def defaults(self) -> dict[str, Any]:
@@ -52,7 +51,6 @@ class Described:
         return empty | {name: schema["default"] for name, schema in resolved.items() if "default" in schema}
 
     def response(self) -> dict[str, Any]:
-        """Return an example of the answer with all members that it can have."""
         return dict(example(self.answer, self.answer_type))
 
 

@@ -17,7 +17,6 @@ TRAVEL = "# Travel\n\nBook the night train to Vienna three weeks ahead.\n"
 
 @pytest.fixture
 def real(service: RunningService, open_client: MakeCaller) -> Caller:
-    """A client of the real service, as the bootstrap admin's key that may act for users."""
     return open_client(service.api_key, service.base_url)
 
 

@@ -38,7 +38,6 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> TokenStore:
 
 @pytest.fixture
 def expired(store: TokenStore) -> TokenStore:
-    """A store of each kind with Ada's tokens, of which the access token has ended."""
     store.put("ada", tokens(1, seconds=0))
     return store
 

@@ -92,14 +92,12 @@ def flow_points(site: RunSite, points: int) -> None:
 
 
 def service_points(site: RunSite, points: int) -> None:
-    """Kill the service and start it again: the run waits, and goes on."""
     for run in site.runs(points):
         kill_service(site.service)
         site.end(run)
 
 
 def database_points(site: RunSite, points: int) -> None:
-    """Kill the database, which the service starts again: the run waits, and goes on."""
     for run in site.runs(points):
         site.service.kill_database()
         site.end(run)

@@ -40,7 +40,6 @@ class Archived:
         time.sleep(0.01)
 
     def wait_for(self, name: str) -> None:
-        """Wait until a noted moment can be restored."""
         moment = datetime.fromisoformat(self.moments[name])
         until(lambda: Archive.find(str(self.archive)).position().at >= moment, CAUGHT_UP_SECONDS)
 

@@ -62,7 +62,6 @@ def long_text(number: int, *, kilobytes: int = 120) -> str:
 
 
 def send_logs(threads: ThreadPoolExecutor, service: RunningService, count: int) -> "list[Future[httpx.Response]]":
-    """Begin to upload so many texts of 20 KB."""
     return [
         threads.submit(upload, service, f"log-{number}", long_text(number, kilobytes=20)) for number in range(count)
     ]

@@ -47,7 +47,6 @@ class Site:
     said: str = ""
 
     def fill(self, name: str) -> None:
-        """Make the collection, with documents whose texts tell their numbers."""
         self.collection_id = create_collection(self.service, name)
         with ThreadPoolExecutor(8) as threads:
             list(threads.map(self._upload, range(self.documents)))

@@ -44,7 +44,6 @@ class Site(RunSite):
     collection_id: str
 
     def write(self) -> None:
-        """Give every document other contents, that the collection has not in its index yet."""
         # The first edition comes into the collection, which indexes it; only others are stale there.
         for edition in range(self.edition + 1, max(self.edition + 1, 2) + 1):
             self.edition = edition

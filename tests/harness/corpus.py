@@ -163,7 +163,6 @@ class Corpus:
             return await self.write(connection, document_id, title, chunks, version=version)
 
     async def written(self, document_id: UUID) -> tuple[int, int]:
-        """How many chunks and how many code pages a document has."""
         async with self.transaction() as connection:
             counts = [
                 (await connection.execute(text(statement), {"document_id": document_id})).scalar_one()

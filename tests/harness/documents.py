@@ -103,7 +103,6 @@ def add_to_collection(
 
 
 def embedded(service: RunningService) -> int:
-    """Return how many texts the service has embedded so far."""
     return service.runtime.embedders.texts_embedded
 
 

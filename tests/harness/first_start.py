@@ -19,7 +19,6 @@ CLUSTER = "postgres"
 
 
 def bring_model(data_dir: Path) -> None:
-    """Put the model's graph into a data folder, as one more name of the same file."""
     folder = data_dir / MODEL_FOLDER
     folder.mkdir(exist_ok=True)
     for graph in _models().glob("*.onnx"):

@@ -49,7 +49,6 @@ class Bucket:
 
 @contextmanager
 def object_store(log: str) -> Iterator[Bucket]:
-    """Run the server while the body runs; yields a bucket that isn't made."""
     port = free_port()
     endpoint = f"http://127.0.0.1:{port}"
     environment = {

@@ -46,7 +46,6 @@ class Phone:
         self.totp, self.service = pyotp.TOTP(key[1].replace(" ", "")), service
 
     def code(self, *, steps: int = 0) -> str:
-        """What it shows now, or some steps of 30 seconds from now."""
         clock = self.service.runtime.clock
         now: datetime = getattr(clock, "stands_at", None) or datetime.now(UTC)
         return self.totp.at(now + clock.offset, counter_offset=steps)
@@ -73,7 +72,6 @@ def give(person: Person, page: httpx.Response, text: str) -> httpx.Response:
 
 
 def set_up(person: Person) -> tuple[Phone, list[str]]:
-    """Set up an app on the account page of somebody who isn't signed in yet."""
     enter(person)
     page = person.press(person.http.get(HERE), "showApp", password=person.password)
     phone = Phone(person.service, page)
@@ -81,7 +79,6 @@ def set_up(person: Person) -> tuple[Phone, list[str]]:
 
 
 def remove(page: httpx.Response) -> str:
-    """The button that removes the first second factor of the account page."""
     return next(button for form in Page(page).forms for button in form.buttons if button.startswith("remove "))
 
 

@@ -23,7 +23,6 @@ def fail(person: Person, page: httpx.Response) -> httpx.Response:
 
 
 def with_cookie(service: RunningService, value: str) -> Person:
-    """A browser that has a session's cookie from elsewhere."""
     person = Person(service)
     person.http.cookies.set("carrel_session", value, domain="127.0.0.1", path="/")
     return person

@@ -79,7 +79,6 @@ def come_back(person: Person, app: App, **changes: str | None) -> httpx.Response
 
 
 def changed(**claims: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """A change to a token's claims; one that is None is left out."""
     return lambda given: {name: value for name, value in {**given, **claims}.items() if value is not None}
 
 

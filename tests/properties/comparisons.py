@@ -200,7 +200,6 @@ class Comparisons:
         self.check_preview(response.raise_for_status().json(), account, set(scopes))
 
     def check_token_reach(self, token: str) -> None:
-        """A preview of a token counts what it can reach; one that stopped reaches nothing."""
         asked = {"tokenId": self.world.credential_ids[token]}
         shown = self.world.ask("admin/serviceAccountTokens/previewReach", **asked)
         credential = self.model.credentials[token]

@@ -290,7 +290,6 @@ class Permissions(Operations, RuleBasedStateMachine):
             self.do(an_operation("provision_change", group, add=add, remove=remove))
 
     def known_to_provider(self, names: Iterable[str]) -> list[str]:
-        """The people and groups among these names, each once."""
         return [name for name in dict.fromkeys(names) if name in self.model.users or name in self.model.groups]
 
     # Documents.

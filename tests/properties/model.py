@@ -144,7 +144,6 @@ class Model:
         return held
 
     def enter(self, by: str, needed: str) -> str:
-        """Who acts in a request, if its credential may be used for what it needs."""
         if by in self.users:
             if not self.users[by].active:
                 raise RefusedError(400, "unknown_user")
@@ -164,7 +163,6 @@ class Model:
         return credential.owner
 
     def enter_for(self, by: str, user: str) -> str:
-        """Who acts when a credential's request to read names a user."""
         actor = self.enter(by, READING)
         if actor in self.accounts:
             raise RefusedError(400, "service_account_acts_as_itself")
@@ -243,7 +241,6 @@ class Model:
         return {name for name, each in self.documents.items() if self.role(actor, each) in {OWNER, EDITOR}}
 
     def known(self, actor: str) -> dict[str, Text]:
-        """The documents somebody may know of: an admin of all of them."""
         if self.is_admin(actor):
             return {name: each.text for name, each in self.documents.items()}
         return self.readable(actor)

@@ -49,7 +49,6 @@ def contents(text: Text) -> bytes:
 
 
 def outcome_of(response: httpx.Response) -> tuple[int, str | None]:
-    """The status of an answer and, of a refusal, its code."""
     return response.status_code, None if response.status_code == 200 else response.json()["error"]["code"]
 
 

@@ -94,7 +94,6 @@ def grant(
 
 
 def another_organization(service: RunningService, *, admin_email: str = "admin@other.test") -> str:
-    """Make a second organization beside the first; returns its admin's API key."""
     key, organization = mint(API_KEY), uuid7()
 
     async def create() -> None:

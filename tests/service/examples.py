@@ -431,7 +431,6 @@ USER_EMAIL = "userEmail"
 
 
 def members_of(operation: ApiOperation[Any, Any]) -> dict[str, bool]:
-    """The members of an operation's requests; whether each is needed."""
     if operation.request is None:
         return {"uploadAsUserEmail": False} if operation.path == "catalog/uploadFile" else {}
     return {field.alias or name: field.is_required() for name, field in operation.request.model_fields.items()}

@@ -25,7 +25,6 @@ from tests.service.docstore import LOOPBACK, Syncing, a_thing
 
 @pytest.fixture
 def syncing(quiet: Syncing) -> Syncing:
-    """A sync of five things that is to be run by the test."""
     quiet.mongo.collection.insert_many([a_thing(number) for number in range(5)])
     done(quiet.create())
     return quiet

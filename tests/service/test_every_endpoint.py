@@ -260,7 +260,6 @@ def test_who_may_call_is_served(world: World, credential: str) -> None:
 
 
 def served(world: World, operation: str, credential: str) -> Outcome:
-    """Ask, and make anew what a success has used up."""
     outcome = outcome_of(world.send(operation, credential))
     anew = EXAMPLES[operation].anew
     if outcome == SUCCESS and anew is not None:

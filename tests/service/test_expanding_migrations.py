@@ -96,7 +96,6 @@ def locked_by(statement: str) -> set[str]:
 
 
 def is_on(statement: str, tables: set[str]) -> bool:
-    """Tell whether a statement is about one of these tables, and no other."""
     found = ON_TABLE.match(statement)
     return found is not None and found["table"] in tables
 

@@ -74,7 +74,6 @@ class Leaver:
             return connection.execute(statement.format(sql.Identifier(table)), [self.email]).rowcount
 
     def check_refused(self) -> None:
-        """Neither token of the application works, and neither does the key."""
         assert not works(self.service, self.tokens["access_token"])
         assert self.app.refresh(self.tokens["refresh_token"]).status_code == 400
         assert self.service.call("catalog/listDocuments", api_key=self.key).status_code == 401

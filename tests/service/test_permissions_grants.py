@@ -31,7 +31,6 @@ from tests.service.directory import (
 
 
 def grants(resource: dict[str, str], *given: tuple[dict[str, Any], str], **body: Any) -> dict[str, Any]:
-    """A request to set these (principal, role)."""
     return {"resource": resource, "grants": [{"principal": who, "role": role} for who, role in given], **body}
 
 

@@ -90,7 +90,6 @@ def listed(cell: str) -> list[str]:
 
 
 def who_may_read() -> Model:
-    """What the sample's manifest and directory say."""
     directory = json.loads(DIRECTORY.read_text())
     model = Model(users={user["email"]: User() for user in directory["users"]})
     model.groups = {group["name"]: {*group["members"], *group.get("groups", ())} for group in directory["groups"]}

@@ -58,7 +58,6 @@ def behind_proxy(service_harness: ServiceHarness) -> Iterator[RunningService]:
 
 @pytest.fixture
 def limited(behind_proxy: RunningService) -> Iterator[RunningService]:
-    """A new organization there, whose key has made no request."""
     with behind_proxy.new_organization() as organization:
         yield organization
 

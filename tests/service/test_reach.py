@@ -64,7 +64,6 @@ class World:
         return cls(service, robot, names, made["direct"])
 
     def reality(self, *scopes: str) -> dict[str, Any]:
-        """What a token of these scopes gets, in the words of the preview."""
         token = a_token(self.service, self.robot, *scopes)["token"]
         reads, writes = "catalog:read" in scopes, "catalog:write" in scopes
         agents = "catalog:read" in scopes and "agent:message" in scopes

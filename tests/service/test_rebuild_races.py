@@ -51,7 +51,6 @@ async def the_rebuild(runtime: Runtime, organization: UUID) -> RunningRebuild:
 
 
 def swap(service: RunningService, rebuild: RunningRebuild) -> Coroutine[Any, Any, bool]:
-    """Try to swap, whatever else there may be to do."""
     return running.try_swap(service.runtime.indexer, organization_id(service), rebuild)
 
 

@@ -29,7 +29,6 @@ Look = tuple[str, dict[str, Any]]
 
 @pytest.fixture(scope="module")
 def house(service_harness: ServiceHarness) -> Iterator[RunningService]:
-    """A service of two workers, which are asked by turns."""
     with service_harness.running(workers=2) as service:
         yield service
 
@@ -154,7 +153,6 @@ def _contents(number: int) -> str:
 
 @pytest.fixture
 def scene(house: RunningService) -> Iterator[Scene]:
-    """The document, which only the admin may read, and the collection."""
     with house.new_organization() as service:
         add_users(service, READER)
         inner = add_group(service, "Inner")

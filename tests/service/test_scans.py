@@ -31,7 +31,6 @@ JOBS = "procrastinate_jobs WHERE queue_name = 'ocr' AND args ->> 'document_id' =
 
 @pytest.fixture
 def reading(make_service: Callable[..., RunningService]) -> RunningService:
-    """A service that reads pages, at most two of a document."""
     return make_service(ocr_workers=1, ocr_pages=2)
 
 

@@ -41,7 +41,6 @@ class StoppedDeployment:
 
     @property
     def settings(self) -> Settings:
-        """The settings of a service there that keeps its key in the folder."""
         return settings_for_test(self.data_dir, SecretStr(self.url), secret_key=None)
 
     def start(self, *, given: SecretStr | None = None) -> SecretStr:

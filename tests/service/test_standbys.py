@@ -51,7 +51,6 @@ def service(servers: tuple[Server, Server], make_service: Callable[..., RunningS
 
 
 def started(make_service: Callable[..., RunningService], primary: Server, *urls: SecretStr) -> RunningService:
-    """Start a service that is told of standbys at these addresses."""
     service = make_service(
         database_url=primary.address(), database_replica_urls=urls, database=f"none_{next(number)}", sweep_seconds=5
     )

@@ -34,7 +34,6 @@ FIELDS = {"body": "text", "source_name": "title", "source_system_updated": "at",
 
 
 def target(**members: Any) -> Target:
-    """A sync's documents in common."""
     config = {"sync_name": "s", "collection_name": "c", "source_fields": FIELDS, **members}
     return Target("sync", UUID_VALUE, DocstoreConfig(**config))
 

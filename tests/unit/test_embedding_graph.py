@@ -64,7 +64,6 @@ class PlainBert:
         return scaled * self.weights[f"{name}.weight"] + self.weights[f"{name}.bias"]
 
     def layer(self, value: Array, prefix: str) -> Array:
-        """Attend, head by head, then feed forward."""
         query, key, values = (
             np.split(self.linear(value, f"{prefix}.attention.self.{part}"), HEADS, axis=1)
             for part in ("query", "key", "value")

@@ -57,7 +57,6 @@ def objects(value: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def properties(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The members of every object that a request or an answer is made of, by their paths."""
     return {
         f"{path}/{name}": member
         for path, one in objects(document)

@@ -106,7 +106,6 @@ def rich_text() -> bytes:
 
 
 def book() -> bytes:
-    """Return an e-book of a page with text, which holds the pictures."""
     return made_files.e_book("<p>Words</p>", {f"{number}.png": each for number, each in enumerate(PICTURES)})
 
 

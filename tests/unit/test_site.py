@@ -33,7 +33,6 @@ class _Fetched(HTMLParser):
         self.addresses: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Keep what the tag makes a browser fetch."""
         self.addresses += [value or "" for name, value in attrs if name == FETCHING.get(tag)]
 
 
