@@ -23,7 +23,6 @@ class PrefectServer:
         self._http.close()
 
     def deploy(self, flow: str = "bulk-upload", *, name: str = DEPLOYMENT, **members: Any) -> str:
-        """Offer a flow, as `python -m flows serve` does; returns the deployment's id."""
         made = self._call("POST", "/flows/", {"name": flow})
         return str(self._call("POST", "/deployments/", {"name": name, "flow_id": made["id"], **members})["id"])
 

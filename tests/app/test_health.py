@@ -32,7 +32,6 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 def a_status(**changes: Any) -> AdminStatusGetResponse:
-    """How an organization that is well does, but for the changes."""
     well: dict[str, Any] = {
         "version": "1.0",
         "document_count": 3,

@@ -42,7 +42,6 @@ class Hand:
     clicks: int = 0
 
     def __post_init__(self) -> None:
-        """Follow what the pages draw that are opened from now on."""
         self.page.add_init_script(FOLLOW)
 
     def click(self, what: Locator) -> None:

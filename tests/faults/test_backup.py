@@ -133,7 +133,6 @@ def back_up_while_uploading(made: Deployment) -> None:
 
 @pytest.fixture(scope="module")
 def restored(deployment: Deployment) -> Iterator[ServiceProcess]:
-    """A folder on which a restore was killed and then run again, with its service."""
     with closing(ServiceProcess()) as process:
         process.command("restore", str(deployment.archive), killed_at="service.operate.backup.postgres_tools:load")
         ended = process.command("restore", str(deployment.archive))

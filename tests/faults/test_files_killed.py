@@ -26,7 +26,6 @@ _COLLECTED_SECONDS = 120
 
 @pytest.fixture
 def service() -> Iterator[ServiceProcess]:
-    """A service whose workers collect files as soon as nothing refers to them."""
     with cheap_service(CARREL_FILE_GRACE_HOURS="0", CARREL_SWEEP_SECONDS="0.5", CARREL_WORKERS="2") as process:
         yield process
 

@@ -70,7 +70,6 @@ class SecretRecorder:
         return shown
 
     def given_away_by(self, text: bytes) -> list[str]:
-        """Which secrets a text shows, by their last characters."""
         return [f"…{secret[-4:]}" for secret in self.secrets if any(one in text for one in needles(secret))]
 
 

@@ -37,7 +37,6 @@ def service(tmp_path: Path) -> Iterator[ServiceProcess]:
 
 
 def judges_of(load: Load, service: ServiceProcess) -> list[Reader | Granter]:
-    """Make the readers, and return the actors that judge what they may read."""
     keys: list[str] = []
     for email in READERS:
         a_user(service, email)

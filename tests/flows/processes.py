@@ -27,7 +27,6 @@ SERVE = (sys.executable, "-m", "flows", "serve")
 
 @contextmanager
 def running(*command: str, **environment: str) -> Iterator["subprocess.Popen[str]"]:
-    """Run a command beside the test, whose environment it has; it is killed at the end."""
     process = subprocess.Popen(
         command, env=os.environ | environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

@@ -107,7 +107,6 @@ def embedded(service: RunningService) -> int:
 
 
 def stored_files(service: RunningService) -> list[Path]:
-    """Return the files in the store, finished or not, and the ones on their way in."""
     folder = service.settings.data_dir
     return [path for pattern in ("files/*/*", "uploads/**/*") for path in folder.glob(pattern) if path.is_file()]
 

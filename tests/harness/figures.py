@@ -141,7 +141,6 @@ def find_growth(samples: Sequence[Figures]) -> list[str]:
 
 
 def table_row(figures: Figures | None) -> str:
-    """Return a line of the table of samples; its head for None."""
     names = [field.name for field in fields(Figures)]
     cells = names if figures is None else [f"{getattr(figures, name):,}" for name in names]
     return "  ".join(cell.rjust(max(len(name), 9)) for name, cell in zip(names, cells, strict=True))

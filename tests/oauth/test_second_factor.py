@@ -87,7 +87,6 @@ def demand(service: RunningService, of: str) -> None:
 
 
 def only_asked_for_code(page: httpx.Response) -> bool:
-    """Whether a page asks for a second factor, and offers nothing else."""
     return [form.buttons for form in Page(page).forms] == [["secondFactor"], ["abandon"]]
 
 

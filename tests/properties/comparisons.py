@@ -40,7 +40,6 @@ class Comparisons:
             assert outcome_of(asked) == outcome(self.model.enter, by, ADMINISTERING)
 
     def check_plan(self, by: str) -> None:
-        """A plan says of each document whether its upload would be refused."""
         names = [*self.model.documents, "log/never"]
         planned = [{"documentExternalId": name, "fingerprint": "another"} for name in names]
         response = self.world.call("catalog/planUpload", by, documents=planned)
@@ -94,7 +93,6 @@ class Comparisons:
         self.check_silence(results, readable.values())
 
     def check_lists(self, by: str, page_size: int) -> None:
-        """What the actor may read, know of and search is listed, each once."""
         actor = self.model.enter(by, READING)
         self.check_authorized_resources(by, actor, page_size)
         known = self.model.known(actor)
@@ -163,7 +161,6 @@ class Comparisons:
     # What an admin is told.
 
     def check_readers(self, resource: str, page_size: int) -> None:
-        """Whoever may read a resource is listed, each once; and whoever was granted what."""
         asked = {"resource": self.world.resource(resource), "action": "READ", "page_size": page_size}
         listed = self.world.walk("permissions/listAuthorizedPrincipalsForResource", **asked)
         there = self.model.resources[resource]

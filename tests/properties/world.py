@@ -301,7 +301,6 @@ class World:
         return {*held, *([(EVERYONE, "VIEWER")] if answer["organizationWide"] else [])}
 
     def transfer(self, to: str, *, owner: str | None = None, names: Iterable[str] = ()) -> httpx.Response:
-        """Give all that somebody owns, or the named resources, another owner."""
         named = {"resources": [*map(self.resource, names)]} if owner is None else {"owner": self.principal(owner)}
         return self.call("admin/owners/transfer", newOwner=self.principal(to), **named)
 

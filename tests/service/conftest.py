@@ -67,7 +67,6 @@ def waiting_service(service_harness: ServiceHarness) -> Iterator[RunningService]
 
 @pytest.fixture
 def syncing(syncing_service: RunningService, mongo: MongoServer) -> Iterator[Syncing]:
-    """A collection in a new organization, to sync from a document database."""
     with syncing_service.new_organization() as organization:
         yield Syncing(organization, mongo)
 

@@ -454,7 +454,6 @@ def body_of(values: dict[str, Any], things: Things) -> Body:
 
 
 def told_elsewhere(operation: ApiOperation[Any, Any], members: Iterable[str]) -> tuple[int, str] | None:
-    """What a stranger to the things that a request names is told."""
     return ELSEWHERE.get(operation.path, next((NAMED[one][1] for one in NAMED if one in members), None))
 
 

@@ -35,7 +35,6 @@ def update(syncing: Syncing) -> None:
 
 
 def launch(syncing: Syncing) -> None:
-    """Launch the sync, whose run has told nothing for long."""
     long_ago = datetime.now(UTC) - timedelta(minutes=16)
     on_rows(syncing.service, "UPDATE docstore_syncs SET progress_at = %s, updated_at = %s", long_ago, long_ago)
     assert done(syncing.call("launchDocstoreSync", syncing.named))["syncLaunched"]

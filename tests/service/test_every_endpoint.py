@@ -276,7 +276,6 @@ def test_a_typing_error_is_told_from_an_unknown_credential(world: World, credent
 
 
 def not_a_member(example: Example) -> str:
-    """The code of a request that names a user where there is no member for it."""
     return "part_unknown" if example.file else "invalid_request"
 
 

@@ -115,7 +115,6 @@ def word(rows: Rows) -> bytes:
 
 
 def excel(rows: Rows) -> bytes:
-    """A workbook with a title, and years merged over plan and spent."""
     upper, lower = grouped(rows[0], "2024", "2025")
     workbook = Workbook()
     sheet = workbook.active

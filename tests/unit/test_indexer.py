@@ -35,7 +35,6 @@ class NoDatabase:
 
 @pytest.fixture
 async def indexer() -> AsyncGenerator[Indexer]:
-    """An indexer without a database, closed after the test."""
     made = Indexer(cast("Any", NoDatabase()), cast("Embedders", SimpleNamespace()), backlog_seconds=300)
     yield made
     await made.close()

@@ -72,7 +72,6 @@ def test_what_a_service_answers_is_what_the_code_says() -> None:
 
 
 def needs(prefix: str) -> dict[str, Any]:
-    """What the operations below a prefix say of the credentials that they take."""
     paths = description(None)["paths"]
     below = {path.removeprefix(prefix): item for path, item in paths.items() if path.startswith(prefix)}
     return {path: one["security"] for path, item in below.items() for one in item.values()}

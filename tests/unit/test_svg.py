@@ -46,7 +46,6 @@ QUOTED = DRAWN.replace('"', "'")
 
 
 def office(content: bytes, part: str, drawing: str) -> bytes:
-    """Return an Office file whose last picture in a part has a drawing beside its bitmap."""
     folder, _, name = part.rpartition("/")
     relations = f"{folder}/_rels/{name}.rels"
     known = made_files.part_of(content, relations)
