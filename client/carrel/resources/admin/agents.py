@@ -17,6 +17,7 @@ from carrel.wire.agents import (
     ADMIN_AGENTS_DELETE,
     ADMIN_AGENTS_DEPLOY,
     ADMIN_AGENTS_LIST,
+    ADMIN_AGENTS_LIST_VERSIONS,
     AdminAgentsCreateRequest,
     AdminAgentsCreateResponse,
     AdminAgentsDeleteRequest,
@@ -25,7 +26,10 @@ from carrel.wire.agents import (
     AdminAgentsDeployResponse,
     AdminAgentsListRequest,
     AdminAgentsListResponse,
+    AdminAgentsListVersionsRequest,
+    AdminAgentsListVersionsResponse,
     AgentDefinition,
+    AgentVersion,
     DeploymentChange,
     RetrievalOptions,
 )
@@ -75,6 +79,22 @@ class AgentDefinitions(AgentChanges[M]):
         return Call(ADMIN_AGENTS_CREATE, request)
 
     @ListOperation
+    def list_versions(
+        self,
+        agent_id: Id,
+        *,
+        page_size: int = 100,
+        page_token: str | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
+    ) -> Listing[AgentVersion, AdminAgentsListVersionsResponse]:
+        """Walk the newest 50 versions of an agent's settings, newest first. `update` can restore each of them."""
+        request = AdminAgentsListVersionsRequest(
+            page_size=page_size, page_token=page_token, agent_id=as_any(UUID, agent_id)
+        )
+        return Listing(ADMIN_AGENTS_LIST_VERSIONS, request, lambda page: page.versions)
+
+    @ListOperation
     def list(
         self,
         *,
@@ -110,6 +130,7 @@ class AgentDefinitions(AgentChanges[M]):
         *,
         organization_wide: bool = False,
         change: AnyDeploymentChange = DeploymentChange.REPLACE,
+        version: str | None = None,
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminAgentsDeployResponse]:
@@ -118,6 +139,7 @@ class AgentDefinitions(AgentChanges[M]):
         They replace the former ones unless `change` is ADD or REMOVE. It opens no collection and no document to them.
         """
         request = AdminAgentsDeployRequest(
+            version=version,
             agent_id=as_any(UUID, agent_id),
             principals=as_any(list[PrincipalReference], as_list(object, principals)),
             organization_wide=organization_wide,
