@@ -6,7 +6,6 @@ import fcntl
 import os
 import runpy
 import sys
-import warnings
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from multiprocessing import forkserver, get_context
@@ -55,7 +54,8 @@ async def _run_process(
         await ended.wait()
     finally:
         asyncio.get_running_loop().remove_reader(process.sentinel)
-        process.kill()
+        if not ended.is_set():
+            process.kill()
         process.join()
 
 
@@ -65,11 +65,8 @@ def _run(environment: Mapping[str, str]) -> None:
     sys.argv = [_ENGINE]
     with living(environment[RUN_ID]):
         try:
-            with warnings.catch_warnings():
-                warnings.filterwarnings(
-                    "ignore", message=f".*'{_ENGINE}' found in sys.modules", category=RuntimeWarning
-                )
-                runpy.run_module(_ENGINE, run_name="__main__")
+            del sys.modules[_ENGINE]  # or Python warns that it is imported
+            runpy.run_module(_ENGINE, run_name="__main__")
         finally:
             # A forked process ends without them, and they send the last lines of the run's log.
             atexit._run_exitfuncs()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
