@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 from uuid import UUID
@@ -11,10 +12,10 @@ import typer
 from pydantic import SecretStr
 
 from carrel import InvalidArgumentError
-from carrel.wire.docstore import DocstoreSync
+from carrel.wire.docstore import DocstoreCounts, DocstoreRun, DocstoreSync
 from cli.choosing import AsJson, Yes, confirm, require_one
 from cli.collections import collection_of
-from cli.listing import Columns, print_json, say_done, table_of
+from cli.listing import Columns, print_json, say_done, show_list, table_of
 from cli.outcome import client_of, connect, show_errors, usage
 from cli.screen import Screen
 
@@ -54,6 +55,14 @@ SYNCS: Columns[DocstoreSync] = {
     "failed": lambda one: one.counts.failed,
     "told": lambda one: (told := one.last_error or one.warning) and told.code,
     "id": lambda one: one.docstore_credential_id,
+}
+
+
+RUNS: Columns[DocstoreRun] = {
+    "ended": lambda one: one.finished_at,
+    "status": lambda one: one.status,
+    **{name: attrgetter(f"counts.{name}") for name in DocstoreCounts.model_fields},
+    "told": lambda one: (told := one.last_error or one.warning) and told.code,
 }
 
 
@@ -158,12 +167,12 @@ def update(
     uri_file: UriFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change what is given, keep the rest, and launch a run that reads everything.
+    """Change what is given, keep the rest, and launch a run.
 
-    The address has to be given again: nobody gets it back.
+    Where no address is given, it stays as it is. The run reads everything, unless only deletions or the name change.
     """
     screen = Screen(as_json=as_json)
-    uri = _uri(uri_file, screen=screen)
+    uri = _uri(uri_file, screen=screen) if uri_file or os.environ.get(URI_VARIABLE) else None
     with client_of(screen) as client:
         found = sync_of(name, client)
         before: dict[str, Any] = found.config.model_dump(exclude_none=True, by_alias=False)
@@ -182,7 +191,7 @@ def update(
         changed = client.document_collections.docstore.update_docstore_sync(
             found.docstore_credential_id, docstore_uri=uri, config=config
         )
-    words = f"Updated {found.config.sync_name}; a run that reads everything begins."
+    words = f"Updated {found.config.sync_name}; a run begins."
     say_done(screen, "updated", words, **changed.model_dump(mode="json"))
 
 
@@ -221,6 +230,32 @@ def failures(name: Named, *, as_json: AsJson = False) -> None:
     for row in rows:
         source_id = json.dumps(row["sourceId"], ensure_ascii=False)
         screen.line(f"! {source_id}  {row['code']}: {row['message']}", style="red")
+
+
+@app.command("runs")
+def list_runs(name: Named, *, as_json: AsJson = False) -> None:
+    """List the last 50 runs that ended, newest first."""
+    with connect(as_json=as_json) as (screen, client):
+        found = client.document_collections.docstore.list_docstore_runs(sync_of(name, client).docstore_credential_id)
+    show_list(screen, "runs", found.runs, RUNS, empty="No run has ended yet.")
+
+
+@app.command("remove-held")
+def remove_held(name: Named, *, yes: Yes = False, as_json: AsJson = False) -> None:
+    """Remove once the documents that the limit of removals holds, and launch a run; the limit stays as it is."""
+    with connect(as_json=as_json, yes=yes) as (screen, client):
+        found, docstore = sync_of(name, client), client.document_collections.docstore
+        held = list(docstore.list_docstore_held_removals(found.docstore_credential_id, page_size=1000))
+        for one in held:
+            screen.say(f"- {one.document_name}  {one.document_external_id}")
+        launched = False
+        if held:
+            confirm(screen, f"Remove these {len(held):,} documents, which are no longer in the source?")
+            ids = [one.document_id for one in held][:10_000]
+            answer = docstore.launch_docstore_sync(found.docstore_credential_id, approved_removals=ids)
+            launched = answer.sync_launched
+    words = f"Approved the removal of {len(held):,} documents." if held else "No removal is held."
+    say_done(screen, "approved" if held else "unchanged", words, documents=len(held), syncLaunched=launched)
 
 
 @app.command()

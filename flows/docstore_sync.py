@@ -27,7 +27,13 @@ async def docstore_sync(source: str, options: SyncOptions | None = None) -> Stat
 
         async def publish_counts(now: DocstoreSync) -> None:
             is_done, counts = not is_running(now), counts_of(now)
-            row = {**counts, "sent": counts["created"] + counts["updated"], "quarantined": counts["failed"]}
+            waiting = now.warning.message.rstrip(".") if now.warning and not is_done else ""
+            row = {
+                **counts,
+                "waitingFor": waiting,
+                "sent": counts["created"] + counts["updated"],
+                "quarantined": counts["failed"],
+            }
             phase, share = ("done", 100.0) if is_done else ("sending", 0.0)
             await progress.publish_average(row, phase=phase, progress=share, done=counts["read"])
 

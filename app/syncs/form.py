@@ -1,19 +1,24 @@
-"""The form that creates or changes a sync. The address is a secret, and is typed each time."""
+"""The form that creates or changes a sync. The address is a secret, and is never shown."""
 
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
+from uuid import UUID
 
 import streamlit as st
 
 import carrel
+from app import api
+from app.formatting import one_line
 from app.labels import GROUP, PERSON
 from app.lookup import Principal
-from app.syncs.labels import LABELS, refusal_in_words
-from app.ui.notices import show_note, show_problem
+from app.syncs.labels import LABELS, hint_for, in_words_of_the_form, refusal_in_words
+from app.ui.notices import show_note, show_problem, show_table, show_text
 from app.ui.pickers import drop_choice, pick_principals
 from carrel.wire.docstore import DocstoreConfigInfo
+from flows.operations.formatting import count_text
 
 
 @dataclass(frozen=True)
@@ -34,11 +39,11 @@ class Draft:
     limit: int = 20
     address: str = field(default="", repr=False)
 
-    def list_missing_fields(self) -> list[str]:
-        """Return the labels of required fields that are empty."""
+    def list_missing_fields(self, *, kept_address: bool) -> list[str]:
+        """Return the labels of required fields that are empty; the address isn't, where it is kept."""
         wanted = {
             "syncName": self.name,
-            "docstoreURI": self.address,
+            "docstoreURI": self.address or kept_address,
             "collectionName": self.source,
             "body": self.body,
             "sourceName": self.title,
@@ -105,21 +110,54 @@ _READERS = "sync.readers"
 _ADDRESS = "sync.address"
 
 
-def ask(draft: Draft, *, doing: str, known: list[Principal], save: Callable[[Draft], object]) -> None:
-    """Show the form, filled with a draft, and call `save` with its values; `known` are the readers in the draft."""
+def ask(
+    draft: Draft,
+    *,
+    doing: str,
+    known: list[Principal],
+    save: Callable[[Draft], object],
+    into: str,
+    saved: UUID | None = None,
+) -> None:
+    """Show the form, filled with a draft, and call `save` with its values; `known` are the readers in the draft.
+
+    The documents go `into` a collection; a `saved` sync keeps its address where none is typed.
+    """
     filled = _with_readers(_with_fields(draft), known)
     # Above the button, which stands at the window's end: what is wrong is seen by whoever presses it.
     said = st.container()
-    if not st.button(doing, type="primary", key="sync.save"):
+    with st.container(horizontal=True):
+        saving = st.button(doing, type="primary", key="sync.save")
+        testing = st.button("Test connection", key="sync.test", help="Shows the fields and the first documents")
+    if saving or testing:
+        with said:
+            _answer(filled, partial(_show_preview, into, saved) if testing else save, saved=saved, testing=testing)
+
+
+def _show_preview(into: str, saved: UUID | None, draft: Draft) -> None:
+    docstore = api.client().document_collections.docstore
+    named = replace(draft, name=draft.name or "_", body=draft.body or "_id", title=draft.title or "_id")
+    found = docstore.preview_docstore_sync(
+        into, docstore_credential_id=saved, docstore_uri=draft.address or None, config=named.config()
+    )
+    if found.problem is not None:
+        show_problem("The database can't be read.", found.problem.message, hint_for(found.problem.code))
         return
-    with said:
-        _answer(filled, save)
+    show_text(f"The database answers. The filter chooses {count_text(found.document_count, 'document')}.")
+    show_text(f"Fields: {', '.join(map(one_line, found.fields)) or 'none'}")
+    rows = [(one.name or json.dumps(one.source_id), one.problem or one.text or "") for one in found.documents]
+    show_table(
+        [(one_line(name), one_line(in_words_of_the_form(text))) for name, text in rows],
+        heads=("Title", "Text or problem"),
+    )
 
 
-def _answer(filled: Draft | None, save: Callable[[Draft], object]) -> None:
+def _answer(filled: Draft | None, save: Callable[[Draft], object], *, saved: UUID | None, testing: bool) -> None:
     if filled is None:
         show_problem("Nobody is chosen who may read them.", "Choose at least one person or group.")
-    elif missing := filled.list_missing_fields():
+    elif testing and not (filled.source and (filled.address or saved)):
+        show_problem("Something is missing.", f"Fill in: {LABELS['docstoreURI']}, {LABELS['collectionName']}.")
+    elif not testing and (missing := filled.list_missing_fields(kept_address=saved is not None)):
         show_problem("Something is missing.", f"Fill in: {', '.join(missing)}.")
     else:
         try:

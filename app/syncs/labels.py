@@ -113,7 +113,7 @@ def notice_in_words_of_the_form(message: str) -> str:
 
 def state_in_words(sync: DocstoreSync) -> str:
     """Return how a sync is doing, for a list: its status, and what its last run left out or left undone."""
-    if sync.warning is None:
+    if sync.warning is None or is_running(sync):
         return STATES[sync.status]
     return "Done, some not taken" if sync.warning.code == "documents_failed" else "Done, with work left undone"
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
 
 import streamlit as st
 
@@ -14,6 +15,7 @@ from app.lookup import Principal
 from app.syncs import form as sync_form
 from app.syncs.form import Draft, draft_of
 from app.syncs.labels import (
+    STATES,
     collection_name,
     find_sync,
     hint_for,
@@ -21,7 +23,7 @@ from app.syncs.labels import (
     is_running,
     notice_in_words_of_the_form,
 )
-from app.ui.dialogs import confirm
+from app.ui.dialogs import ask_removal, confirm
 from app.ui.errors import problem_of, show_errors
 from app.ui.notices import (
     offer_way_back,
@@ -34,11 +36,12 @@ from app.ui.notices import (
     show_warning,
 )
 from app.ui.pickers import get_named_principal
-from app.ui.tables import forget, pages_of, show_text_pages
-from carrel.wire.docstore import DocstoreFailure, DocstoreSync, DocstoreSyncStatus
+from app.ui.tables import forget, pages_of, show_text_pages, source_of
+from carrel.wire.docstore import DocstoreFailure, DocstoreRun, DocstoreSync, DocstoreSyncStatus
 from flows.operations.formatting import count_text, waiting_text
 
 REFRESH_SECONDS = 1.0
+_MOST_HELD = 10_000
 _COUNTS = (
     ("Read", "read"),
     ("Created", "created"),
@@ -81,6 +84,45 @@ def _show_state(sync: DocstoreSync) -> None:
         column.metric(label, f"{numbers[member]:,}")
     if sync.warning is not None:
         show_warning(notice_in_words_of_the_form(sync.warning.message), hint_for(sync.warning.code))
+        if sync.warning.code in {"deletion_limit", "listing_empty"} and not is_running(sync):
+            _offer_removal(sync)
+
+
+def _offer_removal(sync: DocstoreSync) -> None:
+    docstore, sync_id = api.client().document_collections.docstore, sync.docstore_credential_id
+    listed = docstore.list_docstore_held_removals(sync_id, page_size=1000)
+    held = show_errors(lambda: list(islice(listed, _MOST_HELD)))
+    if not held:
+        return
+    approved = [one.document_id for one in held]
+
+    def remove() -> None:
+        docstore.launch_docstore_sync(sync_id, approved_removals=approved)
+        forget(LIST)
+
+    ask_removal([one.document_name for one in held], key=str(sync_id), remove=remove)
+
+
+def _show_runs(sync: DocstoreSync) -> None:
+    found = show_errors(
+        lambda: api.client().document_collections.docstore.list_docstore_runs(sync.docstore_credential_id).runs
+    )
+    if not found:
+        return
+    st.subheader("Last runs", anchor=False)
+    show_text_pages(
+        "sync.runs",
+        source_of(found, about=(sync.docstore_credential_id, sync.finished_at)),
+        heads=("Ended", "Result", *(label for label, _ in _COUNTS)),
+        row=_run,
+    )
+
+
+def _run(run: DocstoreRun) -> tuple[str, ...]:
+    told = run.last_error or run.warning
+    result = STATES[run.status] + (f": {notice_in_words_of_the_form(told.message)}" if told else "")
+    numbers = run.counts.model_dump()
+    return moment(run.finished_at), one_line(result), *(f"{numbers[member]:,}" for _, member in _COUNTS)
 
 
 def _show_failures(sync: DocstoreSync) -> None:
@@ -129,11 +171,13 @@ def show_sync_page(name: str) -> None:
     )
     if "change" in st.query_params:
         show_text(
-            "Type the address again: it is never shown. Saving ends a run in progress, and begins one that reads "
-            "everything; who may read the documents becomes what you say here."
+            "The address is never shown: without another address, it stays as it is. Saving ends a run in progress, "
+            "and begins one; who may read the documents becomes what you say here."
         )
         save: Callable[[Draft], None] = partial(_change, sync)
-        sync_form.ask(draft_of(sync.config), doing="Save, and start a run", known=readers_of(sync), save=save)
+        into, saved = str(sync.document_collection_id), sync.docstore_credential_id
+        doing = "Save, and start a run"
+        sync_form.ask(draft_of(sync.config), doing=doing, known=readers_of(sync), save=save, into=into, saved=saved)
         return
     _offer_actions(sync)
     if is_running(sync):
@@ -142,6 +186,7 @@ def show_sync_page(name: str) -> None:
         _show_state(sync)
     _show_failures(sync)
     _show_config(sync)
+    _show_runs(sync)
 
 
 def _offer_actions(sync: DocstoreSync) -> None:
@@ -210,7 +255,7 @@ def readers_of(sync: DocstoreSync) -> list[Principal]:
 
 def _change(sync: DocstoreSync, draft: Draft) -> None:
     api.client().document_collections.docstore.update_docstore_sync(
-        sync.docstore_credential_id, docstore_uri=draft.address, config=draft.config()
+        sync.docstore_credential_id, docstore_uri=draft.address or None, config=draft.config()
     )
     forget(LIST)
     st.query_params.pop("change", None)

@@ -68,7 +68,7 @@ def _show_new() -> None:
         show_empty("There is no collection that you may change.", "Make one on the page Collections, then a sync.")
         return
     into = st.selectbox("Into the collection", list(collections), key="into", format_func=lambda one: collections[one])
-    sync_form.ask(Draft(), doing="Create, and start the first run", known=[], save=partial(make, into, made))
+    sync_form.ask(Draft(), doing="Create, and start the first run", known=[], save=partial(make, into, made), into=into)
 
 
 def make(into: str, made: str | None, draft: Draft) -> None:

@@ -21,6 +21,7 @@ from service.platform.database import metadata
 
 # `sealed_uri` is encrypted under the deployment's secret key; NULL once that key was lost. The principal, the
 # credential and who acted are those of the request that made the sync: runs act as that principal.
+# `runs` are the last runs that ended, as they are shown, newest first.
 # `attempt` fences workers: a run writes only while it is the last one that was begun, and nothing newer was launched.
 docstore_syncs = Table(
     "docstore_syncs",
@@ -51,6 +52,7 @@ docstore_syncs = Table(
     Column("started_at", DateTime(timezone=True)),
     Column("progress_at", DateTime(timezone=True)),
     Column("finished_at", DateTime(timezone=True)),
+    Column("runs", JSONB, nullable=False, server_default=text("'[]'::jsonb")),
     CheckConstraint("status IN ('PENDING', 'RUNNING', 'COMPLETED', 'FAILED')", name="status"),
     Index("ix_docstore_syncs_collection", "collection_id"),
     Index("ix_docstore_syncs_organization", "organization_id", "sync_id"),
@@ -58,7 +60,8 @@ docstore_syncs = Table(
 )
 
 # Every source document that was ever tried, written down before it is tried, so that none is forgotten when a run is
-# killed: what is here and was not in the last listing has vanished from the source.
+# killed: what is here and was not in the last listing has vanished from the source. `outcome` is what the run that
+# began at `run_at` did with it; `removal` is `held` by the limit of removals, or `approved`.
 docstore_documents = Table(
     "docstore_documents",
     metadata,
@@ -66,6 +69,9 @@ docstore_documents = Table(
     Column("sync_id", Uuid, ForeignKey("docstore_syncs.sync_id", ondelete="CASCADE"), primary_key=True),
     Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
     Column("listing_no", Integer, nullable=False, server_default=text("0")),
+    Column("run_at", DateTime(timezone=True)),
+    Column("outcome", Text),
+    Column("removal", Text),
     Index("ix_docstore_documents_sync", "sync_id", "listing_no"),
 )
 

@@ -121,13 +121,40 @@ def test_a_run_that_failed_says_why_and_what_to_do(house: House, syncing: Syncin
         assert "docstoreURI" not in said
 
 
-def test_a_sync_is_changed_with_its_address_given_again(house: House, syncing: Syncing) -> None:
-    """The form holds what is known but the address; who may read becomes what it says."""
+def test_held_documents_are_removed_once_by_name(house: House, syncing: Syncing) -> None:
+    """After a dialog with their names; nothing is typed again, and the limit stays. The runs are listed."""
+    sync = syncing.first_run(syncName="Held")
+    syncing.mongo.collection.delete_many({"_id": {"$gt": "thing-0000"}})
+    syncing.run()
+    page = house.open("syncs", sync=of(sync))
+    assert "The most that may be removed" in page.shown
+    page.press("Remove these 2 documents once …")
+    assert "Thing 1\nThing 2" in page.shown
+    page.answer("Remove these 2 documents once …", "Remove them once")
+    after = syncing.ended()
+    assert (after["counts"]["deleted"], after["config"]["deleteLimitPercent"]) == (2, 20)
+    page = house.open("syncs", sync=of(sync))
+    assert "Last runs" in page.shown
+    assert not page.find_button("Remove these 2 documents once …")
+
+
+def test_a_database_is_tested_before_its_sync_is_saved(house: House, syncing: Syncing) -> None:
+    page = new(house, syncing, body="", sourceName="").press("Test connection")
+    assert "The filter chooses 3 documents." in page.shown
+    assert "_id, title, content.text, updatedAt" in page.shown
+    page = new(house, syncing)
+    page.text_input(key="sync.address").set_value("mongodb://127.0.0.1:1/shop")
+    assert "does not answer" in page.press("Test connection").shown
+    assert "sync" not in page.query_params
+
+
+def test_a_sync_is_changed_without_its_address(house: House, syncing: Syncing) -> None:
+    """The form holds what is known but the address, which stays; who may read becomes what it says."""
     sync = syncing.first_run()
     page = house.open("syncs", sync=of(sync)).press("Change …")
     assert page.text_input(key="sync.address").value == ""
     assert page.text_input(key="sync.body").value == "content.text"
-    page.text_input(key="sync.address").set_value(syncing.mongo.uri)
+    assert "The filter chooses 3 documents." in page.press("Test connection").shown
     page.text_input(key="sync.syncName").set_value("Renamed")
     page.radio(key="sync.kind").set_value("Everybody in the organization")
     page.press("Save, and start a run")

@@ -69,20 +69,21 @@ def test_a_run_that_nobody_begins_is_said_once(make_service, mongo, tmp_path):
 
 
 def test_an_update_keeps_what_it_does_not_name(run: Run, things: MongoServer, tmp_path: Path) -> None:
-    """The filter changes, and with it what is there, once the limit allows it; the mapping stays. 1: held back."""
+    """The filter changes; what it lacks goes once that is approved by name. Address, limit and mapping stay."""
     (tmp_path / "uri").write_text(f"{things.uri}\n")
     assert create(run, things, "--uri-file", "uri", "--filter", '{"title": {"$ne": null}}').code == 0
     assert run("sync", "watch", "Things").code == 0
     (tmp_path / "filter.json").write_text('{"title": {"$in": ["Thing 1", "Thing 2"]}}')
-    change = ("sync", "update", "Things", "--uri-file", "uri", "--filter", "@filter.json")
-    assert run(*change).code == 0
+    assert run("sync", "update", "Things", "--filter", "@filter.json").code == 0
     held = run("sync", "watch", "Things")
-    assert (held.code, "nothing was removed" in held.out) == (1, True), held
-    assert run(*change, "--delete-limit", "90").code == 0
+    assert (held.code, "were not removed" in held.out) == (1, True), held
+    assert run("sync", "remove-held", "Things").code == 2
+    assert run("sync", "remove-held", "Things", "--yes", "--json").json["documents"] == 7
     removed = run("sync", "watch", "Things", "--json").json
     assert (removed["exitCode"], removed["deleted"], removed["documents"]) == (0, 7, 2)
     config = run("sync", "show", "Things", "--json").json["config"]
-    assert (config["deleteLimitPercent"], config["sourceFields"]["sourceSystemUpdated"]) == (90, "updatedAt")
+    assert (config["deleteLimitPercent"], config["sourceFields"]["sourceSystemUpdated"]) == (20, "updatedAt")
+    assert [one["counts"]["deleted"] for one in run("sync", "runs", "Things", "--json").json["runs"]] == [7, 0, 0]
 
 
 def test_an_address_is_taken_from_anywhere_but_the_arguments(run, things, service):

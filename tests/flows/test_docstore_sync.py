@@ -68,7 +68,7 @@ async def test_the_flow_tells_of_the_run(prefect_api: str, syncing: Syncing) -> 
     things.delete_many({"_id": {"$lt": "thing-0010"}})
     held = await state_of("things")
     assert held.name == "CompletedWithProblems"
-    assert "nothing was removed" in str(held.message)
+    assert "were not removed" in str(held.message)
     result = await held.aresult()
     assert (result["deleted"], result["failed"], result["warning"]["code"]) == (0, 1, "deletion_limit")
     flow_run_id = quarantined.state_details.flow_run_id

@@ -64,8 +64,9 @@ class Syncing:
         return answer
 
     def update(self, *, uri: str | None = None, **members: Any) -> httpx.Response:
-        body = {**self.named, "docstoreURI": uri or self.mongo.uri, "config": self.config(**members)}
-        return self.call("updateDocstoreSync", body)
+        """Update the sync, without waiting for its run; without `uri` its address stays."""
+        address = {} if uri is None else {"docstoreURI": uri}
+        return self.call("updateDocstoreSync", {**self.named, **address, "config": self.config(**members)})
 
     @property
     def named(self) -> dict[str, Any]:
@@ -92,6 +93,11 @@ class Syncing:
         """The codes of what could not be taken, by the source's id."""
         listed = walk(self.service, f"{FOLDER}/listDocstoreFailures", self.named)
         return {str(one["sourceId"]): one["code"] for one in listed}
+
+    def held(self) -> list[dict[str, Any]]:
+        """What the limit of removals holds, by name."""
+        listed = walk(self.service, f"{FOLDER}/listDocstoreHeldRemovals", self.named)
+        return sorted(listed, key=lambda one: one["documentName"])
 
     def external_id(self, source_id: Any) -> str:
         return f"{self.sync_id}:{SourceId(source_id).key}"

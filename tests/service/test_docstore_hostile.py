@@ -170,13 +170,14 @@ async def test_what_a_database_says_of_a_filter_is_repeated_as_plain_text() -> N
         ({"code": 8000, "errmsg": "bad auth : Authentication failed."}, "source_login_refused"),
         ({"code": 8000, "errmsg": "user is not allowed to do action [find]"}, "source_refused"),
         ({"code": 13, "errmsg": "not authorized on shop"}, "source_refused"),
+        ({"code": 8, "errmsg": "the shard is draining"}, "source_failed"),
     ],
 )
 async def test_a_wrong_password_is_told_from_what_its_user_may_not(answer: dict[str, Any], code: str) -> None:
-    """The one is mended in the address, the other in the database; neither is repeated as the database says it."""
+    """The one is mended in the address, the other in the database, whose words are repeated."""
     error = await refusal(lambda _: {"ok": 0.0, **answer})
     assert error.code == code
-    assert answer["errmsg"] not in error.message
+    assert (answer["errmsg"] in error.message) == (code != "source_login_refused")
 
 
 def test_a_member_that_is_denied_is_no_reason_for_another_error() -> None:

@@ -213,7 +213,8 @@ def test_a_change_of_the_secret_key_keeps_syncs(
     mongo.collection.insert_one(a_thing(2))
     if is_lost:
         assert syncing.run()["lastError"]["code"] == "docstore_uri_lost"
-        done(syncing.update())
+        assert code(syncing.update()) == (400, "docstore_uri_lost")
+        done(syncing.update(uri=mongo.uri))
         assert syncing.ended()["status"] == "COMPLETED"
     else:
         assert syncing.run()["status"] == other.run()["status"] == "COMPLETED"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from bson import Int64, ObjectId
 
-from tests.service.directory import a_user, document, done
+from tests.service.directory import a_user, document, done, on_rows
 from tests.service.directory import readers as readers_of
 from tests.service.docstore import FIELDS, START, Syncing, a_thing, counts
 
@@ -19,7 +19,7 @@ def test_a_first_run_brings_everything(syncing: Syncing) -> None:
     syncing.mongo.misbehave(disconnect_times=3)
     sync = syncing.first_run()
     assert sync["status"] == "COMPLETED", sync
-    assert counts(sync, "created", "updated", "failed") == (5, 0, 0)
+    assert counts(sync, "read", "created", "updated", "unchanged", "failed") == (5, 5, 0, 0, 0)
     assert sync["documentCount"] == 5
     assert syncing.documents().keys() == {syncing.external_id(key) for key in keys}
     document_id = syncing.documents()[syncing.external_id("plain")]["documentId"]
@@ -101,16 +101,70 @@ def test_what_vanishes_or_leaves_the_filter_is_removed(syncing: Syncing) -> None
 @pytest.mark.parametrize("left", [0, 1, 7])
 def test_a_source_that_lost_too_much_deletes_nothing(syncing: Syncing, left: int) -> None:
     things = syncing.filled(10)
-    syncing.first_run()
+    syncing.first_run(deleteLimitPercent=0)
     things.delete_many({"_id": {"$gte": f"thing-{left:04}"}})
     sync = syncing.run()
     assert sync["status"] == "COMPLETED"
     assert sync["warning"]["code"] == ("deletion_limit" if left else "listing_empty")
     assert counts(sync, "deleted") == (0,)
     assert len(syncing.documents()) == 10
+    assert "approve the removal" in sync["warning"]["message"]
+    held = {one["documentName"]: one for one in syncing.held()}
+    assert held.keys() == {f"Thing {number}" for number in range(left, 10)}
+    things.insert_one(a_thing(9, updatedAt=datetime.now(UTC)))
+    approved = [one["documentId"] for name, one in held.items() if name != "Thing 8"]
+    done(syncing.call("launchDocstoreSync", {**syncing.named, "approvedRemovals": approved}))
+    sync = syncing.ended()
+    stays = {f"Thing {number}" for number in (*range(left), 8, 9)}
+    assert (syncing.names(), counts(sync, "deleted")) == (stays, (8 - left,))
+    assert sync["warning"]["code"] == "deletion_limit"
+    things.delete_one({"_id": "thing-0009"})
+    assert counts(syncing.run(), "deleted") == (0,), "an approval ends when the document is in the source again"
+    assert [(one["documentName"], one["approved"]) for one in syncing.held()] == [
+        ("Thing 8", False),
+        ("Thing 9", False),
+    ]
+    runs = done(syncing.call("listDocstoreRuns", syncing.named))["runs"]
+    assert [run["counts"]["deleted"] for run in runs] == [0, 8 - left, 0, 0]
+    on_rows(syncing.service, "UPDATE docstore_syncs SET runs = jsonb_build_array(" + "runs->0, " * 59 + "runs->0)")
     done(syncing.update(deleteLimitPercent=100))
-    syncing.ended()
-    assert len(syncing.documents()) == (left or 10)
+    assert counts(syncing.ended(), "deleted") == ((2,) if left else (0,))
+    assert len(done(syncing.call("listDocstoreRuns", syncing.named))["runs"]) == 50
+
+
+def test_a_database_is_looked_at_before_a_sync_is_saved(syncing: Syncing) -> None:
+    """Its fields and first documents are shown, or why there are none; a saved sync's address isn't asked for again."""
+    syncing.filled(7)
+    syncing.mongo.collection.insert_one(a_thing(0, _id="first", title=None, tags=[{"name": "x"}]))
+    asked = {"documentCollectionId": syncing.collection_id, "config": syncing.config()}
+    shown = done(syncing.call("previewDocstoreSync", {**asked, "docstoreURI": syncing.mongo.uri}))
+    assert shown["documentCount"] == 8
+    assert {"_id", "title", "content.text", "tags.name", "updatedAt"} <= set(shown["fields"])
+    first, second, *_ = shown["documents"]
+    assert (first["sourceId"], first["problem"]) == ("first", "sourceName: the document has nothing in title.")
+    assert (second["name"], second["text"]) == ("Thing 0", "The lamp of thing 0 is lit at dusk.")
+    away = {**asked, "docstoreURI": "mongodb://127.0.0.1:1/things"}
+    for request, problem in ((asked, "docstore_uri_missing"), (away, "source_unreachable")):
+        assert done(syncing.call("previewDocstoreSync", request))["problem"]["code"] == problem
+    before = syncing.first_run()
+    assert done(syncing.call("previewDocstoreSync", {**asked, **syncing.named})) == shown
+    done(syncing.update(syncName="other"))
+    after = syncing.ended()
+    assert after["cursor"]["after"]["_id"] == before["cursor"]["after"]["_id"]
+    done(syncing.update(filterExpression={"title": "Thing 1"}))
+    assert counts(syncing.ended(), "read") == (1,)
+
+
+def test_a_silent_source_is_told_while_it_is_asked(syncing: Syncing, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.domains.documents.docstore.asking.SILENT_SECONDS", 0.05)
+    syncing.filled(1)
+    syncing.mongo.misbehave(disconnect_times=2)
+    done(syncing.create())
+    while (sync := done(syncing.call("getDocstoreSync", syncing.named)))["status"] != "COMPLETED":
+        if "warning" in sync:
+            break
+    assert (sync["status"], sync["warning"]["code"]) == ("RUNNING", "source_silent")
+    assert "warning" not in syncing.ended()
 
 
 def test_what_is_new_makes_no_loss_smaller(syncing: Syncing) -> None:
@@ -220,6 +274,5 @@ def test_a_run_that_fails_says_why_and_goes_on_later(syncing: Syncing, monkeypat
     things.update_one({"_id": "thing"}, {"$set": {"title": "Mended"}})
     sync = syncing.run()
     assert (sync["status"], len(syncing.documents())) == ("COMPLETED", 23)
-    assert counts(sync, "created", "failed") == (4, 0)
-    assert counts(sync, "unchanged") == (1,), "but for the latest, what was brought is not read again"
+    assert counts(sync, "read", "created", "failed") == (4, 4, 0), "what was brought is not read again"
     assert "lastError" not in sync

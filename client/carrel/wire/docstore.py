@@ -114,8 +114,8 @@ class UpdateDocstoreSyncRequest(VersionedRequest, ActingRequest):
 
     docstore_credential_id: UUID
     """Id of the sync."""
-    docstore_uri: Annotated[DocstoreUri, Field(alias="docstoreURI")]
-    """Address of the document database with its credentials; kept encrypted, never returned."""
+    docstore_uri: Annotated[DocstoreUri | None, Field(alias="docstoreURI")] = None
+    """Address of the document database with its credentials; kept encrypted, never returned; without it, as before."""
     config: DocstoreConfig
     """What is synced, and who may read it."""
 
@@ -125,6 +125,8 @@ class LaunchDocstoreSyncRequest(ActingRequest):
 
     docstore_credential_id: UUID
     """Id of the sync."""
+    approved_removals: Annotated[list[UUID] | None, Field(max_length=10_000)] = None
+    """Ids of held documents that runs may remove whatever the limit, until they are removed or in the source again."""
 
 
 class DocstoreSyncLaunched(ResponseModel):
@@ -313,6 +315,97 @@ class ListDocstoreFailuresResponse(PagedResponse):
     """The failures."""
 
 
+class ListDocstoreHeldRemovalsRequest(ListDocstoreFailuresRequest):
+    """List the documents that a sync would remove and that its limit holds."""
+
+
+class DocstoreHeldRemoval(ResponseModel):
+    """A document that is no longer in the source, and that no run may remove without an approval."""
+
+    document_id: UUID
+    """Id of the document."""
+    document_external_id: str
+    """External id of the document."""
+    document_name: str
+    """Name of the document."""
+    approved: bool
+    """Whether the next run may remove it."""
+
+
+class ListDocstoreHeldRemovalsResponse(PagedResponse):
+    """One page of held removals."""
+
+    held_removals: list[DocstoreHeldRemoval]
+    """The held removals."""
+
+
+class ListDocstoreRunsRequest(GetDocstoreSyncRequest):
+    """List the last runs of a sync."""
+
+
+class DocstoreRun(ResponseModel):
+    """A run that ended."""
+
+    status: DocstoreSyncStatus
+    """How it ended."""
+    counts: DocstoreCounts
+    """What it did."""
+    warning: DocstoreError | None = None
+    """What it left out or undone."""
+    last_error: DocstoreError | None = None
+    """Why it ended early."""
+    started_at: Instant
+    """When it began."""
+    finished_at: Instant
+    """When it ended."""
+
+
+class ListDocstoreRunsResponse(ResponseModel):
+    """The last 50 runs, newest first."""
+
+    runs: list[DocstoreRun]
+    """The runs."""
+
+
+class PreviewDocstoreSyncRequest(ActingRequest):
+    """Connect to a document database, and map some documents; nothing is kept."""
+
+    document_collection_id: UUID
+    """Id of the collection that the sync is to be for, or is for."""
+    docstore_credential_id: UUID | None = None
+    """Id of a sync whose address is used where none is given."""
+    docstore_uri: Annotated[DocstoreUri | None, Field(alias="docstoreURI")] = None
+    """Address of the document database with its credentials."""
+    config: DocstoreConfig
+    """What would be synced."""
+
+
+class DocstorePreviewDocument(ResponseModel):
+    """A source document as it would be brought."""
+
+    source_id: Any
+    """The source document's `_id`, in Extended JSON."""
+    name: str | None = None
+    """Name that the document would have."""
+    text: str | None = None
+    """Beginning of its text."""
+    problem: str | None = None
+    """Why the document could not be taken."""
+
+
+class PreviewDocstoreSyncResponse(ResponseModel):
+    """What the database has for a sync, or why it can't be read."""
+
+    problem: DocstoreError | None = None
+    """Why the database can't be read, with the code that a run would end with."""
+    document_count: int = 0
+    """Number of documents that the filter chooses."""
+    fields: list[str] = Field(default_factory=list[str])
+    """Paths of the fields in the documents that were looked at."""
+    documents: list[DocstorePreviewDocument] = Field(default_factory=list[DocstorePreviewDocument])
+    """The first documents."""
+
+
 class DeleteDocstoreSyncRequest(ActingRequest):
     """Delete a sync and its address; the documents that it brought stay."""
 
@@ -349,7 +442,10 @@ UPDATE_DOCSTORE_SYNC = ApiOperation(
     KEYED | ADDS_DATA | NOT_FOUND | CONFLICT | SHARED,
     by_position=("docstore_credential_id",),
 )
-"""Replace a sync's address and config, and launch a run that reads everything; for who made it, and admins."""
+"""Replace a sync's config, and its address if one is given, and launch a run; for the sync's maker, and admins.
+
+The run reads everything, unless the name of the sync and its options of deletion alone were changed.
+"""
 LAUNCH_DOCSTORE_SYNC = ApiOperation(
     "documentCollections/docstore/launchDocstoreSync",
     LaunchDocstoreSyncRequest,
@@ -357,7 +453,10 @@ LAUNCH_DOCSTORE_SYNC = ApiOperation(
     DOCSTORE_WRITE,
     KEYED | ADDS_DATA | NOT_FOUND,
 )
-"""Launch a run that goes on where the last one stopped; `sync_launched` is False while one goes on."""
+"""Launch a run that goes on where the last one stopped; `sync_launched` is False while one goes on.
+
+`approved_removals` are for the sync's maker, and admins.
+"""
 GET_DOCSTORE_SYNC = ApiOperation(
     "documentCollections/docstore/getDocstoreSync",
     GetDocstoreSyncRequest,
@@ -382,6 +481,34 @@ LIST_DOCSTORE_FAILURES = ApiOperation(
     NOT_FOUND,
 )
 """Walk the source documents that a sync could not take, each with its reason."""
+LIST_DOCSTORE_HELD_REMOVALS = ApiOperation(
+    "documentCollections/docstore/listDocstoreHeldRemovals",
+    ListDocstoreHeldRemovalsRequest,
+    ListDocstoreHeldRemovalsResponse,
+    DOCSTORE_READ,
+    NOT_FOUND,
+)
+"""Walk the documents that a sync would remove and that its limit holds; for the sync's maker, and admins."""
+LIST_DOCSTORE_RUNS = ApiOperation(
+    "documentCollections/docstore/listDocstoreRuns",
+    ListDocstoreRunsRequest,
+    ListDocstoreRunsResponse,
+    DOCSTORE_READ,
+    NOT_FOUND,
+)
+"""List the last 50 runs of a sync that ended, newest first."""
+PREVIEW_DOCSTORE_SYNC = ApiOperation(
+    "documentCollections/docstore/previewDocstoreSync",
+    PreviewDocstoreSyncRequest,
+    PreviewDocstoreSyncResponse,
+    DOCSTORE_WRITE,
+    NOT_FOUND,
+    by_position=("document_collection_id",),
+)
+"""Connect to a document database as a sync would, and show its fields and the first documents; nothing is kept.
+
+Without an address, the address of the sync `docstore_credential_id` is used, by its maker and admins.
+"""
 DELETE_DOCSTORE_SYNC = ApiOperation(
     "documentCollections/docstore/deleteDocstoreSync",
     DeleteDocstoreSyncRequest,

@@ -6,7 +6,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from service.migrations.row_security import protect
 
-revision, down_revision, usable_from = "0065", "0062", None
+revision, down_revision, usable_from = "0065", "0064", None
 
 
 def upgrade() -> None:

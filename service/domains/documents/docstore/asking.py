@@ -128,6 +128,10 @@ def _few_iterations(response: bytes) -> dict[bytes, bytes]:
 
 Result = TypeVar("Result")
 
+OnSilence = Callable[[bool], Awaitable[None]]
+"""Is told that the source has not answered for `SILENT_SECONDS`, and that it answers again or failed."""
+
+SILENT_SECONDS = 2.0
 MOST_ATTEMPTS = 3
 FIRST_WAIT_SECONDS = 0.5
 LONGEST_QUOTE = 300
@@ -146,9 +150,26 @@ class SourceClient:
     words: frozenset[str]
     seconds: float
     hosts: tuple[str, ...] = ()
+    on_silence: OnSilence | None = None
 
     async def ask(self, question: Callable[[], Awaitable[Result]]) -> Result:
-        """Return the result of a query; raise SourceError when there is none."""
+        """Return the result of a query; raise SourceError when there is none. Tells when the source is silent."""
+        if self.on_silence is None:
+            return await self._ask(question)
+        watcher = asyncio.create_task(self._tell_silence(self.on_silence))
+        try:
+            return await self._ask(question)
+        finally:
+            watcher.cancel()
+            await asyncio.wait({watcher})
+            if not watcher.cancelled() and watcher.exception() is None:
+                await self.on_silence(False)
+
+    async def _tell_silence(self, tell: OnSilence) -> None:
+        await asyncio.sleep(SILENT_SECONDS)
+        await tell(True)
+
+    async def _ask(self, question: Callable[[], Awaitable[Result]]) -> Result:
         for attempt in range(1, MOST_ATTEMPTS + 1):
             try:
                 with self.egress.enforce():
@@ -199,6 +220,7 @@ class SourceClient:
         # A server may call anything a code.
         code = error.code if isinstance(error.code, int) else None
         said = str((error.details or {}).get("errmsg", ""))
+        words = self._repeatable(error.details or {})
         if code == _UNAUTHENTICATED or (code == _OF_ATLAS and said.startswith("bad auth")):
             return SourceError(
                 "source_login_refused",
@@ -207,17 +229,16 @@ class SourceClient:
         if code in {_UNAUTHORIZED, _OF_ATLAS}:
             return SourceError(
                 "source_refused",
-                "The document database does not let the user of the address read the collection. Update the sync.",
+                f"The document database does not let the user of the address read the collection: {words}",
             )
         if code in _BAD_QUERY:
-            said = self._repeatable(error.details or {})
-            return SourceError("source_refused_filter", f"The document database refuses the filterExpression: {said}")
-        return SourceError("source_failed", f"The document database refuses to answer (code {code}).")
+            return SourceError("source_refused_filter", f"The document database refuses the filterExpression: {words}")
+        return SourceError("source_failed", f"The document database refuses to answer (code {code}): {words}")
 
     def _repeatable(self, answer: Mapping[str, Any]) -> str:
         """Return a server's error message as plain text, or a general text if it contains a part of the URI."""
         said = str(answer.get("errmsg", ""))
-        if any(word in said for word in self.words):
+        if not said or any(word in said for word in self.words):
             return "no reason that can be repeated"
         return "".join(one if one.isprintable() else " " for one in said[:LONGEST_QUOTE])
 

@@ -21,7 +21,7 @@ from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import PyMongoError
 
 from carrel.wire.docstore import DocstoreConfig
-from service.domains.documents.docstore.asking import Egress, SourceClient, bound_announcements
+from service.domains.documents.docstore.asking import Egress, OnSilence, SourceClient, bound_announcements
 from service.domains.documents.docstore.filters import filter_query
 from service.domains.documents.docstore.sources import Page, Position, SourceDocument, SourceError
 from service.domains.documents.docstore.uris import connection_parts, words_of
@@ -67,7 +67,13 @@ class _Found:
 
 @asynccontextmanager
 async def open_mongodb(
-    uri: SecretStr, config: DocstoreConfig, *, allowed: AllowedHosts, seconds: float, connect_seconds: float
+    uri: SecretStr,
+    config: DocstoreConfig,
+    *,
+    allowed: AllowedHosts,
+    seconds: float,
+    connect_seconds: float,
+    on_silence: OnSilence | None = None,
 ) -> AsyncGenerator["MongoSource"]:
     """Open a sync's source until the block ends; `seconds` limits each query, and the first query connects."""
     bound_announcements()
@@ -95,7 +101,7 @@ async def open_mongodb(
             "invalid_docstore_uri", "The options of the address don't go together. Update the sync."
         ) from None
     names = tuple(host for host, _ in parts.hosts)
-    asking = SourceClient(egress, words=words_of(uri, parts), seconds=seconds, hosts=names)
+    asking = SourceClient(egress, words=words_of(uri, parts), seconds=seconds, hosts=names, on_silence=on_silence)
     try:
         collection = client.get_database(parts.database).get_collection(config.collection_name, codec_options=_RAW)
         yield MongoSource(collection, config, asking)
@@ -168,6 +174,10 @@ class MongoSource:
             wanted = rest if len(rest) < len(wanted) else []
         return list(found.values())
 
+    async def sample(self, limit: int) -> Sequence[SourceDocument]:
+        """Return the first documents, with all their fields."""
+        return (await self._find({}, {}, [("_id", 1)], limit)).documents
+
     async def count(self) -> int:
         """Return the number of documents that match the filter."""
         milliseconds = self._milliseconds
@@ -207,7 +217,7 @@ class MongoSource:
 
     async def _find(self, query: Query, projection: Query, order: list[tuple[str, int]], limit: int) -> _Found:
         """Return the first documents that match query and filter, fewer than `limit` when they are large."""
-        asked = {"$and": [self._filter, query]} if self._filter else query
+        asked = {"$and": [self._filter, query]} if self._filter and query else query or self._filter
         return await self._asking.ask(lambda: self._page(asked, projection, order, limit))
 
     async def _page(self, query: Query, projection: Query, order: list[tuple[str, int]], limit: int) -> _Found:

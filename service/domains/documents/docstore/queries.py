@@ -1,13 +1,29 @@
 """SQL of syncs and their runs; a run writes only while no other run has replaced it (`lock_run`)."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, Table, and_, case, delete, exists, func, null, or_, select, update
-from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    Table,
+    and_,
+    case,
+    cast,
+    delete,
+    exists,
+    func,
+    null,
+    or_,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.dialects.postgresql import JSONB, aggregate_order_by, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire import docstore as wire
@@ -33,6 +49,8 @@ from service.schema.permissions import resources
 
 # A run that has told nothing for so long is taken for lost; it may be launched again, and then writes no more.
 LOST_AFTER = timedelta(minutes=15)
+APPROVED, _HELD = "approved", "held"
+_KEPT_RUNS = 50
 _COUNTS = ("read_count", "created_count", "updated_count", "unchanged_count", "deleted_count")
 _OUTCOMES = ("warning", "error")
 # What people see of a sync, besides its status.
@@ -211,12 +229,17 @@ async def list_syncs(
 
 
 async def replace_sync(
-    connection: AsyncConnection, key: SyncKey, *, sealed_uri: bytes, config: Mapping[str, Any]
+    connection: AsyncConnection, key: SyncKey, *, sealed_uri: bytes | None, config: Mapping[str, Any], rewind: bool
 ) -> None:
-    """Replace a sync's address and config, and request a new run; a run in progress can write no more."""
-    renewed = {"cursor": null(), "updated_at": func.now(), "status": "PENDING", "attempt": docstore_syncs.c.attempt + 1}
+    """Replace a sync's config, its address (None: as it is), and with `rewind` its position, and request a new run.
+
+    A run in progress can write no more.
+    """
+    renewed = {"updated_at": func.now(), "status": "PENDING", "attempt": docstore_syncs.c.attempt + 1}
+    address = {} if sealed_uri is None else {"sealed_uri": sealed_uri}
+    position = {"cursor": null()} if rewind else {}
     statement = update(docstore_syncs).where(key.is_of(docstore_syncs))
-    await connection.execute(statement.values(sealed_uri=sealed_uri, config=dict(config), **renewed))
+    await connection.execute(statement.values(config=dict(config), **renewed, **address, **position))
 
 
 async def set_syncs_owner(
@@ -279,16 +302,50 @@ async def list_failures(connection: AsyncConnection, key: SyncKey, *, after: UUI
     return await find_rows(connection, statement, StoredFailure)
 
 
+async def list_held(
+    connection: AsyncConnection, key: SyncKey, *, after: UUID, limit: int
+) -> list[wire.DocstoreHeldRemoval]:
+    """List a sync's documents whose removal is held, by document id."""
+    is_approved = (docstore_documents.c.removal == APPROVED).label("approved")
+    shown = (documents.c.document_id, documents.c.external_id.label("document_external_id"))
+    held = select(*shown, documents.c.name.label("document_name"), is_approved).join(
+        docstore_documents, docstore_documents.c.document_id == documents.c.document_id
+    )
+    is_there = and_(documents.c.organization_id == key.organization_id, documents.c.deleted_at.is_(None))
+    chosen = held.where(_is_held(key), is_there)
+    statement = rows_after(chosen, documents.c.document_id, after=after, limit=limit)
+    return await find_rows(connection, statement, wire.DocstoreHeldRemoval)
+
+
+def _is_held(key: SyncKey) -> ColumnElement[bool]:
+    return and_(key.is_of(docstore_documents), docstore_documents.c.removal.is_not(None))
+
+
+async def approve_removals(connection: AsyncConnection, key: SyncKey, *, document_ids: Sequence[UUID]) -> int:
+    """Let runs remove those of these documents that are held; return how many."""
+    chosen = in_array(docstore_documents.c.document_id, document_ids)
+    statement = update(docstore_documents).where(_is_held(key), chosen).values(removal=APPROVED)
+    return (await connection.execute(statement)).rowcount
+
+
+async def list_runs(connection: AsyncConnection, key: SyncKey) -> list[wire.DocstoreRun]:
+    """List the last runs of an existing sync, newest first."""
+    kept = (await connection.execute(select(docstore_syncs.c.runs).where(key.is_of(docstore_syncs)))).scalar_one()
+    return [wire.DocstoreRun.model_validate(one) for one in kept]
+
+
 @dataclass(frozen=True, slots=True)
 class Listing:
     """How a sync's documents compare with a listing of the source's ids.
 
-    `existing` documents are in the catalog, `missing` of them not in the listing, `created` by the run; `unlisted` is
-    every document, existing or not, that was tried and isn't listed. Failed documents don't exist.
+    `existing` documents are in the catalog, `missing` of them not in the listing, `created` by the run; `approved` ones
+    are missing and may be removed. `unlisted` is every document, existing or not, that was tried and isn't listed.
+    Failed documents don't exist.
     """
 
     existing: int
     missing: int
+    approved: int
     created: int
     unlisted: int
 
@@ -361,6 +418,12 @@ async def save_progress(
     await connection.execute(statement)
 
 
+async def note_silence(connection: AsyncConnection, key: SyncKey, *, attempt: int, note: Note | None) -> None:
+    """Say of a run in progress that its source is silent, or (None) that it answers again."""
+    statement = update(docstore_syncs).where(_is_run(key, attempt))
+    await connection.execute(statement.values(**_outcome(warning=note), progress_at=func.now()))
+
+
 async def finish_run(
     connection: AsyncConnection, key: SyncKey, *, attempt: int, error: Note | None, warning: Note | None
 ) -> FinishedRun | None:
@@ -368,7 +431,14 @@ async def finish_run(
     status = "COMPLETED" if error is None else "FAILED"
     ended = update(docstore_syncs).where(_is_run(key, attempt))
     statement = ended.values(status=status, **_outcome(error=error, warning=warning), finished_at=func.now())
-    return await find_row(connection, statement.returning(*columns_of(docstore_syncs, FinishedRun)), FinishedRun)
+    row = await find_row(connection, statement.returning(*columns_of(docstore_syncs, FinishedRun)), FinishedRun)
+    if row is not None:
+        sync = await read_sync(connection, key)
+        shown = sync.model_dump(mode="json", by_alias=True, include=set(wire.DocstoreRun.model_fields))
+        runs = func.jsonb_build_array(cast(shown, JSONB)).op("||")(docstore_syncs.c.runs)
+        last = func.jsonb_path_query_array(runs, text(f"'$[0 to {_KEPT_RUNS - 1}]'::jsonpath"))
+        await connection.execute(update(docstore_syncs).where(key.is_of(docstore_syncs)).values(runs=last))
+    return row
 
 
 def _outcome(**notes: Note | None) -> dict[str, str | None]:
@@ -398,6 +468,30 @@ async def in_collection(
         )
     )
     return frozenset((await connection.execute(statement)).scalars())
+
+
+async def count_outcomes(connection: AsyncConnection, key: SyncKey, outcomes: Mapping[UUID, str]) -> Mapping[str, int]:
+    """Record what the run did with documents; return what this adds to its counts, in which each document is once."""
+    begun_at = select(docstore_syncs.c.started_at).where(key.is_of(docstore_syncs)).scalar_subquery()
+    table = docstore_documents.c
+    known = select(table.document_id, table.outcome).where(
+        key.is_of(docstore_documents), in_array(table.document_id, outcomes), table.run_at == begun_at
+    )
+    before: dict[UUID, str] = {row.document_id: row.outcome for row in await connection.execute(known)}
+    now = {one: _outcome_after(before.get(one), outcome) for one, outcome in outcomes.items()}
+    given = rows_of([table.document_id, table.outcome], [{"document_id": o, "outcome": now[o]} for o in now])
+    recorded = update(docstore_documents).where(key.is_of(docstore_documents), table.document_id == given.c.document_id)
+    await connection.execute(recorded.values(outcome=given.c.outcome, run_at=begun_at))
+    added = Counter(now.values())
+    added.subtract(before.values())
+    return {"read": len(now) - len(before), **{one: added[one] for one in ("created", "updated", "unchanged")}}
+
+
+def _outcome_after(before: str | None, outcome: str) -> str:
+    """Return what a run did with a document that it read again: what it wrote first stands, unless it failed later."""
+    if before == "created" and outcome != "failed":
+        return before
+    return before if before == "updated" and outcome == "unchanged" else outcome
 
 
 async def replace_failures(
@@ -436,7 +530,7 @@ async def mark_listed(
     given = rows_of([docstore_documents.c.document_id], [{"document_id": one} for one in document_ids])
     is_given = docstore_documents.c.document_id == given.c.document_id
     listed = update(docstore_documents).where(key.is_of(docstore_documents), is_given)
-    statement = listed.values(listing_no=listing_no).returning(docstore_documents.c.document_id)
+    statement = listed.values(listing_no=listing_no, removal=null()).returning(docstore_documents.c.document_id)
     return frozenset((await connection.execute(statement)).scalars())
 
 
@@ -447,6 +541,9 @@ async def count_listed(connection: AsyncConnection, key: SyncKey, *, listing_no:
     statement = select(
         func.count().filter(document_exists(key.organization_id)).label("existing"),
         func.count().filter(document_exists(key.organization_id), is_unlisted).label("missing"),
+        func.count()
+        .filter(document_exists(key.organization_id), is_unlisted, docstore_documents.c.removal == APPROVED)
+        .label("approved"),
         created.scalar_subquery().label("created"),
         func.count().filter(is_unlisted).label("unlisted"),
     ).where(key.is_of(docstore_documents))
@@ -487,13 +584,23 @@ async def group_failures(connection: AsyncConnection, key: SyncKey, *, examples:
     return await find_rows(connection, statement, FailureGroup)
 
 
+async def hold_removals(connection: AsyncConnection, key: SyncKey, *, listing_no: int) -> None:
+    """Hold the removal of the documents that a listing doesn't have and that nobody has approved."""
+    is_unlisted = (docstore_documents.c.listing_no != listing_no, docstore_documents.c.removal.is_(None))
+    await connection.execute(
+        update(docstore_documents).where(key.is_of(docstore_documents), *is_unlisted).values(removal=_HELD)
+    )
+
+
 async def list_unlisted_documents(
-    connection: AsyncConnection, key: SyncKey, *, listing_no: int, after: UUID, limit: int
+    connection: AsyncConnection, key: SyncKey, *, listing_no: int, after: UUID, limit: int, only_approved: bool
 ) -> Sequence[UUID]:
-    """List documents that a listing doesn't have, by id."""
+    """List documents that a listing doesn't have, by id; `only_approved` ones, or all."""
     unlisted = select(docstore_documents.c.document_id).where(
         key.is_of(docstore_documents), docstore_documents.c.listing_no != listing_no
     )
+    if only_approved:
+        unlisted = unlisted.where(docstore_documents.c.removal == APPROVED)
     statement = rows_after(unlisted, docstore_documents.c.document_id, after=after, limit=limit)
     return (await connection.execute(statement)).scalars().all()
 

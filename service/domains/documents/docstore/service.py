@@ -18,15 +18,16 @@ from carrel.wire import docstore as wire
 from carrel.wire.common import Role
 from service.audit.service import record, record_all
 from service.audit.versions import change_between, refuse_stale
-from service.auth.callers import Caller
+from service.auth.callers import Caller, acting_for
 from service.domains.documents.collections.queries import read_collection
 from service.domains.documents.collections.service import require_collection
 from service.domains.documents.docstore import queries
 from service.domains.documents.docstore.filters import filter_query
 from service.domains.documents.docstore.queries import StoredSync, SyncKey
+from service.domains.documents.docstore.running.run import RunError, unseal_uri
 from service.domains.documents.docstore.running.task import RUN_SYNC
 from service.permissions.service import resolve_readers
-from service.platform.errors import Forbidden, NotFound
+from service.platform.errors import BadRequest, Forbidden, NotFound
 from service.platform.identifiers import uuid7
 from service.platform.networks import AllowedHosts
 from service.platform.sealing import seal
@@ -34,6 +35,8 @@ from service.runtime import Runtime
 from service.web.pagination import Cursor
 
 TARGET = "docstoreSync"
+# What can change of a config while the position of the next run stays.
+_APART = ("sync_name", "delete_missing", "delete_limit_percent")
 
 
 def unknown_sync() -> NotFound:
@@ -73,20 +76,25 @@ async def create_sync(
 async def update_sync(
     runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.UpdateDocstoreSyncRequest
 ) -> wire.UpdateDocstoreSyncResponse:
-    """Replace a sync's address and config, and launch a run (beta).
+    """Replace a sync's config, and its address if one is given, and launch a run (beta).
 
     Raises as `create_sync`; NotFound for an unknown sync, Forbidden `docstore_sync_owner_required`.
     """
-    await _check(runtime, request.docstore_uri, request.config)
+    uri, config = request.docstore_uri, request.config
+    await _check(runtime, uri, config)
     sync = await _own_sync(connection, caller, request.docstore_credential_id)
     before = await queries.read_sync(connection, _key(caller, sync.sync_id))
     await refuse_stale(connection, caller, request.version, before, target_id=sync.sync_id)
-    await _check_readers(connection, caller, request.config)
+    await _check_readers(connection, caller, config)
+    if uri is None:
+        _unseal(runtime, caller, sync)
+    old = wire.DocstoreConfig.model_validate(sync.config)
     await queries.replace_sync(
         connection,
         _key(caller, sync.sync_id),
-        sealed_uri=_seal(runtime, caller, sync.sync_id, request.docstore_uri),
-        config=_to_json(request.config),
+        sealed_uri=None if uri is None else _seal(runtime, caller, sync.sync_id, uri),
+        config=_to_json(config),
+        rewind=uri is not None or old.model_copy(update={one: getattr(config, one) for one in _APART}) != config,
     )
     after = await queries.read_sync(connection, _key(caller, sync.sync_id))
     about = ("docstore.update_sync", TARGET, sync.sync_id)
@@ -100,8 +108,12 @@ async def launch_sync(
     runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.LaunchDocstoreSyncRequest
 ) -> wire.LaunchDocstoreSyncResponse:
     """Launch a run of a sync as it is, from where the last run stopped, unless one is running; for EDITORs."""
-    sync_id = request.docstore_credential_id
-    sync = await _known_sync(connection, caller, sync_id, lock=True)
+    sync_id, approved = request.docstore_credential_id, request.approved_removals
+    find = _own_sync if approved else _known_sync
+    sync = await find(connection, caller, sync_id, lock=True)
+    if approved:
+        number = await queries.approve_removals(connection, _key(caller, sync_id), document_ids=approved)
+        await _record(connection, caller, "docstore.approve_removals", sync_id, sync.collection_id, approved=number)
     if await queries.request_run(connection, _key(caller, sync_id)):
         launched = await _launch(
             runtime, connection, caller, sync_id, collection_id=sync.collection_id, action="docstore.launch_sync"
@@ -147,6 +159,45 @@ async def list_failures(
     )
 
 
+async def list_held_removals(
+    connection: AsyncConnection, caller: Caller, *, request: wire.ListDocstoreHeldRemovalsRequest
+) -> wire.ListDocstoreHeldRemovalsResponse:
+    """List the documents that a sync would remove and that its limit holds, for who may change the sync."""
+    cursor = Cursor.read(caller, operation=wire.LIST_DOCSTORE_HELD_REMOVALS.path, request=request)
+    sync = await _own_sync(connection, caller, request.docstore_credential_id, lock=False)
+    rows = await queries.list_held(connection, _key(caller, sync.sync_id), **cursor.window)
+    page = cursor.page(rows, position=lambda row: [str(row.document_id)])
+    return wire.ListDocstoreHeldRemovalsResponse(held_removals=page.items, next_page_token=page.next_page_token)
+
+
+async def list_runs(
+    connection: AsyncConnection, caller: Caller, *, request: wire.ListDocstoreRunsRequest
+) -> wire.ListDocstoreRunsResponse:
+    """List the last runs of a sync that ended, newest first; 404 as for `getDocstoreSync`."""
+    sync = await _known_sync(connection, caller, request.docstore_credential_id)
+    return wire.ListDocstoreRunsResponse(runs=await queries.list_runs(connection, _key(caller, sync.sync_id)))
+
+
+async def preview_sync(
+    runtime: Runtime, caller: Caller, *, request: wire.PreviewDocstoreSyncRequest
+) -> wire.PreviewDocstoreSyncResponse:
+    """Connect to a document database as a sync would, and map its first documents; nothing is kept."""
+    await _check(runtime, request.docstore_uri, request.config)
+    async with runtime.database.transaction(caller.organization_id, read_only=True) as connection:
+        caller = await acting_for(connection, caller, request.user_email)
+        await require_collection(connection, caller, collection_id=request.document_collection_id, at_least=Role.EDITOR)
+        uri, sync_id = request.docstore_uri, request.docstore_credential_id
+        if uri is None and sync_id is not None:
+            sync = await _own_sync(connection, caller, sync_id, lock=False)
+            uri = _unseal(runtime, caller, sync)
+    await asyncio.to_thread(import_module, "service.domains.documents.docstore.previewing")
+    from service.domains.documents.docstore.previewing import preview, refusal  # noqa: PLC0415 - see `_check`
+
+    if uri is None:
+        return refusal("docstore_uri_missing", "Give docstoreURI, or the docstoreCredentialId of a sync.")
+    return await preview(runtime, uri, request)
+
+
 async def delete_sync(
     connection: AsyncConnection, caller: Caller, *, request: wire.DeleteDocstoreSyncRequest
 ) -> wire.DeleteDocstoreSyncResponse:
@@ -181,12 +232,20 @@ def _seal(runtime: Runtime, caller: Caller, sync_id: UUID, uri: SecretStr) -> by
     return seal(runtime.keys.docstore_key(caller.organization_id), row_id=sync_id, secret=uri)
 
 
-async def _check(runtime: Runtime, uri: SecretStr, config: wire.DocstoreConfig) -> None:
+def _unseal(runtime: Runtime, caller: Caller, sync: StoredSync) -> SecretStr:
+    try:
+        return unseal_uri(runtime, caller.organization_id, sync)
+    except RunError as error:
+        raise BadRequest(error.message, code="docstore_uri_lost") from error
+
+
+async def _check(runtime: Runtime, uri: SecretStr | None, config: wire.DocstoreConfig) -> None:
     # The module that reads addresses imports MongoDB's driver, and is loaded late as that is (see `running.task`).
     await asyncio.to_thread(import_module, "service.domains.documents.docstore.uris")
     from service.domains.documents.docstore.uris import check_uri  # noqa: PLC0415 - see above
 
-    check_uri(uri, AllowedHosts.of(runtime.settings.docstore_allowed_hosts))
+    if uri is not None:
+        check_uri(uri, AllowedHosts.of(runtime.settings.docstore_allowed_hosts))
     filter_query(config.filter_expression)
 
 
@@ -210,8 +269,8 @@ async def _known_sync(connection: AsyncConnection, caller: Caller, sync_id: UUID
     return sync
 
 
-async def _own_sync(connection: AsyncConnection, caller: Caller, sync_id: UUID) -> StoredSync:
-    sync = await _known_sync(connection, caller, sync_id, lock=True)
+async def _own_sync(connection: AsyncConnection, caller: Caller, sync_id: UUID, *, lock: bool = True) -> StoredSync:
+    sync = await _known_sync(connection, caller, sync_id, lock=lock)
     if sync.principal_id != caller.principal_id and not caller.is_admin:
         raise Forbidden(
             "Only the person who made this sync, or an admin, may change or delete it: it writes in that person's name."
@@ -221,8 +280,10 @@ async def _own_sync(connection: AsyncConnection, caller: Caller, sync_id: UUID) 
     return sync
 
 
-async def _record(connection: AsyncConnection, caller: Caller, action: str, sync_id: UUID, collection_id: UUID) -> None:
-    details = {"collectionId": str(collection_id)}
+async def _record(
+    connection: AsyncConnection, caller: Caller, action: str, sync_id: UUID, collection_id: UUID, **members: int
+) -> None:
+    details = {"collectionId": str(collection_id), **members}
     await record(connection, caller, action=action, target_type=TARGET, target_id=sync_id, details=details)
 
 

@@ -137,19 +137,13 @@ async def apply_documents(
         *(_failure(one, one.mapped) for one in tried if isinstance(one.mapped, MappingError)),
         *(_failure(one, outcomes[one.document_id]) for one in wanted),
     ]
-    done = [outcome for outcome in outcomes.values() if isinstance(outcome, UploadStatus)]
+    done = dict.fromkeys(unchanged, "unchanged")
+    done |= {one: o.value.lower() for one, o in outcomes.items() if isinstance(o, UploadStatus)}
     async with run.transaction() as connection:
         kept = [failure for failure in failures if failure is not None]
         await queries.replace_failures(connection, run.key, tried=ids, failures=kept)
-        await queries.save_progress(
-            connection,
-            run.key,
-            cursor=cursor,
-            read=len(documents),
-            created=done.count(UploadStatus.CREATED),
-            updated=done.count(UploadStatus.UPDATED),
-            unchanged=done.count(UploadStatus.UNCHANGED) + len(unchanged),
-        )
+        counts = await queries.count_outcomes(connection, run.key, {one: done.get(one, "failed") for one in ids})
+        await queries.save_progress(connection, run.key, cursor=cursor, **counts)
 
 
 def _map(run: Run, document: SourceDocument) -> _Attempt:

@@ -8,7 +8,7 @@ from uuid import UUID
 from carrel.wire.catalog import DeleteDocumentRequest
 from service.domains.documents.catalog.deletion import delete_document
 from service.domains.documents.docstore import queries
-from service.domains.documents.docstore.queries import Note
+from service.domains.documents.docstore.queries import Listing, Note
 from service.domains.documents.docstore.running.applying import apply_documents
 from service.domains.documents.docstore.running.run import Run
 from service.domains.documents.docstore.values import SourceId
@@ -16,6 +16,7 @@ from service.platform.errors import Forbidden, NotFound
 from service.platform.identifiers import NIL, document_id_for
 
 AT_ONCE = 100
+INCOMPLETE = "listing_incomplete"
 
 
 async def reconcile(run: Run) -> Note | None:
@@ -36,26 +37,33 @@ async def reconcile(run: Run) -> Note | None:
         return None
     # What this run has brought makes the loss of what was there before no smaller; nor does what could not be taken.
     before = min(held, found.existing - found.created) or found.existing
-    reason = _reason_to_keep(run, listed=listed, expected=expected, before=before, vanished=found.missing)
-    if reason is None:
-        await _remove(run, listing_no)
+    reason = _reason_to_keep(run, listed=listed, expected=expected, before=before, found=found)
+    if reason is not None:
+        async with run.transaction() as connection:
+            await queries.hold_removals(connection, run.key, listing_no=listing_no)
+    if reason is None or reason.code != INCOMPLETE:
+        await _remove(run, listing_no, only_approved=reason is not None)
     return reason
 
 
-def _reason_to_keep(run: Run, *, listed: int, expected: int, before: int, vanished: int) -> Note | None:
-    if vanished == 0:
+def _reason_to_keep(run: Run, *, listed: int, expected: int, before: int, found: Listing) -> Note | None:
+    if listed < expected and found.missing:
+        nothing = f"so nothing was removed; {found.missing} of {before} documents are no longer listed."
+        return Note(INCOMPLETE, f"The source counts {expected} documents and listed {listed}, {nothing}")
+    if (vanished := found.missing - found.approved) == 0:
         return None
-    nothing = f"so nothing was removed; {vanished} of {before} documents are no longer listed."
-    if listed < expected:
-        return Note("listing_incomplete", f"The source counts {expected} documents and listed {listed}, {nothing}")
+    held = f"so they were not removed; {vanished} of {before} documents are no longer listed."
+    if found.approved:
+        held = f"so only the {found.approved} approved were removed; {vanished} of {before} others are not listed."
+    advice = "If they are meant to go, approve the removal of these documents once"
     if listed == 0:
-        return Note("listing_empty", f"The source lists no documents at all, {nothing}")
+        return Note("listing_empty", f"The source lists no documents at all, {held} {advice}.")
     limit = run.config.delete_limit_percent
     if vanished * 100 > limit * before:
         return Note(
             "deletion_limit",
-            f"More than {limit} % of the documents vanished from the source or its filter, {nothing} If that is right,"
-            " update the sync with a greater deleteLimitPercent.",
+            f"More than {limit} % of the documents vanished from the source or its filter, {held} {advice}, or update"
+            " the sync with a greater limit (deleteLimitPercent).",
         )
     return None
 
@@ -76,12 +84,12 @@ async def _read_missing(run: Run, listing_no: int, source_ids: Sequence[SourceId
         await _mark(run, listing_no, [document.source_id for document in documents])
 
 
-async def _remove(run: Run, listing_no: int) -> None:
+async def _remove(run: Run, listing_no: int, *, only_approved: bool) -> None:
     after = NIL
     while True:
         async with run.transaction() as connection:
             gone = await queries.list_unlisted_documents(
-                connection, run.key, listing_no=listing_no, after=after, limit=AT_ONCE
+                connection, run.key, listing_no=listing_no, after=after, limit=AT_ONCE, only_approved=only_approved
             )
         if not gone:
             return

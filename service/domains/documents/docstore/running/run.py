@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.common import Role
@@ -20,6 +21,7 @@ from service.domains.documents.docstore.queries import StoredSync
 from service.domains.documents.docstore.sources import SyncError
 from service.permissions.service import resolve_readers
 from service.platform.errors import ServiceError
+from service.platform.sealing import SealError, unseal
 from service.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -35,6 +37,16 @@ class OvertakenError(Exception):
 
 class RunError(SyncError):
     """The run can't go on."""
+
+
+def unseal_uri(runtime: Runtime, organization_id: UUID, sync: StoredSync) -> SecretStr:
+    """Return the address of a sync. Raises RunError `docstore_uri_lost`."""
+    if sync.sealed_uri is None:
+        raise RunError("docstore_uri_lost", "The address was lost with the secret key. Update the sync with it.")
+    try:
+        return unseal(runtime.keys.docstore_key(organization_id), row_id=sync.sync_id, sealed=sync.sealed_uri)
+    except SealError as exc:
+        raise RunError("docstore_uri_lost", "The address can't be decrypted. Update the sync with it.") from exc
 
 
 @dataclass(frozen=True, slots=True)

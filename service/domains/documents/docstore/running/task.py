@@ -15,19 +15,19 @@ from service.domains.documents.docstore import queries
 from service.domains.documents.docstore.queries import Note, StoredSync, SyncKey, list_stuck_syncs
 from service.domains.documents.docstore.running.applying import SOME_FAILED, sum_up, walk
 from service.domains.documents.docstore.running.reconciling import reconcile
-from service.domains.documents.docstore.running.run import OvertakenError, Run, RunError
+from service.domains.documents.docstore.running.run import OvertakenError, Run, unseal_uri
 from service.domains.documents.docstore.sources import SyncError
 from service.platform.errors import InsufficientStorage, ServiceError
 from service.platform.identifiers import NIL
 from service.platform.logs import logger, request_id
 from service.platform.networks import AllowedHosts
-from service.platform.sealing import SealError, unseal
 from service.runtime import Runtime
 from service.runtime.jobs.models import Task
 from service.runtime.jobs.running import is_away, is_last_attempt, refuse_deadly
 
 # Syncs wait in a queue of their own: one may take hours, and nobody's reply waits behind it.
 DOCSTORE = "docstore"
+SILENT = Note("source_silent", "The document database has not answered for some seconds. The run goes on asking.")
 DEFECT = Note("internal", "The service failed on this run. Launch it again; if it persists, tell an operator.")
 AWAY = Note("database_unavailable", "The service's database went away again and again. Launch the sync again later.")
 
@@ -67,15 +67,17 @@ RUN_SYNC = Task("run_docstore_sync", run_sync, queue=DOCSTORE)
 async def _run(runtime: Runtime, organization_id: UUID, sync: StoredSync) -> Note | None:
     settings = runtime.settings
     config = DocstoreConfig.model_validate(sync.config)
-    if sync.sealed_uri is None:
-        raise RunError("docstore_uri_lost", "The address was lost with the secret key. Update the sync with it.")
-    try:
-        uri = unseal(runtime.keys.docstore_key(organization_id), row_id=sync.sync_id, sealed=sync.sealed_uri)
-    except SealError as exc:
-        raise RunError("docstore_uri_lost", "The address can't be decrypted. Update the sync with it.") from exc
+    uri = unseal_uri(runtime, organization_id, sync)
     # What talks to MongoDB takes a good part of the service's start; the first run loads it, off the event loop.
     await asyncio.to_thread(import_module, "service.domains.documents.docstore.mongodb")
     from service.domains.documents.docstore.mongodb import open_mongodb  # noqa: PLC0415 - see above
+
+    key = SyncKey(organization_id, sync.sync_id)
+
+    async def on_silence(is_silent: bool) -> None:
+        note = SILENT if is_silent else None
+        async with runtime.database.transaction(organization_id) as connection:
+            await queries.note_silence(connection, key, attempt=sync.attempt, note=note)
 
     opened = open_mongodb(
         uri,
@@ -83,6 +85,7 @@ async def _run(runtime: Runtime, organization_id: UUID, sync: StoredSync) -> Not
         allowed=AllowedHosts.of(settings.docstore_allowed_hosts),
         seconds=settings.docstore_query_seconds,
         connect_seconds=settings.docstore_connect_seconds,
+        on_silence=on_silence,
     )
     async with opened as source:
         run = Run(runtime, organization_id, sync, config, source, is_new=sync.status == "PENDING")

@@ -1,0 +1,63 @@
+"""A look at a document database before a sync is saved: its fields, and the first documents as they would be."""
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from pydantic import SecretStr
+
+from carrel.wire import docstore as wire
+from service.domains.documents.docstore.mapping import MappingError, Target, map_document
+from service.domains.documents.docstore.mongodb import open_mongodb
+from service.domains.documents.docstore.sources import SourceDocument, SourceError
+from service.domains.documents.docstore.values import extended_text
+from service.platform.networks import AllowedHosts
+from service.runtime import Runtime
+
+_DOCUMENTS, _MOST_FIELDS, _DEEPEST, _TEXT = 5, 200, 4, 300
+
+
+async def preview(
+    runtime: Runtime, uri: SecretStr, request: wire.PreviewDocstoreSyncRequest
+) -> wire.PreviewDocstoreSyncResponse:
+    """Return what a document database has for a config, or why it can't be read."""
+    settings, allowed = runtime.settings, AllowedHosts.of(runtime.settings.docstore_allowed_hosts)
+    limits = {"seconds": settings.docstore_query_seconds, "connect_seconds": settings.docstore_connect_seconds}
+    try:
+        async with asyncio.timeout(limits["connect_seconds"]):
+            async with open_mongodb(uri, request.config, allowed=allowed, **limits) as source:
+                number, found = await source.count(), await source.sample(_DOCUMENTS)
+    except SourceError as error:
+        return refusal(error.code, error.message)
+    except TimeoutError:
+        return refusal("source_unreachable", "The document database does not answer at its host and port.")
+    target = Target("preview", request.document_collection_id, request.config)
+    fields = dict.fromkeys(path for one in found for path in _paths(one.fields or {}))
+    shown = await asyncio.to_thread(lambda: [_shown(one, target) for one in found])
+    return wire.PreviewDocstoreSyncResponse(document_count=number, fields=list(fields)[:_MOST_FIELDS], documents=shown)
+
+
+def refusal(code: str, message: str) -> wire.PreviewDocstoreSyncResponse:
+    """Return the answer for a database that can't be read."""
+    return wire.PreviewDocstoreSyncResponse(problem=wire.DocstoreError(code=code, message=message))
+
+
+def _shown(document: SourceDocument, target: Target) -> wire.DocstorePreviewDocument:
+    source_id = json.loads(extended_text(document.source_id.value))
+    try:
+        mapped = map_document(document, target)
+    except MappingError as error:
+        return wire.DocstorePreviewDocument(source_id=source_id, problem=error.message)
+    text = mapped.content[: _TEXT * 4].decode(errors="replace")[:_TEXT]
+    return wire.DocstorePreviewDocument(source_id=source_id, name=mapped.form.document_name, text=text)
+
+
+def _paths(fields: Mapping[str, Any], before: str = "", depth: int = 1) -> Iterator[str]:
+    """Yield the dotted paths of the values in a document; of a list, those of its first item."""
+    for name, value in fields.items():
+        first = cast("list[Any]", value)[0] if isinstance(value, list) and value else value
+        if isinstance(first, Mapping) and first and depth < _DEEPEST:
+            yield from _paths(cast("Mapping[str, Any]", first), f"{before}{name}.", depth + 1)
+        else:
+            yield f"{before}{name}"
