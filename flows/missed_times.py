@@ -18,7 +18,8 @@ async def read_without_missed(client: PrefectClient, read: ReadDue) -> list[Flow
     while True:
         found, latest, earlier = await read(), dict[object, FlowRun](), list[FlowRun]()
         for run in sorted(found, key=_due_at):
-            if run.auto_scheduled and run.created_by and _due_at(run) <= datetime.now(UTC):
+            is_due = _due_at(run) <= datetime.now(UTC) and not run.run_count
+            if run.auto_scheduled and run.created_by and is_due:
                 if before := latest.get(run.created_by.id):
                     earlier.append(before)
                     number = missed_times(before.tags) + missed_times(run.tags) + 1
