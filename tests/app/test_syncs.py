@@ -134,7 +134,7 @@ def test_held_documents_are_removed_once_by_name(house: House, syncing: Syncing)
     after = syncing.ended()
     assert (after["counts"]["deleted"], after["config"]["deleteLimitPercent"]) == (2, 20)
     page = house.open("syncs", sync=of(sync))
-    assert "Last runs" in page.shown
+    assert "More than 20 % of the documents vanished" in page.shown, "among the last runs"
     assert not page.find_button("Remove these 2 documents once …")
 
 

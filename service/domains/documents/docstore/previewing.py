@@ -23,10 +23,11 @@ async def preview(
 ) -> wire.PreviewDocstoreSyncResponse:
     """Return what a document database has for a config, or why it can't be read."""
     settings, allowed = runtime.settings, AllowedHosts.of(runtime.settings.docstore_allowed_hosts)
-    limits = {"seconds": settings.docstore_query_seconds, "connect_seconds": settings.docstore_connect_seconds}
+    seconds, longest = settings.docstore_connect_seconds, settings.docstore_query_seconds
+    opened = open_mongodb(uri, request.config, allowed=allowed, seconds=longest, connect_seconds=seconds)
     try:
-        async with asyncio.timeout(limits["connect_seconds"]):
-            async with open_mongodb(uri, request.config, allowed=allowed, **limits) as source:
+        async with asyncio.timeout(seconds):
+            async with opened as source:
                 number, found = await source.count(), await source.sample(_DOCUMENTS)
     except SourceError as error:
         return refusal(error.code, error.message)
@@ -56,7 +57,7 @@ def _shown(document: SourceDocument, target: Target) -> wire.DocstorePreviewDocu
 def _paths(fields: Mapping[str, Any], before: str = "", depth: int = 1) -> Iterator[str]:
     """Yield the dotted paths of the values in a document; of a list, those of its first item."""
     for name, value in fields.items():
-        first = cast("list[Any]", value)[0] if isinstance(value, list) and value else value
+        first: Any = cast("list[Any]", value)[0] if isinstance(value, list) and value else value
         if isinstance(first, Mapping) and first and depth < _DEEPEST:
             yield from _paths(cast("Mapping[str, Any]", first), f"{before}{name}.", depth + 1)
         else:
