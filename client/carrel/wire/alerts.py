@@ -8,7 +8,15 @@ from uuid import UUID
 
 from pydantic import AfterValidator, Field, model_validator
 
-from carrel.wire.common import PagedRequest, PagedResponse, RequestModel, ResponseModel, UserPrincipal
+from carrel.wire.common import (
+    PagedRequest,
+    PagedResponse,
+    RequestModel,
+    ResponseModel,
+    UserPrincipal,
+    Versioned,
+    VersionedRequest,
+)
 from carrel.wire.fields import NO_NUL, EmailAddress, Instant, Label, RequestInstant, StrictFlag
 from carrel.wire.operations import ADDS_DATA, ADMIN, CONFLICT, KEYED, NOT_FOUND, SECRET, WRITE, ApiOperation
 from carrel.wire.sources import SourceText
@@ -153,8 +161,10 @@ class ReportSchedulesResponse(ResponseModel):
     """So often they are to be reported."""
 
 
-class AlertRule(ResponseModel):
+class AlertRule(Versioned):
     """A rule: which alerts are sent, and to whom."""
+
+    edited = ("kinds", "recipients", "enabled")
 
     alert_rule_id: UUID
     """Id of the rule."""
@@ -209,7 +219,7 @@ class AdminAlertRulesListResponse(PagedResponse):
     """Whether the service can send mail: an operator sets CARREL_SMTP_URL and CARREL_MAIL_FROM."""
 
 
-class AdminAlertRulesUpdateRequest(RequestModel):
+class AdminAlertRulesUpdateRequest(VersionedRequest):
     """Change what a rule is about, or to whom it sends mail, or let it rest. What isn't given stays."""
 
     alert_rule_id: UUID
@@ -391,7 +401,7 @@ ADMIN_ALERT_RULES_LIST = ApiOperation(
 )
 """Walk the rules, oldest first; each page says whether the service can send mail (`mail_enabled`)."""
 ADMIN_ALERT_RULES_UPDATE = ApiOperation(
-    "admin/alertRules/update", AdminAlertRulesUpdateRequest, AdminAlertRulesUpdateResponse, ADMIN, NOT_FOUND
+    "admin/alertRules/update", AdminAlertRulesUpdateRequest, AdminAlertRulesUpdateResponse, ADMIN, NOT_FOUND | CONFLICT
 )
 """Change what a rule is about, or to whom it sends mail, or let it rest; what isn't given stays."""
 ADMIN_ALERT_RULES_DELETE = ApiOperation(

@@ -94,11 +94,13 @@ class AlertRules(Resource[M]):
         kinds: Iterable[AnyAlertKind] | None = None,
         emails: Iterable[str] | None = None,
         enabled: bool | None = None,
+        version: str | None = None,
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminAlertRulesUpdateResponse]:
         """Change what a rule is about, or to whom it sends mail, or let it rest; what isn't given stays."""
         request = AdminAlertRulesUpdateRequest(
+            version=version,
             alert_rule_id=as_any(UUID, alert_rule_id),
             kinds=as_list(AlertKind, kinds),
             emails=as_list(str, emails),

@@ -16,7 +16,8 @@ from service.alerting.sending.queries import ListedDelivery, Recipient, Rule
 from service.alerting.sending.task import TEST
 from service.alerting.sending.webhooks import check_url, new_secret
 from service.alerting.telling import send
-from service.audit.service import record
+from service.audit.service import record, record_all
+from service.audit.versions import change_between, refuse_stale
 from service.auth.callers import Caller
 from service.identity.principals import find_people
 from service.identity.queries import lock_organization
@@ -84,6 +85,8 @@ async def update_rule(
     Raises NotFound, and BadRequest as `create_rule`, or `not_a_mail_rule`.
     """
     rule = await _require_rule(connection, caller, request.alert_rule_id, lock=True)
+    before = await _to_rule(connection, caller, rule)
+    await refuse_stale(connection, caller, request.version, before, target_id=rule.alert_rule_id)
     values: dict[str, Any] = {}
     if request.kinds is not None:
         values["kinds"] = _in_order(request.kinds)
@@ -97,8 +100,11 @@ async def update_rule(
     if values:
         await queries.update_rule(connection, caller.organization_id, rule_id=rule.alert_rule_id, values=values)
         rule = await _require_rule(connection, caller, rule.alert_rule_id)
-        await _record(connection, caller, "update", rule)
-    return wire.AdminAlertRulesUpdateResponse(**dict(await _to_rule(connection, caller, rule)))
+    after = await _to_rule(connection, caller, rule)
+    if values:
+        about = ("alertRule.update", TARGET, rule.alert_rule_id)
+        await record_all(connection, caller, changes=[change_between(*about, before, after, details=_details(rule))])
+    return wire.AdminAlertRulesUpdateResponse(**dict(after))
 
 
 async def delete_rule(
@@ -232,11 +238,14 @@ def _principal(principal_id: UUID | None, name: str, email: str) -> UserPrincipa
 
 
 async def _record(connection: AsyncConnection, caller: Caller, what: str, rule: Rule) -> None:
-    """Add an audit entry: of a webhook the host alone, since its path may be a secret."""
+    await record(connection, caller, f"alertRule.{what}", TARGET, rule.alert_rule_id, details=_details(rule))
+
+
+def _details(rule: Rule) -> dict[str, Any]:
+    """Describe a rule for the audit log: of a webhook the host alone, since its path may be a secret."""
     host = None if rule.webhook_url is None else urlsplit(rule.webhook_url).hostname
-    details = {
+    return {
         "kinds": rule.kinds,
         "enabled": rule.enabled,
         **({"recipientIds": [str(one) for one in rule.recipient_ids]} if host is None else {"host": host}),
     }
-    await record(connection, caller, f"alertRule.{what}", TARGET, rule.alert_rule_id, details=details)
