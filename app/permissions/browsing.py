@@ -181,8 +181,11 @@ def _changed_resources() -> Sequence[Change]:
 
 
 def _changed_principals() -> Sequence[Change]:
-    """Return whom the latest changes gave or took access, directly or by a group, each once."""
-    entries = sorted((*_latest("grants.set"), *_latest("group.members")), key=lambda one: one.at, reverse=True)
+    """Return whom the latest changes gave or took access, directly or by a group that is there still, each once."""
+    joined = [(entry.target.id, entry) for entry in _latest("group.members") if entry.target is not None]
+    groups = _principals(list({group for group, _ in joined}))
+    by_group = [entry for group, entry in joined if group in groups]
+    entries = sorted((*_latest("grants.set"), *by_group), key=lambda one: one.at, reverse=True)
     latest: dict[str, AuditEntry] = {}
     for entry in entries:
         for holder in _holders(entry):

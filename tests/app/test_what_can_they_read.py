@@ -132,3 +132,5 @@ def test_the_page_opens_with_whose_access_changed_lately(new_house: House) -> No
     assert names(new_house.open("what_can_they_read", part="people")) == {"admin", "Ada", "Ben"}
     assert names(new_house.open("what_can_they_read", part="people", find="be")) == {"Ben"}
     assert "Nobody fits." in new_house.open("what_can_they_read", part="accounts").shown
+    new_house.client.admin.groups.delete(crew)
+    assert "No access was changed yet." in new_house.open("what_can_they_read").shown
