@@ -17,9 +17,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.auth.current import registration, sessions, sign_in
 from app.auth.routes import DOWNLOADS, AccessMiddleware, notice
+from app.availability import LONGEST, SLOW, look
 from app.documentation import Documentation
 from app.navigation import addresses
-from app.parts import LONGEST, SLOW, look
 from app.settings import settings
 from app.ui.notices import show_problem
 from app.ui.style import SCRIPT, WAITING
@@ -137,7 +137,7 @@ async def send_script(_request: Request) -> FileResponse:
     return FileResponse(SCRIPT, media_type="text/javascript", headers={"Cache-Control": "no-cache"})
 
 
-async def send_parts(request: Request) -> JSONResponse:
+async def send_availability(request: Request) -> JSONResponse:
     """Answer with a sentence about the part that a page waits for, empty when all are well or nobody is signed in. The
     page's script asks, with the seconds that a part may take and the path of its page."""
     asked, said = request.query_params, ""
@@ -156,7 +156,7 @@ def create_app() -> st.App:
         routes=[
             *(Route(f"/{page}", send_page) for page in ("", *addresses())),
             Route(f"/{SCRIPT.name}", send_script),
-            Route("/parts", send_parts),
+            Route("/availability", send_availability),
             *sign_in().routes(),
             *Documentation(sessions(), cookie=sign_in().cookie).routes(),
         ],

@@ -12,7 +12,7 @@ import streamlit as st
 from app.auth.registration import Application, Registration
 from app.auth.routes import CALLBACK, SIGN_IN, SignIn
 from app.auth.sessions import Person, Sealer, Session, Sessions, key_of
-from app.parts import SLOW, look
+from app.availability import SLOW, look
 from app.settings import settings
 from carrel import Carrel, SignInRequiredError
 from carrel.environment import http_options

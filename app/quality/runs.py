@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
-from datetime import UTC
 from functools import partial
 from uuid import UUID
 
@@ -14,7 +13,7 @@ import carrel
 from app import api
 from app.agents.definitions import INSTRUCTIONS_IGNORED, all_collections, find_agent
 from app.auth.current import key_client, person_client
-from app.formatting import ago, moment, one_line
+from app.formatting import ago, browser_zone, moment, one_line
 from app.quality.sets import forget_sets, go_to_case
 from app.search.queries import MODES
 from app.ui.dialogs import confirm
@@ -442,6 +441,7 @@ def _draw_chart(runs: Sequence[EvaluationRun]) -> None:
             "Match by" if searches else "Agent": series,
         },
         x="At",
+        x_label=f"Time in {browser_zone()}",
         y=name,
         sort=False,
         stack=not searches,
@@ -456,7 +456,7 @@ def _name_times(runs: Sequence[EvaluationRun], series: Sequence[str]) -> list[st
     names: list[str] = []
     seen: Counter[tuple[str, str]] = Counter()
     for run, of in zip(runs, series, strict=True):
-        at = f"{run.at.astimezone(UTC):%d %b %H:%M}"
+        at = f"{run.at.astimezone(browser_zone()):%d %b %H:%M}"
         way = of if run.mode is not None else ""
         seen[at, way] += 1
         names.append(at if seen[at, way] == 1 else f"{at} ({seen[at, way]})")

@@ -158,7 +158,7 @@ def _of_part(detail: ErrorDetail) -> str:
 def _problem_of_runs(error: RunsError) -> Problem:
     match error:
         case PrefectAwayError():
-            away = f"Nothing does at {settings().prefect_api_url}. Start it with: make up. Then reload this page."
+            away = f"Nothing does at {settings().prefect_api_url}. Start it with: make up. Then this page continues."
             return Problem("Prefect, which has the runs, doesn't answer.", (away,), _NO_RUNS)
         case NotServedError():
             start = "Start what does, on a machine that reaches the documents: python -m flows serve"

@@ -222,7 +222,9 @@ def test_a_person_finds_only_what_that_person_may_read(house: House) -> None:
     house.load("Board minutes", "The offer for HERON was refused.")
     house.add_people("eve@example.test")
     page = house.open("search", signed_in_as="eve@example.test", q="HERON", by="lexical")
-    assert "HERON" not in page.shown
+    assert ("HERON" in page.shown, "nothing here for you to find" in page.shown) == (False, True)
+    house.load("Tides", "Low water at six.", internal_public=True)
+    page = house.open("search", signed_in_as="eve@example.test", q="HERON", by="lexical")
     assert "Nothing that you may read answers this. Try other words or a hybrid search" in page.info[0].value
     assert "<mark>HERON</mark>" in house.open("search", q="HERON").shown
 

@@ -24,8 +24,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 APPRENTICE, IDA = "jonas.abara@northlight.example", "ida.wells@northlight.example"
 HOSTILE = '<img src=x onerror="document.title=1"> [a](https://evil.example) https://evil.example :material/home:'
 # The ring around the element that has the focus, or around the row or label of an element that is not seen itself.
-RING = """() => [document.activeElement, document.activeElement.closest("label, tr")].filter(Boolean)
-    .map(one => getComputedStyle(one)).some(one => one.outlineStyle === "solid" && parseFloat(one.outlineWidth) >= 2)"""
+RING = "(at => parseInt(getComputedStyle(at.closest('label, tr') ?? at).outlineWidth) > 1)(document.activeElement)"
 
 
 @pytest.fixture

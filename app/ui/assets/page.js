@@ -170,7 +170,7 @@ function keepFocus() {
   if (again && (!dialog || dialog.contains(again))) again.focus({ preventScroll: true });
 }
 
-// --- Waiting: a page says within three seconds which part it waits for. app/parts.py looks which one that is.
+// --- Waiting: a page says within three seconds which part it waits for. app/availability.py looks which one that is.
 const OUTLINED_AFTER = 300;
 const ASKED_AFTER = 700;
 const TOLD_AFTER = 2500;
@@ -196,7 +196,7 @@ async function askParts(since) {
   try {
     const query = new URLSearchParams({ patience, page: location.pathname });
     const signal = AbortSignal.timeout(patience === "long" ? 10_000 : 1_700);
-    answer = (await (await fetch(`/parts?${query}`, { signal })).json()).said || USUAL;
+    answer = (await (await fetch(`/availability?${query}`, { signal })).json()).said || USUAL;
   } catch {}
   if (since !== waitsSince) return;
   said = answer;
@@ -236,9 +236,10 @@ function tell(name, text) {
 const STORE = "carrel.typed";
 const KEPT = "input:is([type=text], [type=number], [type=email], [type=url]), textarea";
 const SECRET = /secret|password|webhook|alert/i;
-const SUBMITS = "[data-testid=stBaseButton-primary], [data-testid$=FormSubmit], [data-testid=stChatInputSubmitButton]";
+const SUBMITS = "[data-testid=stBaseButton-primary]:not(.st-key-title-action *), [data-testid$=FormSubmit], "
+  + "[data-testid=stChatInputSubmitButton]";
 const TROUBLE = ".carrel-welcome, .carrel-problem:not([data-testid=stChatMessage] *), [data-testid=stException]";
-const GONE = "[data-testid=stTextInput]:has(button)"; // a field with a button to show what is in it: a secret
+const HIDDEN = "[data-testid=stTextInput]:has(button[aria-label$=' password'])"; // of a field for a secret, shown or not
 let kept = readKept();
 const touched = new Map(); // name of a kept text: its field in this document
 const sent = new Set();
@@ -279,7 +280,7 @@ function nameOfField(field) {
 }
 
 function isKept(field) {
-  return field.matches?.(KEPT) && field.getAttribute("role") !== "combobox" && !field.closest(GONE)
+  return field.matches?.(KEPT) && field.getAttribute("role") !== "combobox" && !field.closest(HIDDEN)
     && !SECRET.test(`${keyOf(field)} ${field.autocomplete} ${field.getAttribute("aria-label")}`)
     && field.closest(".stMain, [role=dialog], [data-testid=stBottom]");
 }
@@ -301,12 +302,14 @@ function giveUpTyping() {
 }
 
 function noteSending(event) {
-  const submits = event.type === "click" ? event.target.closest?.(SUBMITS)
+  let submits = event.type === "click" ? event.target.closest?.(SUBMITS)
     : event.key === "Enter" && !event.shiftKey && event.target.closest?.("[data-testid=stForm], [data-testid=stChatInput]");
-  if (event.target.closest?.("a[href='/oauth/logout']")) return sessionStorage.removeItem(STORE);
+  if (event.target.closest?.("a[href='/oauth/logout']")) [kept.texts, submits] = [{}, true];
   if (!submits) return;
+  saveKept();
   pressedAt = performance.now();
-  for (const name of touched.keys()) sent.add(name);
+  const title = titleOf(event.target.closest("[role=dialog]"));
+  for (const name of touched.keys()) if (name.split("\n")[1] === title) sent.add(name);
 }
 
 function followTyped() {

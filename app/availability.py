@@ -8,10 +8,8 @@ import httpx
 from app.settings import settings
 from carrel.environment import http_options
 
-LONGEST = 8.0
-"""Seconds after which a part that does not answer has stopped."""
-SLOW = 1.0
-"""Seconds after which an answer is slow."""
+SLOW, LONGEST = 1.0, 8.0
+"""Seconds after which an answer is slow, and after which a part that says nothing has stopped."""
 _CONTINUES = "This page continues by itself."
 
 
