@@ -26,7 +26,7 @@ CREDENTIALS: Mapping[str | None, str] = {
     "v1": "access_token=… or tokens=…",
 }
 ELSEWHERE: Mapping[str, str] = {
-    "me": ". With this one, client.admin.api_keys.list() tells an admin whose each key is",
+    "me": ". With this one, client.permissions.who_am_i() tells whose it is",
     "agents": ". With this one, agents.send_and_wait works, and client.admin.agents.list() for an admin",
 }
 """By path: what works with the credential in its place."""
@@ -53,14 +53,15 @@ class Call(Generic[Model]):
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """Where requests go and what they all carry; `timeout` in seconds, by httpx's names. With `tokens`, requests carry
-    an access token and go to v1; without, the headers hold the key and they go to v0."""
+    """Where requests go and what they all carry; `timeout` in seconds, by httpx's names; a call's own `is_exact`. With
+    `tokens`, requests carry an access token and go to v1; without, the headers hold the key and they go to v0."""
 
     base_url: str
     headers: httpx.Headers = field(repr=False)
     timeout: Mapping[str, float | None]
     retries: RetryPolicy
     tokens: TokenSource | None = field(default=None, repr=False)
+    is_exact: bool = False
     _urls: dict[str, httpx.URL] = field(default_factory=dict[str, httpx.URL], repr=False, compare=False)
 
     @property
@@ -103,7 +104,7 @@ class Connection:
 
     def _timeout(self, patience: float) -> Mapping[str, float | None]:
         read = self.timeout["read"]
-        return self.timeout if read is None or read >= patience else {**self.timeout, "read": patience}
+        return self.timeout if self.is_exact or read is None or read >= patience else {**self.timeout, "read": patience}
 
 
 def _upload_headers(headers: httpx.Headers, body: Upload, url: httpx.URL) -> httpx.Headers:

@@ -3,7 +3,8 @@ its mode: `Catalog[Sync]` on a Carrel, `Catalog[Async]` on an AsyncCarrel, `Cata
 `Catalog[Raw[Async]]` behind `with_raw_response`. An operation is a method that returns a Call; its descriptor has the
 method's parameters and documentation, and the mode's result."""
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import replace
 from functools import update_wrapper
 from types import MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast, overload
@@ -11,7 +12,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast, ov
 from pydantic import ValidationError
 
 from carrel._calls import Call, Connection, RawResponse, perform, perform_streamed
-from carrel._connect import UNCHANGED, reconnect
+from carrel._connect import UNCHANGED, MaybeTimeout, reconnect
 from carrel._downloads import AsyncDownload, Download
 from carrel._drivers import AsyncDriver, SyncDriver
 from carrel._flow import Flow, Walk
@@ -29,6 +30,7 @@ Given = TypeVar("Given")
 Awaited = TypeVar("Awaited")
 RawGiven = TypeVar("RawGiven")
 RawAwaited = TypeVar("RawAwaited")
+NO_ID = "must be an id (a UUID), as lists give it"
 
 
 class Sync:
@@ -86,19 +88,29 @@ def check_arguments(make: Callable[[], T]) -> T:
         return make()
     except ValidationError as exc:
         problems = "; ".join(
-            f"{'.'.join(map(str, error['loc']))}: {error['msg'].removeprefix('Value error, ')}"
+            f"{'.'.join(map(str, error['loc']))}: "
+            f"{NO_ID if error['type'] == 'uuid_parsing' else error['msg'].removeprefix('Value error, ')}"
             for error in exc.errors()
         )
         raise InvalidArgumentError(problems) from exc
 
 
-def _with_options(session: Session, given: dict[str, Any]) -> Session:
-    own = {name: given.pop(name) for name in ("timeout", "headers") if name in given}
+def _with_options(session: Session, given: dict[str, Any], names: Iterable[str] = ("timeout", "headers")) -> Session:
+    """Return the session for a call with a `timeout` and `headers` of its own, which it takes out of what is given."""
+    own = {name: given.pop(name) for name in names if name in given}
     if not own:
         return session
     headers: Mapping[str, str] = own.get("headers") or {}
-    connection = reconnect(session.connection, timeout=own.get("timeout", UNCHANGED), max_retries=None, headers=headers)
+    timeout: MaybeTimeout = own.get("timeout", UNCHANGED)
+    connection = reconnect(session.connection, timeout=timeout, max_retries=None, headers=headers)
+    connection = replace(connection, is_exact=timeout is not UNCHANGED)
     return Session(connection, session.driver, raw=session.raw)
+
+
+def _with_own_session(resource: Resource[Any], given: dict[str, Any], *names: Iterable[str]) -> Resource[Any]:
+    """Return a resource whose calls have the options that are given, as `_with_options` takes them."""
+    session = _with_options(session_of(resource), given, *names)
+    return resource if session is session_of(resource) else type(resource)(session)
 
 
 class _Method(Generic[P, Given, Awaited, RawGiven, RawAwaited]):
@@ -182,7 +194,8 @@ class FlowOperation(_Method[P, T, Coroutine[Any, Any, T], T, Coroutine[Any, Any,
             return (yield from check_arguments(make))
 
         def call(resource: Resource[Any], /, *args: P.args, **kwargs: P.kwargs) -> Any:
-            return session_of(resource).driver.run(flow(lambda: function(resource, *args, **kwargs)))
+            own = _with_own_session(resource, kwargs, ("headers",))
+            return session_of(own).driver.run(flow(lambda: function(own, *args, **kwargs)))
 
         self._describe(call, function)
 
@@ -192,8 +205,8 @@ class StreamOperation(_Method[P, Stream[T], AsyncStream[T], Stream[T], AsyncStre
 
     def __init__(self, function: Callable[Concatenate[Any, P], Walk[T]]) -> None:
         def call(resource: Resource[Any], /, *args: P.args, **kwargs: P.kwargs) -> Any:
-            driver = session_of(resource).driver
-            walk = check_arguments(lambda: function(resource, *args, **kwargs))
+            own = _with_own_session(resource, kwargs)
+            driver, walk = session_of(own).driver, check_arguments(lambda: function(own, *args, **kwargs))
             return Stream(driver.walk(walk)) if isinstance(driver, SyncDriver) else AsyncStream(driver.walk(walk))
 
         self._describe(call, function)

@@ -271,6 +271,22 @@ async def test_a_connection_that_fails_in_time(make_caller: MakeCaller) -> None:
     assert not isinstance(caught.value, errors.APITimeoutError)
 
 
+@pytest.mark.parametrize(
+    "operate",
+    [
+        lambda c, **own: c.copilots.send_message(OTHER_ID, "How?", **own),
+        lambda c, **own: c.catalog.upload_file(b"x", document_external_id="x", file_name="x.txt", **own),
+        lambda c, **own: c.agents.stream(OTHER_ID, "How?", **own),
+    ],
+    ids=["message", "upload", "stream"],
+)
+async def test_a_calls_own_timeout_and_headers_hold_where_patience_is_usual(make_caller, server, operate):
+    server.will(slowly(0.5, json_answer(SENT_CHAT)))
+    with pytest.raises(errors.APITimeoutError):
+        await ask(make_caller(max_retries=0), lambda c: operate(c, timeout=0.1, headers={"X-Trace": "t-1"}))
+    assert [one.headers["x-trace"] for one in server.received] == ["t-1"]
+
+
 async def test_a_message_waits_for_a_long_reply(caller: Caller, server: Server) -> None:
     """A message of v0 waits for its reply longer than other operations do for theirs."""
     server.will(slowly(0.3, json_answer(SENT_CHAT)))

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from carrel._calls import Call
-from carrel._connect import UNCHANGED, Unchanged
+from carrel._connect import UNCHANGED, MaybeTimeout, Unchanged
 from carrel._operations import Operation, Resource
 from carrel._uploads import FileInput, Upload, UploadProgress, source_of
 from carrel.resources._arguments import Id, Members, as_any, as_list
@@ -51,6 +51,8 @@ class Uploads(Resource[M]):
         fingerprint: str | None = None,
         await_vector_store_sync: bool = False,
         on_progress: UploadProgress | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
     ) -> Call[uploads.UploadFileResponse]:
         """Upload a document, or update the one with the same external id.
 
@@ -92,7 +94,12 @@ class Uploads(Resource[M]):
 
     @Operation
     def upload_document_file(
-        self, file: FileInput, *, file_name: str | None = None
+        self,
+        file: FileInput,
+        *,
+        file_name: str | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
     ) -> Call[uploads.UploadDocumentFileResponse]:
         """Upload a document under an external id of its own (deprecated: use `upload_file`)."""
         source = source_of(file, file_name=file_name, fallback_name="document")
@@ -115,7 +122,8 @@ class AgentChanges(Resource[M]):
         collection_ids: Iterable[Id] | None = None,
         api_access_enabled: bool | None = None,
         retrieval: agents.RetrievalOptions | Members | None = None,
-        version: str | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
     ) -> Call[agents.AdminAgentsUpdateResponse]:
         """Change an agent from the next message on; what is left out stays. `model=None` is the service's default.
 
@@ -128,7 +136,6 @@ class AgentChanges(Resource[M]):
             "collection_ids": as_list(UUID, collection_ids),
             "api_access_enabled": api_access_enabled,
             "retrieval": as_any(agents.RetrievalOptions, retrieval),
-            "version": version,
         }
         changes = {member: value for member, value in given.items() if value is not None}
         if model is not UNCHANGED:
@@ -142,7 +149,14 @@ class Messages(Resource[M]):
 
     @Operation
     def send_message(
-        self, agent_id: Id, message: str, *, conversation_id: Id | None = None, user_email: str | None = None
+        self,
+        agent_id: Id,
+        message: str,
+        *,
+        conversation_id: Id | None = None,
+        user_email: str | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
     ) -> Call[messages.SendMessageResponse]:
         """Send a message, in a new conversation unless one is named, and wait for the reply.
 

@@ -1,10 +1,12 @@
 """agents/*: the agents one may message, and their replies, waited for or as they grow."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar
 from uuid import UUID
 
 from carrel._calls import Call
+from carrel._connect import UNCHANGED, MaybeTimeout
 from carrel._flow import Flow, Walk
 from carrel._operations import FlowOperation, ListOperation, Operation, Raw, Resource, StreamOperation
 from carrel._pages import Listing
@@ -41,6 +43,7 @@ class Agents(Resource[M]):
         conversation_id: Id | None = None,
         user_email: str | None = None,
         timeout: float = REPLY_PATIENCE,
+        headers: Mapping[str, str] | None = None,
     ) -> Flow[Reply]:
         """Send a message, in a new conversation unless one is named, and return the reply.
 
@@ -59,7 +62,14 @@ class Agents(Resource[M]):
 
     @StreamOperation
     def stream(
-        self, agent_id: Id, message: str, *, conversation_id: Id | None = None, user_email: str | None = None
+        self,
+        agent_id: Id,
+        message: str,
+        *,
+        conversation_id: Id | None = None,
+        user_email: str | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
     ) -> Walk[ReplyEvent]:
         """Send a message, in a new conversation unless one is named, and read the reply as it grows.
 
@@ -78,7 +88,13 @@ class Agents(Resource[M]):
 
     @Operation
     def send_message(
-        self, agent_id: Id, message: str, *, conversation_id: Id | None = None
+        self,
+        agent_id: Id,
+        message: str,
+        *,
+        conversation_id: Id | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
     ) -> Call[wire.SendAgentMessageResponse]:
         """Send a message, and return at once the job that answers it, whether or not anybody waits for it.
 
@@ -87,7 +103,9 @@ class Agents(Resource[M]):
         return _message_call(agent_id, message, conversation_id)
 
     @Operation
-    def fetch_response(self, job_id: Id) -> Call[Job]:
+    def fetch_response(
+        self, job_id: Id, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
+    ) -> Call[Job]:
         """Return the state of one of the caller's jobs: a RunningJob, CompletedJob or FailedJob; for 24 hours.
 
         Raises NotFoundError afterwards, and for somebody else's.
@@ -95,12 +113,21 @@ class Agents(Resource[M]):
         return fetch(require_id("job_id", job_id))
 
     @StreamOperation
-    def stream_response(self, job_id: Id) -> Walk[ReplyEvent]:
+    def stream_response(
+        self, job_id: Id, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
+    ) -> Walk[ReplyEvent]:
         """Read the reply that a job makes, from its beginning, as `stream` does."""
         return stream_reply(require_id("job_id", job_id), self._session.connection)
 
     @ListOperation
-    def list(self, *, page_size: int = 100, page_token: str | None = None) -> Listing[Agent, ListAgentsResponse]:
+    def list(
+        self,
+        *,
+        page_size: int = 100,
+        page_token: str | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
+    ) -> Listing[Agent, ListAgentsResponse]:
         """Walk the agents that the caller may message."""
         request = ListAgentsRequest(page_size=page_size, page_token=page_token)
         return Listing(LIST_AGENTS, request, lambda page: page.agents)
@@ -115,6 +142,8 @@ class Agents(Resource[M]):
         descriptive_feedback: str | None = None,
         suggested_answer: str | None = None,
         user_email: str | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
     ) -> Call[wire.ProvideMessageFeedbackResponse]:
         """Keep POSITIVE or NEGATIVE on a reply, with words about it, on the audit log.
 
