@@ -1,5 +1,6 @@
 """How a command ends: exit codes that a scheduled job can trust, and errors in words instead of tracebacks."""
 
+import re
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from carrel import (
     AuthenticationError,
     CarrelError,
     ConfigurationError,
+    InvalidArgumentError,
     PermissionDeniedError,
     PlanRefusedError,
     RateLimitError,
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from carrel import Carrel
 
 RETRIES = 3
+_ARGUMENT = re.compile(r"\b[a-z]+(?:_[a-z]+)+(?=: )")
 # What `pip install -e '.[flows]'` brings: what loads and schedules needs it, everything else does without.
 FLOWS_PACKAGES = frozenset({"obstore", "platformdirs", "prefect", "pyarrow", "pydantic_settings", "sqlalchemy", "yaml"})
 
@@ -118,7 +121,10 @@ def _kind(error: CarrelError) -> tuple[str, ExitCode]:
 
 def _words(error: CarrelError) -> str:
     if isinstance(error, ConfigurationError):
-        return f"{error}. The service's address goes into CARREL_BASE_URL."
+        words = str(error).replace("give api_key=… or access_token=…, or set ", "set ")
+        return f"{words.replace('base_url', 'CARREL_BASE_URL')}. The service's address goes into CARREL_BASE_URL."
+    if isinstance(error, InvalidArgumentError):
+        return _ARGUMENT.sub(lambda found: found[0].replace("_", " "), str(error))
     if isinstance(error, APIConnectionError):
         return f"{error}. Is the service running, and is CARREL_BASE_URL its address?"
     if isinstance(error, AuthenticationError):

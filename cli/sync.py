@@ -18,6 +18,7 @@ from cli.collections import collection_of
 from cli.listing import Columns, print_json, say_done, show_list, table_of
 from cli.outcome import client_of, connect, show_errors, usage
 from cli.screen import Screen
+from flows.operations.formatting import json_fault
 
 if TYPE_CHECKING:
     from carrel import Carrel
@@ -317,7 +318,7 @@ def _filter(text: str) -> dict[str, Any]:
     try:
         found: object = json.loads(written)
     except ValueError as exc:
-        msg = f"--filter is not JSON: {exc}"
+        msg = f"--filter is not JSON: {json_fault(exc)}"
         raise InvalidArgumentError(msg) from exc
     if not isinstance(found, dict):
         msg = "--filter is a MongoDB query, a JSON object"

@@ -1,6 +1,7 @@
 """Numbers, durations, languages and waits as text for people."""
 
 from datetime import UTC, datetime, timedelta
+from json import JSONDecodeError
 
 from carrel.wire.docstore import DocstoreSync
 
@@ -65,3 +66,12 @@ def waiting_text(sync: DocstoreSync, *, now: datetime | None = None) -> str:
         "No worker of the service has begun this run yet. It begins when one is free; if no other sync is running, see"
         " that a process of the service runs which has workers for syncs (CARREL_DOCSTORE_WORKERS)."
     )
+
+
+def json_fault(error: ValueError | RecursionError, *, in_line: bool = False) -> str:
+    """Return where a text stops being JSON, and why; of text in one line of a file, the column alone."""
+    if not isinstance(error, JSONDecodeError):
+        return str(error)
+    has_comma = error.doc[: error.pos].rstrip().endswith(",") and error.doc[error.pos :].lstrip()[:1] in {"}", "]"}
+    place = f"column {error.colno}" if in_line else f"line {error.lineno}, column {error.colno}"
+    return f"{place}: {'a comma with nothing after it' if has_comma else error.msg}"

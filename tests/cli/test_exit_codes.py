@@ -1,5 +1,6 @@
 """How `carrel` ends says what to change, whoever finds it wrong: the command itself or the service."""
 
+import re
 from uuid import uuid4
 
 import pytest
@@ -11,6 +12,7 @@ NOBODYS = str(uuid4())
 OF_NOBODY = {"CARREL_API_KEY": f"svc_key_{'unknown' * 6}"}
 AWAY = {"CARREL_BASE_URL": "http://127.0.0.1:9"}
 WITHOUT_KEY = {"CARREL_API_KEY": None}
+SDK_WORDS = re.compile("base_url|api_key|[a-z]_[a-z]+: |=…")
 ABOUT_NOTHING = ("access", "explain", "--resource", NOBODYS, "--who", ADMIN_EMAIL)
 
 
@@ -36,6 +38,7 @@ def test_what_is_to_be_changed_in_the_command_ends_it_with_2(run: Run, arguments
     ended = run(*arguments)
     assert ended.code == 2, ended
     assert ended.err
+    assert not SDK_WORDS.search(ended.err), ended
 
 
 @pytest.mark.parametrize(
@@ -50,8 +53,10 @@ def test_what_is_to_be_changed_in_the_command_ends_it_with_2(run: Run, arguments
         (ABOUT_NOTHING, AWAY, 4),
         (("collections", "list"), WITHOUT_KEY, 2),
         (("reindex", "x"), WITHOUT_KEY, 2),
+        (("collections", "list"), {"CARREL_BASE_URL": "carrel.example"}, 2),
     ],
 )
 def test_wrong_settings_have_their_codes(run, arguments, changes, code):
     ended = run(*arguments, **changes)
     assert (ended.code, "CARREL_API_KEY" in ended.err) == (code, "CARREL_API_KEY" in changes), ended
+    assert not SDK_WORDS.search(ended.err), ended

@@ -25,6 +25,7 @@ from pydantic.alias_generators import to_camel
 from carrel.spreadsheets import flag_of
 from carrel.wire.file_names import forms_of
 from flows.errors import SourceError
+from flows.operations.formatting import json_fault
 from flows.operations.sources.documents import Access, Defaults, Problem, SourceDocument, SourceItem, undecodable
 
 MANIFEST_SUFFIXES = frozenset({".csv", ".jsonl", ".ndjson"})
@@ -62,7 +63,7 @@ def _json(text: str) -> object:
     try:
         return cast("object", json.loads(text))
     except (ValueError, RecursionError) as exc:
-        raise ValueError("is not valid JSON") from exc
+        raise ValueError(f"is not valid JSON: {json_fault(exc)}") from exc
 
 
 def _text(value: object) -> object:
@@ -252,7 +253,7 @@ def _json_row(raw: str) -> Mapping[str, object] | str:
     try:
         value: object = json.loads(raw, object_pairs_hook=_unique)
     except (ValueError, RecursionError) as exc:
-        return f"The line is not a JSON object: {exc}"
+        return f"The line is not a JSON object: {json_fault(exc, in_line=True)}"
     return cast("Mapping[str, object]", value) if isinstance(value, dict) else "The line is not a JSON object."
 
 
