@@ -6,7 +6,7 @@ import typer
 
 from carrel.wire.api_keys import ApiKey
 from cli.choosing import AsJson, Yes, confirm, working_one
-from cli.listing import Columns, say_done, show_list, to_json
+from cli.listing import Columns, say_done, show_list, show_one, to_json
 from cli.outcome import connect
 
 app = typer.Typer(no_args_is_help=True)
@@ -58,6 +58,21 @@ def create(
     say_done(screen, "created", made.api_key, **to_json(made))
     until = "until it is revoked" if made.expires_at is None else f"until {made.expires_at:%Y-%m-%d}"
     screen.say(f"It acts as {made.owner_email} {until}, and is shown this once: keep it where secrets are kept.")
+
+
+def whoami(*, as_json: AsJson = False) -> None:
+    """Say whose key or token CARREL_API_KEY is, what it may do, and when it stops; never its value."""
+    with connect(as_json=as_json) as (screen, client):
+        found = client.permissions.who_am_i()
+    facts = {
+        "Service": client.base_url,
+        "Part of": found.organization_name,
+        "Name": f"{found.credential_name} ({found.kind})",
+        "Scopes": "all that its owner may do" if found.scopes is None else found.scopes,
+        "Admin": found.is_admin,
+        "Expires": found.expires_at or "never",
+    }
+    show_one(screen, found, title=f"{found.name} <{found.email}>", facts=facts.items())
 
 
 @app.command()

@@ -68,6 +68,8 @@ def _v1_row(route: CheckedRoute) -> str:
 
 
 def _role(requirement: Requirement) -> str:
+    if requirement.any_token:
+        return "any key or token"
     role = role_of(requirement)
     return "any member's API key" if role is None else f"`{role}`"
 

@@ -1,24 +1,30 @@
 """Lists that the pages of access open with, and counts of resources that a principal may read."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, cast
 
 import streamlit as st
 
 from app import api
 from app.audit import Names, ids_in, sentence
-from app.formatting import one_line
-from app.labels import AGENT, COLLECTION, DOCUMENT, TYPES, kind_of
+from app.formatting import moment, one_line
+from app.labels import AGENT, COLLECTION, DOCUMENT, PERSON, ROLES, TYPES, kind_of
 from app.labels import PRINCIPALS as PRINCIPAL_KINDS
 from app.lookup import Principal, Resource, principal_from
 from app.ui.errors import show_errors
 from app.ui.filters import part_of, text_filter
 from app.ui.notices import look_at, show_empty
+from app.ui.progress import offer_export
 from app.ui.tables import ItemsPage, Source, pages_of, show_pages, time_cell
-from carrel import Carrel, Pager
-from carrel.wire.access import ResourceOrder
-from carrel.wire.common import ResourceType
+from carrel import Carrel, NotFoundError, Pager
+from carrel.wire.access import AccessThrough, HolderType, ResourceOrder
+from carrel.wire.common import Principal as Reader
+from carrel.wire.common import ResourceType, Role
+from carrel.wire.file_names import safe_name
 from carrel.wire.oversight import AuditEntry
 
 SHOWN = (DOCUMENT, COLLECTION, AGENT)
@@ -62,6 +68,62 @@ def compare_counts(
         for kind, name in names.items()
         if (both := first.of(kind) - only_first.of(kind)) or first.of(kind) or second.of(kind)
     ]
+
+
+NAMED_THROUGH = 3
+"""So many of those through whom something is read are named."""
+READER_HEADS = ("Name", "Type", "Address", "Direct access", "Through")
+
+
+def through_in_words(through: Sequence[AccessThrough], reader: str = "") -> str:
+    """Return through whom something is read, in a few words: Owner, Direct access, a group, Everybody. `reader` is the
+    id of a group that reads."""
+    names = list(dict.fromkeys(way_in_words(one, reader) for one in through))
+    more = len(names) - NAMED_THROUGH
+    return ", ".join(names[:NAMED_THROUGH]) + (f" and {more} more" if more > 0 else "")
+
+
+def way_in_words(one: AccessThrough, reader: str) -> str:
+    """Return one of these: what they own or were given themselves, or the group or everybody it was given to."""
+    match one.principal_type:
+        case HolderType.ORGANIZATION:
+            return "Everybody"
+        case HolderType.GROUP if str(one.principal_id) != reader:
+            return one_line(one.name)
+        case _:
+            return ROLES[one.role] if one.role is Role.OWNER else "Direct access"
+
+
+def reader_row(one: Reader, through: Sequence[AccessThrough]) -> tuple[str, ...]:
+    """Return a reader with the roles that it was given itself, or has as the owner, and through whom it reads."""
+    roles = ", ".join(dict.fromkeys(ROLES[way.role] for way in through if str(way.principal_id) == one.id))
+    address = one.email if one.type == PERSON else ""
+    kind, ways = PRINCIPAL_KINDS[one.type].capitalize(), through_in_words(through, one.id)
+    return one_line(one.name), kind, address, roles, ways
+
+
+def export_name(what: str, of: str) -> str:
+    """Return the name of an exported file, with its subject and the date."""
+    return safe_name(re.sub(r"[/\\]", "_", f"{what} {one_line(of)[:80]} {datetime.now(UTC):%Y-%m-%d}.csv"))
+
+
+def offer_readers(resources: Iterable[Resource], *, of: str, about: Hashable, label: str = "Export as CSV") -> None:
+    """Offer a CSV of who may read these resources, which names each of them; asked for one by one, while it is made."""
+    now = datetime.now(UTC)
+
+    def rows() -> Iterator[Sequence[Sequence[str]]]:
+        ask = api.client().permissions.list_authorized_principals_for_resource
+        for one in resources:
+            head = (one_line(one.name), TYPES[one.type], one.id)
+            with suppress(NotFoundError):  # deleted meanwhile
+                for page in ask(one.reference, with_through=True, page_size=1000).pages():
+                    through = page.through or {}
+                    yield [
+                        (*head, *reader_row(each, through.get(each.id, ())), moment(now)) for each in page.principals
+                    ]
+
+    heads = ("Resource", "Resource type", "Resource id", *READER_HEADS, "As of")
+    offer_export(export_name("who-can-read", of), heads, rows(), about=about, label=label)
 
 
 CHANGED, OPEN, ALL = "changed", "open", "all"
@@ -130,6 +192,9 @@ def _list_resources(*, is_open: bool) -> None:
         empty=lambda: show_empty("Nothing fits.", "Try fewer letters, or choose another list above."),
         go=lambda one: look_at("resource", Resource.of(one).key),
     )
+    listed = (Resource.of(one) for one in access.list_resources(**filters, page_size=1000))
+    label = "Export who can read all of these"
+    offer_readers(listed, of=query or RESOURCES[OPEN if is_open else ALL], about=(query, is_open), label=label)
 
 
 @st.cache_data(ttl=30, show_spinner=False, scope="session")

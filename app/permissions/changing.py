@@ -58,8 +58,9 @@ def names_in(paths: Iterable[Path]) -> Names:
     stops = {_identity(step): step for path in paths for step in path if step.type is not StepType.GRANT}
     names = {identity: one_line(step.name or step.email or step.id or "") for identity, step in stops.items()}
     shared = Counter((identity[0], name) for identity, name in names.items())
+    facts = {identity: one_line(step.email or f"…{(step.id or '')[-6:]}") for identity, step in stops.items()}
     return {
-        identity: name if shared[identity[0], name] == 1 else f"{name} ({_distinguishing_facts(stops[identity])})"
+        identity: name if shared[identity[0], name] == 1 else f"{name} ({facts[identity]})"
         for identity, name in names.items()
     }
 
@@ -104,20 +105,13 @@ def _add_node(
         return
     nodes[identity] = f"n{len(nodes)}"
     name = names[identity]
-    label = "\\n".join(_quote(part) for part in (_cut(name), _KINDS.get(step.type, "")) if part)
+    short = name if len(name) <= _LABEL_LENGTH else f"{name[: _LABEL_LENGTH - 1]}…"
+    label = "\\n".join(_quote(part) for part in (short, _KINDS.get(step.type, "")) if part)
     lines[f'{nodes[identity]} [label="{label}", tooltip="{_quote(name)}", fillcolor="{_COLORS[step.type]}"];'] = None
 
 
 def _identity(step: AuthorizationStep) -> tuple[str, str]:
     return step.type.value, step.id or ""
-
-
-def _distinguishing_facts(step: AuthorizationStep) -> str:
-    return one_line(step.email or f"…{(step.id or '')[-6:]}")
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LABEL_LENGTH else f"{text[: _LABEL_LENGTH - 1]}…"
 
 
 def _quote(text: str) -> str:

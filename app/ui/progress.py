@@ -97,6 +97,7 @@ def offer_export(
     *,
     about: Hashable,
     most: int = MOST_ROWS,
+    label: str = "Export as CSV",
 ) -> None:
     """Show a button that makes a list's CSV and downloads it; the session keeps the last file only. `pages` are the
     rows, page by page, and `about` is what they depend on. The page's script (assets/page.js) downloads the file; where
@@ -104,10 +105,9 @@ def offer_export(
     about = (file_name, about)
     kept: _Kept | None = st.session_state.get(_KEPT)
     if kept is not None and kept.about != about:
-        del st.session_state[_KEPT]
         kept = None
     with st.container(horizontal=True, vertical_alignment="center"):
-        if made := st.button("Export as CSV", key=f"export.{file_name}", icon=":material/table:"):
+        if made := st.button(label, key=f"export.{file_name}", icon=":material/table:"):
             kept = _make(heads, pages, about, most=most)
         if kept is not None:
             with st.container(width="content", key=f"export-made-{kept.mark}" if made else "export-kept"):

@@ -8,9 +8,18 @@ import streamlit as st
 
 from app import api
 from app.formatting import one_line
-from app.labels import AGENT, COLLECTION, DOCUMENT, GROUP, ROLES, TYPES
+from app.labels import AGENT, COLLECTION, DOCUMENT, GROUP, TYPES
 from app.lookup import Principal, Resource, disambiguate, resource_at
-from app.permissions.browsing import MOST_SORTED, SHOWN, Counts, compare_counts, count_resources, show_principals
+from app.permissions.browsing import (
+    MOST_SORTED,
+    SHOWN,
+    Counts,
+    compare_counts,
+    count_resources,
+    export_name,
+    show_principals,
+    through_in_words,
+)
 from app.permissions.changing import offer_access, offer_change, show_why
 from app.ui.errors import require_admin, show_errors
 from app.ui.filters import choice_filter, filter_line, text_filter
@@ -30,19 +39,11 @@ from app.ui.pickers import pick_principal
 from app.ui.progress import offer_export
 from app.ui.tables import ALL_ROWS, PageAsked, pages_of, show_pages
 from carrel import Pager
-from carrel.wire.access import (
-    AccessThrough,
-    AdminAccessListResourcesResponse,
-    ClassedResource,
-    HolderType,
-    ResourceOrder,
-)
-from carrel.wire.common import ResourceType, Role
+from carrel.wire.access import AdminAccessListResourcesResponse, ClassedResource, ResourceOrder
+from carrel.wire.common import ResourceType
 from flows.operations.formatting import count_text
 
 HEADS = ("Name", "Type", "Through", "Id")
-NAMED_THROUGH = 3
-"""So many of those through whom something is read are named."""
 ONLY_FIRST, ONLY_SECOND = "first", "second"
 
 
@@ -84,24 +85,6 @@ class ReachQuery:
 def _row_of(found: ClassedResource) -> tuple[str, str, str, str]:
     name = one_line(found.name or found.resource_id)
     return name, TYPES[found.resource_type], through_in_words(found.through or ()), found.resource_id
-
-
-def through_in_words(through: Sequence[AccessThrough]) -> str:
-    """Return through whom something is read, in a few words: Owner, Direct access, a group, Everybody."""
-    names = list(dict.fromkeys(map(way_in_words, through)))
-    more = len(names) - NAMED_THROUGH
-    return ", ".join(names[:NAMED_THROUGH]) + (f" and {more} more" if more > 0 else "")
-
-
-def way_in_words(one: AccessThrough) -> str:
-    """Return one of these: what they own or were given themselves, or the group or everybody it was given to."""
-    match one.principal_type:
-        case HolderType.ORGANIZATION:
-            return "Everybody"
-        case HolderType.GROUP:
-            return one_line(one.name)
-        case _:
-            return ROLES[one.role] if one.role is Role.OWNER else "Direct access"
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
@@ -193,7 +176,7 @@ def _show_reach(who: Principal) -> None:
         empty=partial(_say_nothing, question),
         go=lambda chosen: look_at("resource", Resource.of(chosen).key),
     )
-    offer_export("what-they-can-read.csv", HEADS, question.rows(), about=question.about)
+    offer_export(export_name("what-they-can-read", question.who.name), HEADS, question.rows(), about=question.about)
 
 
 def _show_one(who: Principal, key: str) -> None:

@@ -1,51 +1,39 @@
 """The page "Who can read this?": who may read a resource, why, and who granted it; and changing the grants."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
+from uuid import UUID
 
 import streamlit as st
 
 from app import api
 from app.formatting import one_line
-from app.labels import DOCUMENT, GRANTED, GROUP, PERSON, PRINCIPALS
+from app.labels import COLLECTION, DOCUMENT, GRANTED, PERSON
 from app.lookup import Principal, Resource
-from app.permissions.browsing import show_resources
+from app.permissions.browsing import READER_HEADS, Reader, offer_readers, reader_row, show_resources
 from app.permissions.changing import READERS, Grants, grants_on, offer_access, offer_change, show_why
 from app.ui.errors import require_admin, show_errors
 from app.ui.notices import look_at, offer_way_back, show_empty, show_link, show_note, show_table, show_text, show_title
 from app.ui.pickers import pick_principal, pick_resource
-from app.ui.progress import offer_export
-from app.ui.tables import pages_of, show_pages
-from carrel.wire.common import GroupPrincipal, UserPrincipal
+from app.ui.tables import PAGE_ROWS, ItemsPage, Source, show_pages
+from carrel.wire.access import AccessThrough
 
 SHOWN_GRANTS, MOST_GRANTS = 20, 500
 
 
-def _key_of(principal: UserPrincipal | GroupPrincipal) -> str:
-    return f"{PERSON}:{principal.email}" if principal.type == PERSON else f"{principal.type}:{principal.id}"
+def _documents_of(collection: Resource) -> Iterator[Resource]:
+    """Walk the documents of a collection that the admin may read."""
+    client = api.client()
+    for page in client.document_collections.list_documents_in_collection(UUID(collection.id), page_size=1000).pages():
+        if ids := [one.document_id for one in page.documents]:
+            yield from map(Resource.of, client.admin.access.list_resources(object_ids=ids, page_size=1000))
 
 
-HEADS = ("Name", "Type", "Address", "Direct access")
-
-
-def _directly(grants: Grants) -> dict[str, str]:
-    return {
-        holder.id if holder.kind == GROUP else holder.note: GRANTED[grants.roles[key]]
-        for key, holder in grants.who.items()
-    }
-
-
-def _row_of(principal: UserPrincipal | GroupPrincipal, direct: Mapping[str, str]) -> tuple[str, str, str, str]:
-    address = principal.email if principal.type == PERSON else ""
-    role = direct.get(address or principal.id, "")
-    return one_line(principal.name), PRINCIPALS[principal.type].capitalize(), address, role
-
-
-def _rows_of(resource: Resource, grants: Grants) -> Iterator[Sequence[Sequence[str]]]:
-    readers = api.client().permissions.list_authorized_principals_for_resource(resource.reference, page_size=1000)
-    direct = _directly(grants)
-    for page in readers.pages():
-        yield [_row_of(one, direct) for one in page.principals]
+def _read_page(resource: Resource, token: str | None) -> ItemsPage[tuple[Reader, Sequence[AccessThrough]]]:
+    ask = api.client().permissions.list_authorized_principals_for_resource
+    page = next(ask(resource.reference, with_through=True, page_size=PAGE_ROWS, page_token=token).pages())
+    through = page.through or {}
+    return ItemsPage([(one, through.get(one.id, ())) for one in page.principals], page.next_page_token)
 
 
 def show_grants(grants: Grants) -> None:
@@ -85,19 +73,18 @@ def _show_resource(resource: Resource) -> None:
     offer_change(resource, grants)
     st.header("Effective access", anchor=False)
     show_text("Everyone who can read this, listed once. Choose one to see why.")
-    direct = _directly(grants)
-
     show_pages(
         READERS,
-        pages_of(
-            lambda at: api.client().permissions.list_authorized_principals_for_resource(resource.reference, **at),
-            about=resource.key,
-        ),
-        row=lambda one: dict(zip(HEADS, _row_of(one, direct), strict=True)),
+        Source(partial(_read_page, resource), about=resource.key),
+        row=lambda one: dict(zip(READER_HEADS, reader_row(*one), strict=True)),
         empty=lambda: show_empty("Nobody may read it.", "Choose “Manage access”, and add people or groups."),
-        go=lambda chosen: look_at("who", _key_of(chosen)),
+        go=lambda chosen: look_at("who", f"{chosen[0].type}:{getattr(chosen[0], 'email', chosen[0].id)}"),
     )
-    offer_export("who-can-read.csv", HEADS, _rows_of(resource, grants), about=(resource.key, hash(str(grants.roles))))
+    offer_readers([resource], of=resource.name, about=(resource.key, hash(str(grants.roles))))
+    if resource.kind == COLLECTION:
+        documents, label = _documents_of(resource), "Export who can read its documents"
+        offer_readers(documents, of=f"documents of {resource.name}", about=resource.key, label=label)
+        show_note("Of its documents, the file has those that you may read.")
     st.header("Why, or why not?", anchor=False)
     pick_principal("who", label="Somebody in particular")
 

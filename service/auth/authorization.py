@@ -25,7 +25,7 @@ def authorize(caller: Caller, requirement: Requirement) -> None:
     """Raise Forbidden unless the caller meets a requirement."""
     if caller.credential == "accessToken":
         _authorize_access_token(caller, requirement)
-    elif caller.scopes is not None:
+    elif caller.scopes is not None and not requirement.any_token:
         _authorize_token(caller.scopes, requirement.scope)
     elif requirement.admin and not caller.is_admin:
         raise Forbidden("Only an admin may do this. Use an API key whose owner is an admin.", code="admin_only")

@@ -71,6 +71,30 @@ def test_readers_are_people_and_groups_with_what_was_granted_directly(house: Hou
     assert listed >= {("Deck crew", "Group", "Viewer"), ("Ada", "Person", ""), ("Ben", "Person", "Viewer")}
 
 
+def test_exports_say_of_what_through_whom_and_of_when(house: House) -> None:
+    """Of a document, of a collection's documents, and of all that a search finds: each row names its resource."""
+    house.add_people(ADA, BEN)
+    ship = a_group(house.service, "Export ship", {"type": "group", "id": house.add_group("Export crew", ADA)})
+    key = house.load_resource("Export: log/1", allowed_group_ids=[ship["id"]], allowed_users_email_addresses=[ADA])
+    house.load_resource("Export: log/2", internal_public=True)
+    house.add_to(collection := house.add_collection("Export shelf"), key.partition(":")[2])
+    page = house.open("who_can_read", resource=key).press("Export as CSV")
+    assert re.fullmatch(r"who-can-read .*_1 20\d\d-\d\d-\d\d\.csv", page.session_state["export.kept"].about[0])
+    rows = {row["Name"]: row for row in csv.DictReader(page.exported.splitlines())}
+    assert {row["Resource"] for row in rows.values()} == {"Export: log/1"}
+    assert all(row["As of"].endswith("UTC") and row["Resource id"] for row in rows.values())
+    named = {name: (row["Direct access"], row["Through"]) for name, row in rows.items() if "Export" in name}
+    assert named == {"Export ship": ("Viewer", "Direct access"), "Export crew": ("", "Export ship")}
+    assert (rows["Ada"]["Direct access"], rows["Ada"]["Through"]) == ("Viewer", "Direct access, Export ship")
+    assert ("Owner", "Owner") in {(row["Direct access"], row["Through"]) for row in rows.values()}
+    page = house.open("who_can_read", part="all", find="export: log").press("Export who can read all of these")
+    listed = {(row["Resource"], row["Name"], row["Through"]) for row in csv.DictReader(page.exported.splitlines())}
+    assert listed >= {("Export: log/1", "Ada", "Direct access, Export ship"), ("Export: log/2", "Ben", "Everybody")}
+    page = house.open("who_can_read", resource=f"DOCUMENT_COLLECTION:{collection}")
+    page.press("Export who can read its documents")
+    assert {row["Resource"] for row in csv.DictReader(page.exported.splitlines())} == {"Export: log/1"}
+
+
 def test_many_readers_are_paged_and_exported_without_formulas(house: House) -> None:
     emails, formula = [f"sailor{number:03}@example.test" for number in range(60)], '=HYPERLINK("https://evil.example")'
     house.add_people(*emails)

@@ -162,6 +162,14 @@ def test_keys_are_shown_once_and_revoked(run: Run, service: RunningService) -> N
     [listed] = [one for one in ran(run, "keys", "list", "--owner", ADMIN_EMAIL)["apiKeys"] if one["name"] == "nightly"]
     assert (listed["mayActForUsers"], "apiKey" in listed) == (True, False)
     assert value not in run("keys", "list").out
+    own = run("whoami", "--json", CARREL_API_KEY=value).json
+    assert (own["kind"], own["credentialName"], own["email"], own["isAdmin"]) == (
+        "apiKey",
+        "nightly",
+        ADMIN_EMAIL,
+        True,
+    )
+    assert ("scopes" in own, value in str(own)) == (False, False)
     assert run("keys", "revoke", "nightly").code == 2
     assert ran(run, "keys", "revoke", "nightly", "--yes")["status"] == "revoked"
     assert code(service.call("admin/apiKeys/list", api_key=value))[0] == 401

@@ -10,6 +10,7 @@ from carrel.wire.uploads import PlanAction, UploadStatus
 from tests.client.conftest import Caller, MakeCaller
 from tests.client.contract import OPERATIONS
 from tests.client.test_operations import LISTS, SINGLE, name_of, requests_of
+from tests.harness.cases import cases
 from tests.harness.services import RunningService
 
 TRAVEL = "# Travel\n\nBook the night train to Vienna three weeks ahead.\n"
@@ -126,6 +127,9 @@ async def test_service_accounts_and_their_tokens(real: Caller, service: RunningS
     assert minted.token not in repr(minted)
     assert await real(lambda _: tokens.preview_reach(token_id=minted.token_id)) == planned
     with Carrel(minted.token, service.base_url) as robot:
+        own = robot.permissions.who_am_i()
+        assert (own.kind, own.credential_name, own.email) == ("serviceAccountToken", "one", account.email)
+        assert (own.scopes, own.expires_at, own.is_admin) == (["catalog:read"], minted.expires_at, False)
         assert [one.document_id for one in robot.catalog.list_documents()] == [document.document_id]
         with pytest.raises(PermissionDeniedError):
             robot.catalog.delete_document(document.document_id)
@@ -180,17 +184,7 @@ async def test_the_search_log(real: Caller, tmp_path: Path) -> None:
     assert [one.search_id for one in liked] == [found.search_id]
 
 
-AS_KEY_OWNER_ONLY = {
-    "alerts/reportRun",
-    "alerts/reportSchedules",
-    "catalog/planUpload",
-    "permissions/listAuthorizedPrincipalsForResource",
-    "permissions/explainAuthorization",
-    "search/listRecentSearches",
-    "search/saveSearch",
-    "search/listSavedSearches",
-    "search/deleteSavedSearch",
-}
+AS_KEY_OWNER_ONLY = set(cases("operations_of_the_key_owner_alone"))
 
 
 TAKEN_AS_TEXT = {"search/submitSearchFeedback", "copilots/provideMessageFeedback"}

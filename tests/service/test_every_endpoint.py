@@ -57,9 +57,9 @@ class World:
 
 def rule_of_tokens(*scopes: str) -> Callable[[Requirement], Outcome]:
     def outcome(requirement: Requirement) -> Outcome:
-        if requirement.scope is None:
+        if requirement.scope is None and not requirement.any_token:
             return (403, "service_account_not_allowed")
-        return SUCCESS if requirement.scope in scopes else (403, "missing_scope")
+        return SUCCESS if requirement.any_token or requirement.scope in scopes else (403, "missing_scope")
 
     return outcome
 

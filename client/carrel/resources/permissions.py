@@ -25,6 +25,7 @@ from carrel.wire.permissions import (
     EXPLAIN_AUTHORIZATION,
     LIST_AUTHORIZED_PRINCIPALS_FOR_RESOURCE,
     LIST_AUTHORIZED_RESOURCES,
+    WHO_AM_I,
     CheckBulkResourcesAuthorizationForUserRequest,
     CheckBulkResourcesAuthorizationForUserResponse,
     CheckResourceAuthorizationForUserRequest,
@@ -35,6 +36,8 @@ from carrel.wire.permissions import (
     ListAuthorizedPrincipalsForResourceResponse,
     ListAuthorizedResourcesRequest,
     ListAuthorizedResourcesResponse,
+    WhoAmIRequest,
+    WhoAmIResponse,
 )
 
 M = TypeVar("M")
@@ -57,6 +60,7 @@ class Permissions(Resource[M]):
         resource: ResourceReference | ResourceIdentifier | Members,
         *,
         action: AnyAction = Action.READ,
+        with_through: bool | None = None,
         page_size: int = 100,
         page_token: str | None = None,
         timeout: MaybeTimeout = UNCHANGED,
@@ -64,7 +68,11 @@ class Permissions(Resource[M]):
     ) -> Listing[UserPrincipal | GroupPrincipal, ListAuthorizedPrincipalsForResourceResponse]:
         """Walk every group and user that may effectively act on a resource, each once; for admins."""
         request = ListAuthorizedPrincipalsForResourceRequest(
-            page_size=page_size, page_token=page_token, resource=reference_to(resource), action=as_any(Action, action)
+            page_size=page_size,
+            page_token=page_token,
+            resource=reference_to(resource),
+            action=as_any(Action, action),
+            with_through=with_through,
         )
         return Listing(LIST_AUTHORIZED_PRINCIPALS_FOR_RESOURCE, request, lambda page: page.principals)
 
@@ -111,6 +119,14 @@ class Permissions(Resource[M]):
             action=as_any(Action, action),
         )
         return Call(EXPLAIN_AUTHORIZATION, request)
+
+    @Operation
+    def who_am_i(
+        self, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
+    ) -> Call[WhoAmIResponse]:
+        """Tell what the client's key or token is, whose it is, what it may be used for, and when it stops."""
+        request = WhoAmIRequest()
+        return Call(WHO_AM_I, request)
 
     @Operation
     def check_resource_authorization_for_user(

@@ -19,13 +19,14 @@ Version: TypeAlias = Literal["v0", "v1"]
 @dataclass(frozen=True, slots=True)
 class Requirement:
     """The requirements of an operation on its caller: of a service-account token its `scope` (None: no such token will
-    do), of an access token its `api_scope` (None: any will do), of a user to be an admin. `service_accounts`: the
-    organization must have enabled them."""
+    do, unless `any_token`), of an access token its `api_scope` (None: any will do), of a user to be an admin.
+    `service_accounts`: the organization must have enabled them."""
 
     scope: Scope | None
     api_scope: ApiScope | None
     admin: bool = False
     service_accounts: bool = False
+    any_token: bool = False
 
 
 MESSAGE = Requirement(Scope.AGENT_MESSAGE, ApiScope.AGENT_MESSAGE)
@@ -34,6 +35,7 @@ READ = Requirement(Scope.CATALOG_READ, ApiScope.CATALOG_READ)
 ADMIN = Requirement(None, ApiScope.ADMIN, admin=True)
 SERVICE_ACCOUNTS = Requirement(None, ApiScope.ADMIN, admin=True, service_accounts=True)
 MEMBER = Requirement(None, None)
+ANYBODY = Requirement(None, None, any_token=True)
 # They make the service open connections, which no service account's token is for, whatever its scopes.
 DOCSTORE_WRITE = Requirement(None, ApiScope.CATALOG_WRITE)
 DOCSTORE_READ = Requirement(None, ApiScope.CATALOG_READ)

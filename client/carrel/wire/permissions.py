@@ -1,10 +1,12 @@
 """permissions/*: who may act on a resource, why, and what somebody may act on."""
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
+from uuid import UUID
 
 from pydantic import Field
 
+from carrel.wire.access import AccessThrough
 from carrel.wire.common import (
     ActingRequest,
     Action,
@@ -20,7 +22,8 @@ from carrel.wire.common import (
     Role,
     Tabular,
 )
-from carrel.wire.operations import ADMIN, NOT_FOUND, READ, SHARED, ApiOperation
+from carrel.wire.fields import Instant, StrictFlag
+from carrel.wire.operations import ADMIN, ANYBODY, NOT_FOUND, READ, SHARED, ApiOperation
 
 
 class ListAuthorizedPrincipalsForResourceRequest(PagedRequest):
@@ -30,6 +33,8 @@ class ListAuthorizedPrincipalsForResourceRequest(PagedRequest):
     """The resource, by its identity in its source system."""
     action: Action
     """What the principal wants to do; READ is the only action."""
+    with_through: StrictFlag | None = None
+    """Say of each principal through whom it may act on the resource; false unless given."""
 
 
 class ListAuthorizedPrincipalsForResourceResponse(PagedResponse):
@@ -37,6 +42,9 @@ class ListAuthorizedPrincipalsForResourceResponse(PagedResponse):
 
     principals: list[Principal]
     """Groups and users, each once."""
+    through: dict[str, list[AccessThrough]] | None = None
+    """Through whom each may act on it, by the principal's id: itself first, then by name, at most 10; absent unless
+    asked for."""
 
 
 class ListAuthorizedResourcesRequest(ActingRequest, PagedRequest):
@@ -110,6 +118,33 @@ class ExplainAuthorizationResponse(ResponseModel):
     """What a principal that may not act lacks."""
 
 
+class WhoAmIRequest(RequestModel):
+    """Ask what the credential of the request is."""
+
+
+class WhoAmIResponse(ResponseModel):
+    """A credential without its value, and the person or service account that it acts as."""
+
+    kind: Literal["apiKey", "serviceAccountToken", "accessToken"]
+    """What the credential is."""
+    credential_name: str
+    """Name of the key or token; of an access token, that of the application."""
+    name: str
+    """Name of the person or service account."""
+    email: str
+    """Email address of the person or service account."""
+    is_admin: bool
+    """Whether the credential administers."""
+    organization_id: UUID
+    """Id of the organization."""
+    organization_name: str
+    """Name of the organization."""
+    scopes: list[str] | None = None
+    """What a token may be used for; absent for an API key, which has no scopes."""
+    expires_at: Instant | None = None
+    """When the credential stops; absent: never."""
+
+
 class CheckResourceAuthorizationForUserRequest(ActingRequest):
     """Ask whether somebody (the caller unless named; anyone by an admin) may act on a resource."""
 
@@ -171,6 +206,8 @@ EXPLAIN_AUTHORIZATION = ApiOperation(
 `principal` is `{"type": "user", "email": …}`, `{"type": "group", "id": …}` or
 `{"type": "serviceAccount", "id": …}`.
 """
+WHO_AM_I = ApiOperation("permissions/whoAmI", WhoAmIRequest, WhoAmIResponse, ANYBODY)
+"""Tell what the client's key or token is, whose it is, what it may be used for, and when it stops."""
 CHECK_RESOURCE_AUTHORIZATION_FOR_USER = ApiOperation(
     "permissions/checkResourceAuthorizationForUser",
     CheckResourceAuthorizationForUserRequest,

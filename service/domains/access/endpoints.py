@@ -25,6 +25,7 @@ async def explain_authorization(
         return await explain(connection, caller, request=request)
 
 
+router.read(permissions.WHO_AM_I, service.who_am_i)
 router.read(permissions.CHECK_RESOURCE_AUTHORIZATION_FOR_USER, service.check_resource, acting=False)
 router.read(permissions.CHECK_BULK_RESOURCES_AUTHORIZATION_FOR_USER, service.check_resources, acting=False)
 router.serve(admin.ADMIN_GRANTS_SET, grants.set_grants)

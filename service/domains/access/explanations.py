@@ -135,11 +135,10 @@ async def _describe_paths(
     steps = {row.principal_id: _step(row) for row in rows}
     name = await find_name(connection, organization_id, object_id=resource.object_id) if paths else None
     end = AuthorizationStep(type=StepType.RESOURCE, id=resource.resource_id, name=name)
-    return [_steps(path, steps=steps, end=end) for path in paths]
-
-
-def _steps(path: _Path, *, steps: Mapping[UUID, AuthorizationStep], end: AuthorizationStep) -> list[AuthorizationStep]:
-    return [*(steps[each] for each in path.chain), AuthorizationStep(type=StepType.GRANT, role=path.role), end]
+    return [
+        [*(steps[each] for each in path.chain), AuthorizationStep(type=StepType.GRANT, role=path.role), end]
+        for path in paths
+    ]
 
 
 def _step(row: PrincipalSummary) -> AuthorizationStep:

@@ -63,7 +63,7 @@ async def list_grants(
         connection,
         caller.organization_id,
         access_class=resource.access_class,
-        after=_read_position(cursor),
+        after=(UUID(cursor.after[0]), cursor.after[1]) if cursor.after else None,
         limit=cursor.limit,
     )
     page = cursor.page(grants, position=lambda row: [str(row.principal_id), row.role])
@@ -183,11 +183,6 @@ def _identity(resource: ResourceReference) -> Identity:
 
 def _to_identifier(resource: queries.Resource) -> ResourceIdentifier:
     return ResourceIdentifier(resource_id=resource.resource_id, resource_type=ResourceType(resource.resource_type))
-
-
-def _read_position(cursor: Cursor) -> tuple[UUID, str] | None:
-    """Return the (principal, role) that the page comes after."""
-    return (UUID(cursor.after[0]), cursor.after[1]) if cursor.after else None
 
 
 async def _show(connection: AsyncConnection, caller: Caller, resource: queries.Resource) -> wire.ResourceGrants:

@@ -5,6 +5,7 @@ one statement, so it is from one moment."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TypeAlias
 from uuid import UUID
 
@@ -31,8 +32,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.common import ResourceType, Role
 from service.auth.callers import Caller
 from service.permissions.queries import readable_by_parameters, readable_classes, reader_parameters
-from service.platform.sql import ORGANIZATION, as_member, count_of, find_rows, in_array, matches, param, params
-from service.schema.identity import group_members, principals
+from service.platform.sql import ORGANIZATION, as_member, count_of, find_rows, get_row, in_array, matches, param, params
+from service.schema.identity import api_keys, group_members, principals, service_account_tokens
+from service.schema.oauth import oauth_access_tokens, oauth_clients
 from service.schema.permissions import class_readers, resources
 
 
@@ -246,6 +248,76 @@ async def list_effective_principals(
         "stretch": STRETCH,
     }
     return await find_rows(connection, _EFFECTIVE_PRINCIPALS, EffectivePrincipal, parameters)
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A principal that holds a role itself, through which a reader has it."""
+
+    reader_id: UUID
+    principal_id: UUID
+    kind: str
+    name: str
+    role: Role
+
+
+# `around` are the readers, the organization of the people among them, and the groups that any of these is in.
+_WAYS = text("""
+WITH RECURSIVE around (reader_id, principal_id) AS (
+    SELECT p.principal_id, own.id FROM principals p
+    CROSS JOIN LATERAL (VALUES (p.principal_id), (CASE WHEN p.kind = 'user' THEN p.organization_id END)) own (id)
+    WHERE p.organization_id = :organization_id AND p.principal_id = ANY(:readers) AND own.id IS NOT NULL
+    UNION
+    SELECT a.reader_id, m.group_id FROM around a
+    JOIN group_members m ON m.organization_id = :organization_id AND m.member_id = a.principal_id
+),
+held AS (
+    SELECT a.reader_id, p.principal_id, p.kind, p.name, r.role, row_number() OVER (
+        PARTITION BY a.reader_id
+        ORDER BY p.principal_id <> a.reader_id, lower(p.name), p.principal_id
+    ) AS place
+    FROM around a JOIN class_readers r ON r.principal_id = a.principal_id
+    JOIN principals p ON p.principal_id = a.principal_id
+    WHERE r.organization_id = :organization_id AND r.access_class = :access_class
+      AND p.organization_id = :organization_id
+)
+SELECT reader_id, principal_id, kind, name, role FROM held WHERE place <= :most ORDER BY reader_id, place
+""").bindparams(bindparam("readers", type_=ARRAY(Uuid)))
+
+
+async def list_ways(
+    connection: AsyncConnection, organization_id: UUID, *, access_class: int, readers: Collection[UUID], most: int
+) -> list[Way]:
+    """List through whom each of these readers has a role in a class: itself first, at most so many."""
+    parameters = {"organization_id": organization_id, "access_class": access_class, "most": most}
+    return await find_rows(connection, _WAYS, Way, parameters | {"readers": list(readers)})
+
+
+@dataclass(frozen=True, slots=True)
+class NamedCredential:
+    """The name of a credential, and when it stops."""
+
+    name: str
+    expires_at: datetime | None
+
+
+async def get_credential(connection: AsyncConnection, caller: Caller) -> NamedCredential:
+    """Get the name and the end of the caller's credential; an access token has its application's name."""
+    organization_id = caller.organization_id
+    keys, tokens, access = api_keys.c, service_account_tokens.c, oauth_access_tokens.c
+    statement = {
+        "apiKey": select(keys.name, keys.expires_at).where(
+            matches(api_keys, organization_id, api_key_id=caller.credential_id)
+        ),
+        "serviceAccountToken": select(tokens.name, tokens.expires_at).where(
+            matches(service_account_tokens, organization_id, token_id=caller.credential_id)
+        ),
+        "accessToken": select(oauth_clients.c.name, access.expires_at).where(
+            matches(oauth_access_tokens, organization_id, token_id=caller.credential_id),
+            matches(oauth_clients, organization_id, client_id=access.client_id),
+        ),
+    }[caller.credential]
+    return await get_row(connection, statement, NamedCredential)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,15 +6,19 @@ from dataclasses import replace
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire import permissions as wire
-from carrel.wire.common import GroupPrincipal, Principal, ResourceIdentifier, ResourceReference, UserPrincipal
+from carrel.wire.access import AccessThrough, HolderType
+from carrel.wire.common import GroupPrincipal, Principal, ResourceIdentifier, ResourceReference, Role, UserPrincipal
 from carrel.wire.fields import normal_email
 from service.auth.callers import Caller, acting_for
 from service.auth.queries import get_acting_principal
 from service.domains.access.lookups import queries
+from service.identity.queries import get_organization
 from service.permissions.queries import find_resource
 from service.permissions.service import unknown_resource
 from service.platform.errors import BadRequest, FieldError
 from service.web.pagination import Cursor
+
+MOST_THROUGH = 10
 
 
 async def list_authorized_principals(
@@ -41,8 +45,22 @@ async def list_authorized_principals(
         limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: [str(row.principal_id)])
+    through: dict[str, list[AccessThrough]] | None = None
+    if request.with_through:
+        through = {str(row.principal_id): [] for row in page.items}
+        for way in await queries.list_ways(
+            connection,
+            caller.organization_id,
+            access_class=resource.access_class,
+            readers=[row.principal_id for row in page.items],
+            most=MOST_THROUGH,
+        ):
+            holder = holder_type_of(way.kind)
+            through[str(way.reader_id)].append(
+                AccessThrough(principal_id=way.principal_id, principal_type=holder, name=way.name, role=Role(way.role))
+            )
     return wire.ListAuthorizedPrincipalsForResourceResponse(
-        principals=[_principal(row) for row in page.items], next_page_token=page.next_page_token
+        principals=[_principal(row) for row in page.items], next_page_token=page.next_page_token, through=through
     )
 
 
@@ -63,10 +81,33 @@ async def list_authorized_resources(
     )
 
 
+def holder_type_of(kind: str) -> HolderType:
+    """Return the type of a principal of this kind, as lists of access name it."""
+    return HolderType.ORGANIZATION if kind == "everyone" else HolderType(kind)
+
+
 def _principal(row: queries.EffectivePrincipal) -> Principal:
     if row.kind == "group":
         return GroupPrincipal(id=str(row.principal_id), name=row.name)
     return UserPrincipal(id=str(row.principal_id), name=row.name, email=row.email or "")
+
+
+async def who_am_i(connection: AsyncConnection, caller: Caller, *, request: wire.WhoAmIRequest) -> wire.WhoAmIResponse:
+    """Say what the caller's credential is, without its value, and whose it is."""
+    del request
+    organization = await get_organization(connection, caller.organization_id)
+    credential = await queries.get_credential(connection, caller)
+    return wire.WhoAmIResponse(
+        kind=caller.credential,
+        credential_name=credential.name,
+        name=caller.name,
+        email=caller.email,
+        is_admin=caller.is_admin,
+        organization_id=caller.organization_id,
+        organization_name=organization.name,
+        scopes=None if caller.scopes is None else sorted(caller.scopes),
+        expires_at=credential.expires_at,
+    )
 
 
 async def check_resource(

@@ -11,6 +11,7 @@ from carrel.wire import access as wire
 from carrel.wire.common import PrincipalReference, Role
 from service.auth.callers import Caller
 from service.auth.queries import Grantee
+from service.domains.access.lookups.service import MOST_THROUGH, holder_type_of
 from service.domains.access.resources import queries
 from service.domains.access.resources.queries import ResourceFilter
 from service.permissions.readers import find_grantee, find_referenced_principal
@@ -18,8 +19,6 @@ from service.platform import base64url
 from service.platform.errors import BadRequest, FieldError
 from service.platform.identifiers import NIL
 from service.web.pagination import Cursor, Page
-
-MOST_THROUGH = 10
 
 
 async def list_resources(
@@ -198,11 +197,6 @@ async def list_grantees(
         ],
         next_page_token=page.next_page_token,
     )
-
-
-def holder_type_of(kind: str) -> wire.HolderType:
-    """Return the type of a principal of this kind, as lists of access name it."""
-    return wire.HolderType.ORGANIZATION if kind == "everyone" else wire.HolderType(kind)
 
 
 async def list_group_people(
