@@ -1,7 +1,6 @@
-"""Sentences for entries of the audit log, with the names of the people and things in them.
-
-All have one form: a verb, then the kind of a thing with its name in quotation marks; people and groups that hold
-something are named alone. `Ada gave Jonas Viewer access to document “Board minutes”`."""
+"""Sentences for entries of the audit log, with the names of the people and things in them. All have one form: a verb,
+then the kind of a thing with its name in quotation marks; people and groups that hold something are named alone. `Ada
+gave Jonas Viewer access to document “Board minutes”`."""
 
 import time
 import tomllib
@@ -304,10 +303,8 @@ Ask: TypeAlias = Callable[[Carrel, list[str]], Iterator[_Called]]
 
 
 class Names:
-    """The names that a session knows, by id; unknown ones are fetched kind by kind.
-
-    All names are forgotten a minute after the first was fetched.
-    """
+    """The names that a session knows, by id; unknown ones are fetched kind by kind. All names are forgotten a minute
+    after the first was fetched."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Called] = {}

@@ -75,10 +75,6 @@ def meaning_of(scope: str, audience: OAuthAudience) -> Meaning:
     )
 
 
-def _is_for_one_agent(scope: str) -> bool:
-    return scope.startswith(ONE_AGENT) and scope != ApiScope.AGENT_MESSAGE
-
-
 def _wrong(address: str) -> str:
     try:
         _ADDRESS.validate_python(address)
@@ -151,7 +147,10 @@ def secret_of(client_id: UUID, value: str) -> Secret:
 def _fill(name: str, addresses: Sequence[str], scopes: Sequence[str]) -> None:
     st.session_state["client.name"] = name
     st.session_state["client.addresses"] = "\n".join(addresses)
-    st.session_state["client.agents"] = [scope.removeprefix(ONE_AGENT) for scope in scopes if _is_for_one_agent(scope)]
+    agents = [
+        one.removeprefix(ONE_AGENT) for one in scopes if one.startswith(ONE_AGENT) and one != ApiScope.AGENT_MESSAGE
+    ]
+    st.session_state["client.agents"] = agents
     fill_scopes(_FIELDS, APPLICATION_SCOPES, scopes)
 
 

@@ -1,8 +1,6 @@
 """Files dropped on the workbench for a flow: each start has a folder of its own until its run is done.
-
-uploads_dir/<title>-<id>/      the files under their own names; the title says which they are
-uploads_dir/<title>-<id>.run   the id of the run that reads them, written once it has been started
-"""
+uploads_dir/<title>-<id>/ the files under their own names; the title says which they are uploads_dir/<title>-<id>.run
+the id of the run that reads them, written once it has been started"""
 
 import contextlib
 import re

@@ -21,10 +21,6 @@ def _offer_new() -> None:
     st.button("New provider", key="new.open", type="primary", icon=":material/add:", on_click=open_new)
 
 
-def _list_providers() -> list[SignInProvider]:
-    return next(api.client().admin.sign_in_providers.list(page_size=_MOST).pages()).sign_in_providers
-
-
 def _show_provider(provider: SignInProvider) -> None:
     key = f"provider.{provider.provider_id}"
     with st.container(border=True):
@@ -81,7 +77,8 @@ def page() -> None:
     """Draw the providers; for admins."""
     require_admin()
     show_title(TITLE, PURPOSE, action=_offer_new)
-    providers = show_errors(_list_providers)
+    listed = show_errors(lambda: next(api.client().admin.sign_in_providers.list(page_size=_MOST).pages()))
+    providers = listed.sign_in_providers
     if not providers:
         show_empty(
             "People sign in with a password here.",

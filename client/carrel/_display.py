@@ -112,7 +112,9 @@ def _html_of(block: Block) -> str:
         case Text():
             return _paragraph(block)
         case Chain(steps):
-            return f'<p style="margin:.4em 0">{" &rarr; ".join(_box(*step) for step in steps)}</p>'
+            box = f'<span style="{_BOX}"><small>{{}}</small><br>{{}}</span>'
+            boxes = " &rarr; ".join(box.format(html.escape(kind), _cell(name)) for kind, name in steps)
+            return f'<p style="margin:.4em 0">{boxes}</p>'
         case Numbered(items):
             return _wrap("ol", (_wrap("li", map(_html_of, item)) for item in items))
         case Table(columns, rows):
@@ -123,10 +125,6 @@ def _html_of(block: Block) -> str:
 
 def _wrap(tag: str, inner: Iterable[str]) -> str:
     return f"<{tag}>{''.join(inner)}</{tag}>"
-
-
-def _box(kind: str, name: str) -> str:
-    return f'<span style="{_BOX}"><small>{html.escape(kind)}</small><br>{_cell(name)}</span>'
 
 
 def _paragraph(block: Text) -> str:

@@ -123,12 +123,9 @@ class Download(_Downloaded, Closing):
     def save(
         self, target: str | os.PathLike[str], *, replace: bool = False, on_progress: DownloadProgress = _unheard
     ) -> Path:
-        """Write the file to a path, or under its own name into a folder.
-
-        Raises FileExistsError for a file that is there, unless `replace` is True: then it is replaced at the end.
-
-        `on_progress(received, total)` is called with 0 first and after each piece; what it raises ends the download.
-        """
+        """Write the file to a path, or under its own name into a folder. Raises FileExistsError for a file that is
+        there, unless `replace` is True: then it is replaced at the end. `on_progress(received, total)` is called with 0
+        first and after each piece; what it raises ends the download."""
         file = self._partial_file(target, replace=replace)
         try:
             on_progress(0, self.size)
@@ -164,11 +161,8 @@ class AsyncDownload(_Downloaded, AsyncClosing):
     async def save(
         self, target: str | os.PathLike[str], *, replace: bool = False, on_progress: DownloadProgress = _unheard
     ) -> Path:
-        """Write the file to a path, or under its own name into a folder, as Download does.
-
-        `on_progress(received, total)` is called in the event loop, with 0 first and after each piece; what it raises
-        ends the download.
-        """
+        """Write the file to a path, or under its own name into a folder, as Download does. `on_progress(received,
+        total)` is called in the event loop, with 0 first and after each piece; what it raises ends the download."""
         file = await anyio.to_thread.run_sync(partial(self._partial_file, target, replace=replace))
         try:
             on_progress(0, self.size)

@@ -1,9 +1,7 @@
 """POST /mcp: one message of a client, whose caller is authenticated and whose body is read as those of the API are.
-
 Nothing is kept between messages: any replica answers any of them, and a credential that was revoked counts from the
 next one on. The protocol's library takes almost a second to import, and 13 MB: it is loaded with the first message, or
-before it, when a client is sent to sign in.
-"""
+before it, when a client is sent to sign in."""
 
 import asyncio
 from functools import cache
@@ -45,10 +43,8 @@ router = APIRouter(route_class=MessageRoute)
 
 
 async def require_own_origin(request: Request, runtime: RuntimeDep) -> None:
-    """Refuse what a page of another site sends, whichever address a name of that site leads to (DNS rebinding).
-
-    A browser names the page's origin with each POST; programs name none.
-    """
+    """Refuse what a page of another site sends, whichever address a name of that site leads to (DNS rebinding). A
+    browser names the page's origin with each POST; programs name none."""
     origin = request.headers.get("origin")
     own = urlsplit(runtime.settings.issuer)
     if origin is not None and origin != f"{own.scheme}://{own.netloc}":

@@ -1,7 +1,5 @@
 """The protocol's server, asked by HTTP: which tools and resources a caller sees, and what is done when they are used.
-
-The service's errors are told as the protocol has them: of tools in their result, of everything else by a code.
-"""
+The service's errors are told as the protocol has them: of tools in their result, of everything else by a code."""
 
 from collections.abc import Awaitable
 from functools import cache
@@ -77,11 +75,9 @@ def server() -> Server[Any]:
 
 
 class Exchange(Response):
-    """The answer of the protocol's server to a body that has been read.
-
-    Clients of the newest revision get events where an answer takes long. The library's events for older ones would
-    leave a task behind that watches the process, so they get JSON.
-    """
+    """The answer of the protocol's server to a body that has been read. Clients of the newest revision get events where
+    an answer takes long. The library's events for older ones would leave a task behind that watches the process, so
+    they get JSON."""
 
     def __init__(self, content: bytes) -> None:
         super().__init__()

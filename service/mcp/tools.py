@@ -1,7 +1,5 @@
-"""What a tool is: its name and its words for the client's model, its arguments, its result, and what it does.
-
-A call of a tool or a resource is as good as a request of its caller to the API: it may do the same.
-"""
+"""What a tool is: its name and its words for the client's model, its arguments, its result, and what it does. A call of
+a tool or a resource is as good as a request of its caller to the API: it may do the same."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -75,10 +73,8 @@ Given = TypeVar("Given", bound=Arguments)
 
 @dataclass(frozen=True)
 class Tool(Generic[Given]):
-    """A tool that those see and call who may call all of its operations of the API.
-
-    `only_reads`: it changes nothing, so that clients need not ask the person each time.
-    """
+    """A tool that those see and call who may call all of its operations of the API. `only_reads`: it changes nothing,
+    so that clients need not ask the person each time."""
 
     name: str
     title: str

@@ -7,15 +7,9 @@ import pytest
 from streamlit.dataframe_util import convert_arrow_bytes_to_pandas_df
 from streamlit.testing.v1 import AppTest
 
-HOSTILE = (
-    "<script>alert(1)</script>",
-    '<img src=x onerror="alert(1)">',
-    "**bold** [here](https://evil.example)",
-    "https://evil.example/x",
-    ":material/home: -> :red[x]",
-    "a\n===\n\n    code",
-    '"><iframe src="https://evil.example">',
-)
+from tests.harness.cases import cases
+
+HOSTILE: list[str] = cases("hostile_names")
 HOSTILE_CASES = [*HOSTILE[:3:2], *(pytest.param(one, marks=pytest.mark.slow) for one in (HOSTILE[1], *HOSTILE[3:]))]
 MARKUP = "<img src=x onerror=alert(1)> **b** https://evil.example :material/home:"
 NOWHERE = "0198c5b0-0000-7000-8000-000000000000"

@@ -103,22 +103,7 @@ def test_files_of_an_archive_are_summed_up(house: House) -> None:
     assert said(page) == [uploaded]
 
 
-@pytest.mark.parametrize(
-    ("action", "target", "said"),
-    [
-        ("user.create", ("user", "Ada"), "added Ada"),
-        ("group.delete", ("group", "Crew"), "deleted group “Crew”"),
-        ("collection.create", ("collection", "Handbook"), "created collection “Handbook”"),
-        ("oauthClient.rotateSecret", ("oauthClient", "Intranet"), "changed the secret of application “Intranet”"),
-        ("serviceAccountToken.mint", ("serviceAccountToken", "night"), "created token “night” for a service account"),
-        ("apiKey.revoke", ("apiKey", "old"), "revoked API key “old”"),
-        ("source.remove", ("source", "old share"), "removed source “old share”"),
-        ("agent.message", ("agent", None), "asked an agent"),
-        ("agent.delete", ("agent", None), "deleted an agent"),  # of before names were kept
-        ("agent.delete", ("agent", "Policy desk"), "deleted agent “Policy desk”"),
-        ("grants.set", ("GOOGLE_DRIVE_ITEM", "Plan"), "changed access to document “Plan”"),
-    ],
-)
+@pytest.mark.parametrize(("action", "target", "said"), cases("sentences_of_the_audit_log"))
 def test_sentences_have_one_form(action: str, target: tuple[str, str | None], said: str) -> None:
     """A verb, then the kind of a thing with the name that it had then; people by their names alone."""
     assert told(action, *target) == f"The service {said}"

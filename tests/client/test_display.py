@@ -18,20 +18,11 @@ from carrel.wire.uploads import PlanUploadResponse
 from tests.client.conftest import API_KEY
 from tests.client.samples import AT, DOCUMENT, FOUND, FOUND_CHUNKS, OTHER_ID, RESOURCE, SOURCE
 from tests.client.server import Server, json_answer, refuse
+from tests.harness.cases import cases
 
 TAGS = "div p strong a mark ol li span small br bdi table thead tbody tr th td"
 ATTRIBUTES = {"class", "style", "dir", "href", "target", "rel", "scope"}
-HOSTILE = [
-    "<script>alert(1)</script>",
-    "<img src=x onerror=alert(1)>",
-    "</bdi></p></div><iframe src='javascript:alert(1)'>",
-    '" onmouseover="alert(1)',
-    "a\x00b\x1b[31mc",
-    "\u202egnp.exe",
-    "שלום <b>עולם</b>",
-    "$\\href{javascript:alert(1)}{x}$",
-    "&lt;script&gt;",
-]
+HOSTILE: list[str] = cases("hostile_texts")
 
 
 class Shown(HTMLParser):

@@ -136,7 +136,8 @@ def challenge_of(verifier: str) -> str:
 def code_of(callback: str, request: AuthorizationRequest, server: ServerMetadata) -> str:
     """Return the code in a callback; raises CallbackError for another's, AuthorizationError for an error in it."""
     parameters = _parameters(callback)
-    if not _same(parameters.get("state", ""), request.state):
+    state = parameters.get("state", "").encode("utf-8", "surrogatepass")
+    if not hmac.compare_digest(state, request.state.encode()):
         raise CallbackError("The callback has another state than the request. Begin again.", code="state_mismatch")
     _check_issuer(parameters.get("iss"), server)
     if "error" in parameters:
@@ -157,10 +158,6 @@ def _parameters(callback: str) -> dict[str, str]:
     if len(parameters) != len(pairs):
         raise CallbackError("The callback has a parameter twice.", code="invalid_callback")
     return parameters
-
-
-def _same(given: str, expected: str) -> bool:
-    return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), expected.encode())
 
 
 def _check_issuer(issuer: str | None, server: ServerMetadata) -> None:

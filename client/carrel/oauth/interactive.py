@@ -159,17 +159,14 @@ def sign_in(
     open_browser: bool = True,
     timeout: float = 300,
 ) -> Carrel:
-    """Return a client that acts for the person who signs in in the browser; it renews its tokens by itself.
-
-    Who has signed in before on this machine isn't asked again until `sign_out`. Where the browser is on another
-    machine than Python, or with `open_browser=False`, an address is printed, and the one that the browser ends at is
-    asked for. Tokens are kept in a folder of the person's alone, and never shown.
-
-    The application is the given one, that of CARREL_NOTEBOOK_CLIENT_ID and CARREL_NOTEBOOK_CLIENT_SECRET, or the one
-    that was used before; an admin's CARREL_API_KEY registers one, once. Raises ConfigurationError without any,
-    SignInRequiredError when nobody signs in within `timeout` seconds, here or in another notebook that has begun to,
-    and the errors of `OAuthClient.exchange`.
-    """
+    """Return a client that acts for the person who signs in in the browser; it renews its tokens by itself. Who has
+    signed in before on this machine isn't asked again until `sign_out`. Where the browser is on another machine than
+    Python, or with `open_browser=False`, an address is printed, and the one that the browser ends at is asked for.
+    Tokens are kept in a folder of the person's alone, and never shown. The application is the given one, that of
+    CARREL_NOTEBOOK_CLIENT_ID and CARREL_NOTEBOOK_CLIENT_SECRET, or the one that was used before; an admin's
+    CARREL_API_KEY registers one, once. Raises ConfigurationError without any, SignInRequiredError when nobody signs in
+    within `timeout` seconds, here or in another notebook that has begun to, and the errors of
+    `OAuthClient.exchange`."""
     address = authorization_address(base_url)
     folder = _folder()
     # Of several notebooks that begin at once, one asks, and the others find its tokens.

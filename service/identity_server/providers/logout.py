@@ -65,9 +65,10 @@ async def _log_out(runtime: Runtime, provider_id: UUID, token: str) -> None:
     check_logout(said, client_id=registered.registration.client_id, now=now)
     async with open_provider(registered.registration, runtime) as provider:
         claims = await provider.logout_claims(token)
+    subject = hashlib.sha256(f"logout\n{provider_id}\n{claims.get('jti')}".encode()).digest()
     async with runtime.database.transaction(organization_id) as connection:
         if not await signin.remember_once(
-            connection, organization_id, subject=_digest(provider_id, claims), until=now + 2 * LONGEST, now=now
+            connection, organization_id, subject=subject, until=now + 2 * LONGEST, now=now
         ):
             raise NotVouched("replayed")
         await _end_sessions(connection, registered.stored, claims, now=now)
@@ -108,7 +109,3 @@ async def _end_sessions(
         details = {**ended, "providerId": str(provider.provider_id)}
         change = Change("session.end", "user", principal_id, details)
         await record_unattended(connection, organization_id, change=change)
-
-
-def _digest(provider_id: UUID, claims: Mapping[str, Any]) -> bytes:
-    return hashlib.sha256(f"logout\n{provider_id}\n{claims.get('jti')}".encode()).digest()

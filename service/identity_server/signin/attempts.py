@@ -111,7 +111,7 @@ async def record_failure(runtime: Runtime, attempt: Attempt, *, was_made: bool) 
             "audit_log_id": audit_log_id,
             "principal_id": person.principal_id,
             "network": source,
-            "began_at": _beginning(now),
+            "began_at": now - (now - datetime.fromtimestamp(0, UTC)) % AN_ENTRY,
             "last_at": now,
             "attempts": 1,
         }
@@ -132,11 +132,6 @@ async def count_attempt(runtime: Runtime, attempt: Attempt) -> None:
             )
             if until is not None:
                 raise _wait(until, now=now)
-
-
-def _beginning(now: datetime) -> datetime:
-    """Return when the time of the entry began that a failure now belongs to."""
-    return now - (now - datetime.fromtimestamp(0, UTC)) % AN_ENTRY
 
 
 def _wait(until: datetime, *, now: datetime) -> TooMany:

@@ -1,7 +1,5 @@
-"""Invitations: an admin makes an address at which a user sets a password, once, whether they had a password or not.
-
-An invitation that is unknown, used, too old, or of a user who may not sign in is refused in the same words.
-"""
+"""Invitations: an admin makes an address at which a user sets a password, once, whether they had a password or not. An
+invitation that is unknown, used, too old, or of a user who may not sign in is refused in the same words."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -40,10 +38,8 @@ class Invited:
 async def invite_user(
     runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: AdminUsersInviteRequest
 ) -> AdminUsersInviteResponse:
-    """Make an address at which a user sets a password, once; shown this once.
-
-    It takes the place of the one that they had. Raises BadRequest `unknown_user`, Conflict `passwords_off`.
-    """
+    """Make an address at which a user sets a password, once; shown this once. It takes the place of the one that they
+    had. Raises BadRequest `unknown_user`, Conflict `passwords_off`."""
     await lock_organization(connection, caller.organization_id)
     if not (await get_organization(connection, caller.organization_id)).passwords_enabled:
         message = "Passwords are switched off here: people sign in at the organization's provider."
@@ -72,10 +68,8 @@ async def accept_invitation(
     runtime: Runtime, token: SecretStr, *, password: SecretStr, browser: Browser
 ) -> tuple[Invited, Browser]:
     """Set the password of an invited person, end the invitation, and sign the browser in; return its new value.
-
     Sessions that began with another password end, and failed attempts to sign in are forgotten. Raises NotFound
-    `invitation_not_found`.
-    """
+    `invitation_not_found`."""
     await find_invited(runtime, token)  # hashing takes long, and is not done for just anybody
     password_hash = await hash_password(password)
     async with _open_invitation(runtime, token) as (connection, invited):
