@@ -35,7 +35,7 @@ async def preview(
         return refusal("source_unreachable", "The document database does not answer at its host and port.")
     target = Target("preview", request.document_collection_id, request.config)
     fields = dict.fromkeys(path for one in found for path in _paths(one.fields or {}))
-    shown = await asyncio.to_thread(lambda: [_shown(one, target) for one in found])
+    shown = await asyncio.to_thread(lambda: [_preview_document(one, target) for one in found])
     return wire.PreviewDocstoreSyncResponse(document_count=number, fields=list(fields)[:_MOST_FIELDS], documents=shown)
 
 
@@ -44,7 +44,7 @@ def refusal(code: str, message: str) -> wire.PreviewDocstoreSyncResponse:
     return wire.PreviewDocstoreSyncResponse(problem=wire.DocstoreError(code=code, message=message))
 
 
-def _shown(document: SourceDocument, target: Target) -> wire.DocstorePreviewDocument:
+def _preview_document(document: SourceDocument, target: Target) -> wire.DocstorePreviewDocument:
     source_id = json.loads(extended_text(document.source_id.value))
     try:
         mapped = map_document(document, target)
@@ -57,7 +57,7 @@ def _shown(document: SourceDocument, target: Target) -> wire.DocstorePreviewDocu
 def _paths(fields: Mapping[str, Any], before: str = "", depth: int = 1) -> Iterator[str]:
     """Yield the dotted paths of the values in a document; of a list, those of its first item."""
     for name, value in fields.items():
-        first: Any = cast("list[Any]", value)[0] if isinstance(value, list) and value else value
+        first = value[0] if isinstance(value, list) and value else value  # pyright: ignore[reportUnknownVariableType]
         if isinstance(first, Mapping) and first and depth < _DEEPEST:
             yield from _paths(cast("Mapping[str, Any]", first), f"{before}{name}.", depth + 1)
         else:

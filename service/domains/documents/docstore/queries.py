@@ -51,6 +51,8 @@ from service.schema.permissions import resources
 LOST_AFTER = timedelta(minutes=15)
 APPROVED, _HELD = "approved", "held"
 _KEPT_RUNS = 50
+# Which later outcomes leave standing what a run did first with a document that it reads again.
+_STANDS = {"created": ("updated", "unchanged"), "updated": ("unchanged",)}
 _COUNTS = ("read_count", "created_count", "updated_count", "unchanged_count", "deleted_count")
 _OUTCOMES = ("warning", "error")
 # What people see of a sync, besides its status.
@@ -231,10 +233,7 @@ async def list_syncs(
 async def replace_sync(
     connection: AsyncConnection, key: SyncKey, *, sealed_uri: bytes | None, config: Mapping[str, Any], rewind: bool
 ) -> None:
-    """Replace a sync's config, its address (None: as it is), and with `rewind` its position, and request a new run.
-
-    A run in progress can write no more.
-    """
+    """Replace a sync's config, address (None: it stays) and, with `rewind`, position; request a run, end another."""
     renewed = {"updated_at": func.now(), "status": "PENDING", "attempt": docstore_syncs.c.attempt + 1}
     address = {} if sealed_uri is None else {"sealed_uri": sealed_uri}
     position = {"cursor": null()} if rewind else {}
@@ -306,14 +305,14 @@ async def list_held(
     connection: AsyncConnection, key: SyncKey, *, after: UUID, limit: int
 ) -> list[wire.DocstoreHeldRemoval]:
     """List a sync's documents whose removal is held, by document id."""
-    is_approved = (docstore_documents.c.removal == APPROVED).label("approved")
-    shown = (documents.c.document_id, documents.c.external_id.label("document_external_id"))
-    held = select(*shown, documents.c.name.label("document_name"), is_approved).join(
-        docstore_documents, docstore_documents.c.document_id == documents.c.document_id
+    of_sync, there = docstore_documents.c, documents.c
+    names = (there.external_id.label("document_external_id"), there.name.label("document_name"))
+    held = (
+        select(there.document_id, *names, (of_sync.removal == APPROVED).label("approved"))
+        .join(docstore_documents, of_sync.document_id == there.document_id)
+        .where(_is_held(key), there.organization_id == key.organization_id, there.deleted_at.is_(None))
     )
-    is_there = and_(documents.c.organization_id == key.organization_id, documents.c.deleted_at.is_(None))
-    chosen = held.where(_is_held(key), is_there)
-    statement = rows_after(chosen, documents.c.document_id, after=after, limit=limit)
+    statement = rows_after(held, there.document_id, after=after, limit=limit)
     return await find_rows(connection, statement, wire.DocstoreHeldRemoval)
 
 
@@ -330,18 +329,14 @@ async def approve_removals(connection: AsyncConnection, key: SyncKey, *, documen
 
 async def list_runs(connection: AsyncConnection, key: SyncKey) -> list[wire.DocstoreRun]:
     """List the last runs of an existing sync, newest first."""
-    kept = (await connection.execute(select(docstore_syncs.c.runs).where(key.is_of(docstore_syncs)))).scalar_one()
-    return [wire.DocstoreRun.model_validate(one) for one in kept]
+    kept = await connection.execute(select(docstore_syncs.c.runs).where(key.is_of(docstore_syncs)))
+    return [wire.DocstoreRun.model_validate(one) for one in kept.scalar_one()]
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """How a sync's documents compare with a listing of the source's ids.
-
-    `existing` documents are in the catalog, `missing` of them not in the listing, `created` by the run; `approved` ones
-    are missing and may be removed. `unlisted` is every document, existing or not, that was tried and isn't listed.
-    Failed documents don't exist.
-    """
+    """How a sync's documents compare with a listing of the source's ids: those `existing` in the catalog, `missing` of
+    them in the listing, `approved` of these for removal, and `created` by the run; `unlisted` ones may not exist."""
 
     existing: int
     missing: int
@@ -478,20 +473,13 @@ async def count_outcomes(connection: AsyncConnection, key: SyncKey, outcomes: Ma
         key.is_of(docstore_documents), in_array(table.document_id, outcomes), table.run_at == begun_at
     )
     before: dict[UUID, str] = {row.document_id: row.outcome for row in await connection.execute(known)}
-    now = {one: _outcome_after(before.get(one), outcome) for one, outcome in outcomes.items()}
+    now = {o: before[o] if done in _STANDS.get(before.get(o, ""), ()) else done for o, done in outcomes.items()}
     given = rows_of([table.document_id, table.outcome], [{"document_id": o, "outcome": now[o]} for o in now])
     recorded = update(docstore_documents).where(key.is_of(docstore_documents), table.document_id == given.c.document_id)
     await connection.execute(recorded.values(outcome=given.c.outcome, run_at=begun_at))
     added = Counter(now.values())
     added.subtract(before.values())
     return {"read": len(now) - len(before), **{one: added[one] for one in ("created", "updated", "unchanged")}}
-
-
-def _outcome_after(before: str | None, outcome: str) -> str:
-    """Return what a run did with a document that it read again: what it wrote first stands, unless it failed later."""
-    if before == "created" and outcome != "failed":
-        return before
-    return before if before == "updated" and outcome == "unchanged" else outcome
 
 
 async def replace_failures(
@@ -586,10 +574,9 @@ async def group_failures(connection: AsyncConnection, key: SyncKey, *, examples:
 
 async def hold_removals(connection: AsyncConnection, key: SyncKey, *, listing_no: int) -> None:
     """Hold the removal of the documents that a listing doesn't have and that nobody has approved."""
-    is_unlisted = (docstore_documents.c.listing_no != listing_no, docstore_documents.c.removal.is_(None))
-    await connection.execute(
-        update(docstore_documents).where(key.is_of(docstore_documents), *is_unlisted).values(removal=_HELD)
-    )
+    held = and_(docstore_documents.c.listing_no != listing_no, docstore_documents.c.removal.is_(None))
+    statement = update(docstore_documents).where(key.is_of(docstore_documents), held)
+    await connection.execute(statement.values(removal=_HELD))
 
 
 async def list_unlisted_documents(
