@@ -1,7 +1,8 @@
 """`carrel upload` and `carrel plan`: the catalog, brought to what a source holds."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -58,6 +59,23 @@ def pairs(metadata: list[str] | None) -> dict[str, str]:
     return found
 
 
+_SAID: Mapping[str, str] = {
+    **{name: name for name in ("collection", "hidden", "include", "exclude", "read_pictures", "retry_refused")},
+    "allow_user": "allowed_users",
+    "allow_group": "allowed_groups",
+    "upload_as": "upload_as_user_email",
+    "delete_missing": "delete_missing",
+    "delete_limit": "delete_limit_percent",
+}
+"""The options of an upload by the parameters of its command."""
+
+
+def _options(given: Mapping[str, Any], **more: bool) -> UploadOptions:
+    said = {_SAID[name]: value for name, value in given.items() if name in _SAID and value is not None}
+    public = given["internal_public"] or None
+    return UploadOptions(**said, **more, internal_public=public, metadata=pairs(given["metadata"]))
+
+
 def upload(
     source: Source,
     *,
@@ -88,22 +106,7 @@ def upload(
     lose more than the limit.
     Run it again after any interruption: it goes on where it was.
     """
-    options = UploadOptions(
-        collection=collection,
-        allowed_users=allow_user,
-        allowed_groups=allow_group,
-        internal_public=True if internal_public else None,
-        metadata=pairs(metadata),
-        hidden=hidden,
-        include=include or [],
-        exclude=exclude or [],
-        read_pictures=read_pictures,
-        upload_as_user_email=upload_as,
-        retry_refused=retry_refused,
-        delete_missing=delete_missing,
-        delete_limit_percent=delete_limit,
-        wait_for_index=not no_wait,
-    )
+    options = _options(locals(), wait_for_index=not no_wait)
     screen = Screen(as_json=as_json)
     with show_errors(screen):
         from cli.runs import run_upload  # noqa: PLC0415 - the flows come with an extra of their own
@@ -131,21 +134,7 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Say what `carrel upload` would do with the same options; nothing is sent or changed."""
-    options = UploadOptions(
-        collection=collection,
-        allowed_users=allow_user,
-        allowed_groups=allow_group,
-        internal_public=True if internal_public else None,
-        metadata=pairs(metadata),
-        hidden=hidden,
-        include=include or [],
-        exclude=exclude or [],
-        read_pictures=read_pictures,
-        upload_as_user_email=upload_as,
-        retry_refused=retry_refused,
-        delete_missing=delete_missing,
-        delete_limit_percent=delete_limit,
-    )
+    options = _options(locals())
     screen = Screen(as_json=as_json)
     with show_errors(screen):
         from cli.runs import run_plan  # noqa: PLC0415 - as above

@@ -5,7 +5,6 @@ import logging
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,18 +28,19 @@ from flows.operations.ledger.addresses import Address
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import State
 from flows.operations.loading import add_to_collection, open_ledger, upload
-from flows.operations.named import FAILED, GONE, SHOWN, TO_DELETE, name_documents, names_as_csv
+from flows.operations.named import name_documents, names_as_csv
 from flows.operations.names import names_of
 from flows.operations.options import CollectionOptions, ReindexOptions, SyncOptions, UploadOptions
 from flows.operations.plan import Plan
 from flows.operations.quarantine import failure_codes, failure_rows, retry, write_quarantine
 from flows.operations.reindexing import Rebuilt, Reindexed, index_id, rebuild_index, rebuild_text, reindex_documents
 from flows.operations.scan import Scanned
-from flows.operations.summary import Summary, summarize
+from flows.operations.summary import CREATED, FAILED, GONE, SHOWN, TO_DELETE, UPDATED, Summary, summarize
 from flows.operations.syncing import SyncOutcome, is_running, sync
 from flows.settings import FlowSettings, prefect_environment, prepare_http
 
 T = TypeVar("T")
+Names = Iterable[Mapping[str, str]]
 _SHOWN = 20
 _SECONDS = 0.3
 # When nobody watches: how long a wait may last before it is said, and how far apart the lines are.
@@ -72,15 +72,15 @@ def run_upload(
 
 def _write_names(ledger: Ledger, path: Path | None) -> None:
     if path is not None:
-        path.write_text(names_as_csv(ledger), encoding="utf-8")
+        path.write_text(names_as_csv(ledger), encoding="utf-8-sig")
 
 
 def _confirm_deletions(source: str, options: UploadOptions, *, screen: Screen) -> str | None:
     """Name the documents that the run would delete and ask; return their mark, or None where there are none."""
-    outcome, named = _make_plan(source, options)
+    outcome, named, mark = _make_plan(source, options)
     if not outcome.plan.delete:
         return None
-    doomed = [row["path"] for row in named.rows if row["what"] == TO_DELETE]
+    doomed = [row["path"] for row in named if row["what"] == TO_DELETE]
     question = f"Delete {count_text(outcome.plan.delete, 'document')} that the source no longer has?"
     if not screen.can_ask:
         first = ", ".join(doomed[:_SHOWN]) + (" …" if outcome.plan.delete > _SHOWN else "")
@@ -89,41 +89,34 @@ def _confirm_deletions(source: str, options: UploadOptions, *, screen: Screen) -
     if outcome.plan.delete > len(doomed):
         screen.say(f"and {outcome.plan.delete - len(doomed):,} more; carrel plan --names FILE names all of them")
     confirm(screen, question, outcome="sent or deleted")
-    return named.mark
+    return mark
 
 
-@dataclass
-class _Named:
-    """The names behind a plan's numbers, and the mark of its deletions."""
-
-    rows: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
-    mark: str = ""
-
-
-def _make_plan(source: str, options: UploadOptions, *, names: Path | None = None) -> tuple[Outcome, _Named]:
-    named = _Named()
+def _make_plan(source: str, options: UploadOptions, *, names: Path | None = None) -> tuple[Outcome, Names, str]:
+    """Return a plan, the first documents behind each of its numbers, and the mark of its deletions."""
+    named, mark = list[dict[str, str]](), list[str]()
 
     async def keep(ledger: Ledger, *_: object) -> None:
-        named.rows = list(name_documents(ledger, limit=SHOWN))
-        named.mark = mark_of_deletions(ledger)
+        named.extend(name_documents(ledger, limit=SHOWN))
+        mark.append(mark_of_deletions(ledger))
         _write_names(ledger, names)
 
     run = upload(source, options=options, settings=FlowSettings(), hooks=Hooks(on_plan=keep), dry_run=True)
-    return asyncio.run(run), named
+    return asyncio.run(run), named, mark[0]
 
 
 def run_plan(source: str, options: UploadOptions, *, screen: Screen, names: Path | None) -> ExitCode:
     """Show what `run_upload` would do."""
-    outcome, named = _make_plan(source, options, names=names)
+    outcome, named, _ = _make_plan(source, options, names=names)
     code = _code(outcome.summary)
     with Ledger(outcome.ledger) as ledger:
         ledger.join_latest()
         if screen.as_json:
             members = {"plan": outcome.plan.text(), **outcome.summary.as_json(), "unread": dict(outcome.plan.unread)}
-            members["names"] = named.rows
+            members["names"] = list(named)
             _print_run(ledger, "planned", members, code=code, scanned=outcome.scanned, states=DELETED_IN, screen=screen)
         else:
-            show_plan(outcome.plan, outcome.scanned, ledger, named.rows, screen=screen)
+            show_plan(outcome.plan, outcome.scanned, ledger, named, screen=screen)
     return code
 
 
@@ -260,9 +253,7 @@ def _code(summary: Summary) -> ExitCode:
     return ExitCode.DONE if summary.complete else ExitCode.PROBLEMS
 
 
-def show_plan(
-    plan: Plan, scanned: Scanned, ledger: Ledger, named: Sequence[Mapping[str, str]], *, screen: Screen
-) -> None:
+def show_plan(plan: Plan, scanned: Scanned, ledger: Ledger, named: Names, *, screen: Screen) -> None:
     """Print what a run would do, with the first documents of each number."""
     screen.line(plan.text())
     if plan.unread:
@@ -291,7 +282,7 @@ def show_end(summary: Summary, ledger: Ledger, *, screen: Screen) -> None:
     if summary.contained_left_out:
         screen.line("carrel documents left-out DOCUMENT names those of an archive or mail.", style="dim")
     rows = name_documents(ledger, limit=SHOWN)
-    _show_names((row for row in rows if row["what"] not in {"Created", "Updated"}), {}, screen=screen)
+    _show_names((row for row in rows if row["what"] not in {CREATED, UPDATED}), {}, screen=screen)
     if summary.quarantined:
         _show_failures(ledger, screen=screen)
         screen.line(f"All of it, one JSON object a line: {quarantine_file(ledger)}")
@@ -313,7 +304,7 @@ def _show_left_out(scanned: Scanned, *, screen: Screen) -> None:
         screen.line(line, style="dim")
 
 
-def _show_names(rows: Iterable[Mapping[str, str]], words: Mapping[str, str], *, screen: Screen) -> None:
+def _show_names(rows: Names, words: Mapping[str, str], *, screen: Screen) -> None:
     """Print the first documents of each number, under its kind or the `words` for it; failures are shown elsewhere."""
     for what, group in groupby(rows, key=lambda row: row["what"]):
         named = [] if what == FAILED else [row["path"] for row in group]

@@ -38,12 +38,12 @@ from flows.operations.deletions import mark_of_deletions
 from flows.operations.formatting import capitalize
 from flows.operations.jobs import cancel_on_sigterm
 from flows.operations.ledger.ledger import Ledger
-from flows.operations.named import SHOWN, name_documents, names_as_csv
+from flows.operations.named import name_documents, names_as_csv
 from flows.operations.plan import Plan
 from flows.operations.quarantine import failure_rows
 from flows.operations.reporting import reported_run_id
 from flows.operations.scan import Scanned
-from flows.operations.summary import Summary, summarize
+from flows.operations.summary import SHOWN, Summary, summarize
 from flows.runs import COUNTS, CSV, FAILURES, NAMES, PLAN, PLANNED, PROGRESS
 
 _log = logging.getLogger(__name__)
@@ -103,7 +103,7 @@ class Progress:
         await self.update()
         if self._ledger is not None:
             text = await asyncio.to_thread(names_as_csv, self._ledger)
-            packed = await asyncio.to_thread(zlib.compress, text.encode(errors="backslashreplace"))
+            packed = await asyncio.to_thread(zlib.compress, text.encode("utf-8-sig", errors="backslashreplace"))
             await self.publish(CSV, kind="text", data=b64encode(packed).decode())
 
     async def publish_summary(self, summary: Summary) -> None:

@@ -185,6 +185,8 @@ class RunStatus:
     schedule_name: str = ""
     missed: int = 0
     skipped: bool = False
+    schedule_id: str = ""
+    """The schedule whose *Run now* started it."""
     due_at: datetime | None = None
     started_at: datetime | None = None
     ended_at: datetime | None = None
@@ -243,6 +245,7 @@ def status_of(run: Mapping[str, Any], artifacts: Mapping[str, Any], *, flow: str
         schedule_name=made_by.name if made_by else "",
         missed=missed_times(tags),
         skipped=state.get("name") == SKIPPED,
+        schedule_id=next((tag.removeprefix(SCHEDULE) for tag in tags if tag.startswith(SCHEDULE)), ""),
         due_at=moment_of(run.get("expected_start_time")),
         started_at=moment_of(run.get("start_time")),
         ended_at=moment_of(run.get("end_time")),
@@ -383,11 +386,24 @@ class Runs(PrefectApi):
         lines = reversed(self.rows("/logs/filter", query))
         return [(datetime.fromisoformat(one["timestamp"]), str(one["message"])) for one in lines]
 
-    def page(self, *, number: int = 0, size: int = 20, flows: Iterable[str] = FLOWS) -> RunsPage:
-        """Return a page of the runs that were due by now; `number` counts from 0. Raises RunsError."""
+    def page(
+        self,
+        *,
+        number: int = 0,
+        size: int = 20,
+        flows: Iterable[str] = FLOWS,
+        states: Sequence[str] = (),
+        after: datetime | None = None,
+    ) -> RunsPage:
+        """Return a page of the runs that were due by now; `number` counts from 0. `states` are Prefect's types, and
+        `after` is the earliest time that a run was due at. Raises RunsError."""
+        due = {"before_": datetime.now(UTC).isoformat(), **({"after_": after.isoformat()} if after else {})}
         query = {
             "flows": {"name": {"any_": list(flows)}},
-            "flow_runs": {"expected_start_time": {"before_": datetime.now(UTC).isoformat()}},
+            "flow_runs": {
+                "expected_start_time": due,
+                **({"state": {"type": {"any_": list(states)}}} if states else {}),
+            },
             "sort": "EXPECTED_START_TIME_DESC",
             "limit": size,
             "page": number + 1,

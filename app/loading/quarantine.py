@@ -11,7 +11,7 @@ import streamlit as st
 
 from app import api
 from app.formatting import ago, moment, one_line
-from app.loading.runs import is_of_dropped_files, runs_to_change, source_in_words, why_in_words
+from app.loading.runs import UPLOAD, is_of_dropped_files, runs, runs_to_change, source_in_words, why_in_words
 from app.ui.dialogs import confirm
 from app.ui.errors import Problem, keep_problem, show_errors
 from app.ui.filters import choice_filter, text_filter
@@ -19,6 +19,7 @@ from app.ui.notices import help_cell, show_empty, show_heading, show_link, show_
 from app.ui.tables import choose_rows, forget, pages_of, time_cell
 from carrel.wire.sources import Source, SourceItem
 from flows.operations.formatting import count_text
+from flows.runs import RunsError
 
 ADDRESS = "source"
 MANY = 20
@@ -167,6 +168,7 @@ def _show_source(source: Source) -> None:
         f"{source.ignored_count:,} ignored" if source.ignored_count else "",
         f"reported {ago(source.reported_at)} by {one_line(source.reported_by.name)}",
     )
+    _show_gone(source)
     dropped = is_of_dropped_files(source.source)
     if dropped and source.item_count:
         show_text("These files were dropped here, and are gone. Mend them and load them again, or ignore them.")
@@ -178,6 +180,20 @@ def _show_source(source: Source) -> None:
             _ask_for_retry(source)
         if st.button("Remove …", key="quarantine.remove", icon=":material/delete:"):
             _ask_for_removal(source)
+
+
+def _show_gone(source: Source) -> None:
+    """Say how many documents the last run found gone from the source, with the way to their names."""
+    if source.document_collection_id is not None:
+        return
+    try:
+        recent = runs().page(size=_PAGE // 5, flows=(UPLOAD,), states=("COMPLETED",)).runs
+    except RunsError:  # what failed is shown without Prefect, too
+        return
+    last = next((run for run in recent if run.source == source.source and not run.only_plans), None)
+    if last is not None and (gone := last.counts.gone):
+        show_text(f"{count_text(gone, 'document is', 'documents are')} gone from this source and stay in the catalog.")
+        show_link("See and delete them", "ingestion", run=str(last.flow_run_id))
 
 
 def _ask_for_retry(source: Source) -> None:

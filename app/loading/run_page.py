@@ -1,7 +1,9 @@
 """The list of runs, and the page of a run: its status, counts, plan and failures, and starting it again."""
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import groupby
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -21,10 +23,12 @@ from app.loading.runs import (
     is_gone,
     is_of_dropped_files,
     kind_in_words,
+    names_of,
     rate_of,
     reason,
     runs,
     runs_to_change,
+    schedule_in_words,
     seconds_of,
     source_in_words,
     start_again,
@@ -40,6 +44,7 @@ from app.lookup import is_id
 from app.settings import settings
 from app.ui.dialogs import confirm
 from app.ui.errors import keep_problem, problem_of, show_errors, show_kept_problem
+from app.ui.filters import choice_filter, filter_line, text_filter
 from app.ui.notices import (
     HelpLink,
     help_cell,
@@ -55,6 +60,7 @@ from app.ui.notices import (
 )
 from app.ui.tables import ItemsPage, Source, forget, show_pages, show_text_pages, source_of, time_cell
 from flows.operations.formatting import capitalize, count_text, rate_text
+from flows.operations.summary import FAILED, GONE, SHOWN, TO_DELETE
 from flows.runs import FLOWS, RunsError, RunStatus, UnknownError
 
 ENDS = {"FAILED": "It failed.", "CRASHED": "The process that ran it ended before it was done."}
@@ -75,6 +81,7 @@ _PLANNED = (
     ("Unchanged", ("unchanged", "resumed")),
     ("Refused", ("forbidden", "refused", "problems")),
     ("To delete", ("delete",)),
+    ("Gone, kept", ("gone",)),
 )
 
 
@@ -109,9 +116,56 @@ def _show_run(run: RunStatus, *, left_waiting: bool = False) -> None:
             heads=[name.capitalize() for name in _CHANGES],
             row=lambda row: [str(row.get(name, "")) for name in _CHANGES],
         )
+    _show_names(run)
     if run.plan:
         with st.expander("The plan in numbers"):
             show_plan(run.plan)
+
+
+def _show_names(run: RunStatus) -> None:
+    """Show the documents behind the run's numbers by name, and all of them as CSV."""
+    if not run.names:
+        return
+    st.subheader("Documents by name")
+    for what, group in groupby(run.names, key=lambda row: row["what"]):
+        rows = [(row["name"], row["path"], row["reason"]) for row in group]
+        number = f"the first {SHOWN}" if len(rows) == SHOWN else f"{len(rows)}"
+        with st.expander(f"{what} ({number})"):
+            show_table(
+                (row[: 3 if what == FAILED else 2] for row in rows),
+                heads=("Name", "Path", "Reason")[: 3 if what == FAILED else 2],
+            )
+    st.download_button(
+        "Download all names (CSV)",
+        names_of(run),
+        file_name=f"names-{run.flow_run_id}.csv",
+        mime="text/csv",
+        icon=":material/download:",
+        on_click="ignore",
+    )
+
+
+def _offer_deletion(run: RunStatus, label: str) -> None:
+    """Show the button that deletes what is gone from the run's source, once its names are confirmed."""
+    names = [row["path"] for row in run.names if row["what"] in {GONE, TO_DELETE}]
+    number = run.counts.gone + run.counts.to_delete - run.counts.deleted
+    if not names or not st.button(label, key=f"delete.{run.flow_run_id}", icon=":material/delete:"):
+        return
+    more = f" The first {len(names):,} are named here; the page has all names as CSV." if number > len(names) else ""
+    confirm(
+        f"Delete {count_text(number, 'document')}?",
+        f"Nobody finds these documents any more, and this can't be undone.{more} The run also sends what is new or "
+        "changed. It deletes nothing when other documents are gone by then.",
+        doing="Delete them",
+        action=lambda: st.query_params.from_dict({"run": str(start_planned(run, deleting=True))}),
+        names=names,
+    )
+
+
+def _show_log(run: RunStatus) -> None:
+    if st.toggle("Show the log", key=f"log.{run.flow_run_id}"):
+        lines = show_errors(lambda: runs().log(run.flow_run_id))
+        show_table(((moment(at), line) for at, line in lines), heads=("Time", "Message"))
 
 
 def _show_state(run: RunStatus, *, left_waiting: bool) -> None:
@@ -153,8 +207,8 @@ def _show_numbers(run: RunStatus) -> None:
     if not figures.get("documents") and not count_not_loaded(run):
         return
     shown = [(label, int(figures.get(name, 0))) for label, name in _NUMBERS.get(run.flow, _UPLOADED)]
-    if deleted := int(figures.get("deleted", 0)):
-        shown.append(("Deleted", deleted))
+    more = (("Deleted", "deleted"), ("Gone, kept", "gone"))
+    shown += [(label, number) for label, name in more if (number := int(figures.get(name, 0)))]
     shown.append(("Failed", count_not_loaded(run)))
     for column, (label, number) in zip(st.columns(len(shown)), shown, strict=True):
         column.metric(label, f"{number:,}")
@@ -163,7 +217,8 @@ def _show_numbers(run: RunStatus) -> None:
 def _show_planned(run: RunStatus) -> None:
     if not run.planned:
         return
-    for column, (label, names) in zip(st.columns(len(_PLANNED)), _PLANNED, strict=True):
+    shown = _PLANNED if run.planned.get("gone") else _PLANNED[:-1]
+    for column, (label, names) in zip(st.columns(len(shown)), shown, strict=True):
         column.metric(label, f"{sum(run.planned.get(name, 0) for name in names):,}")
     if left := run.planned.get("left", 0):
         left_alone = count_text(left, "document of this source stays", "documents of this source stay")
@@ -237,18 +292,38 @@ ROWS = 20
 # Of documents a second: below, the number would be 0.0.
 _LEAST_RATE = 0.05
 LIST = "runs"
+_LONGEST = 54
+_LOOKED_THROUGH = 10_000  # runs, for a source or a schedule by name
+_STATES = {
+    "": ("Any", ()),
+    "active": ("Waiting or working", ("SCHEDULED", "PENDING", "RUNNING", "CANCELLING")),
+    "done": ("Done", ("COMPLETED",)),
+    "failed": ("Failed or stopped", ("FAILED", "CRASHED", "CANCELLED")),
+}
+_DAYS = {"": "Any time", "1": "Last 24 hours", "7": "Last 7 days", "30": "Last 30 days"}
 
 
 def show_runs() -> None:
     """Show the list, and open the run that is chosen in it."""
     if st.button("Refresh", icon=":material/refresh:", key="runs.again"):
         forget(LIST)
+    with filter_line("state", "by", "days"):
+        place = text_filter("Source", "place", placeholder="Part of its name")
+        state = choice_filter("State", "state", {key: words for key, (words, _) in _STATES.items()})
+        by = text_filter("Schedule", "by", placeholder="Part of its name")
+        days = choice_filter("Time", "days", _DAYS)
+    wanted = (place.lower(), state, by.lower(), days)
     show_pages(
         LIST,
-        Source(_fetch),
+        Source(partial(_fetch, wanted), about=wanted),
         row=_row,
-        empty=lambda: show_empty(
-            "Nothing has run yet.", "Uploads, additions to collections, syncs and the like are here once they begin."
+        empty=lambda: (
+            show_empty("No run is like that.", "Take something out of the fields above.")
+            if any(wanted)
+            else show_empty(
+                "Nothing has run yet.",
+                "Uploads, additions to collections, syncs and the like are here once they begin.",
+            )
         ),
         columns={
             "Source": st.column_config.TextColumn(width="large"),
@@ -260,17 +335,32 @@ def show_runs() -> None:
     )
 
 
-def _fetch(token: str | None) -> ItemsPage[RunStatus]:
-    number = int(token or 0)
-    found = runs().page(number=number, size=ROWS)
-    return ItemsPage(found.runs, str(number + 1) if (number + 1) * ROWS < found.total else None)
+def _fetch(wanted: tuple[str, str, str, str], token: str | None) -> ItemsPage[RunStatus]:
+    place, state, by, days = wanted
+    after = datetime.now(UTC) - timedelta(days=int(days)) if days else None
+    number, fitting, rows = int(token or 0), list[RunStatus](), ROWS if not place + by else 200
+    while True:
+        found = runs().page(number=number, size=rows, states=_STATES[state][1], after=after)
+        fitting += [
+            run
+            for run in found.runs
+            if place in source_in_words(run.source).lower() and by in (schedule_in_words(run) if by else "").lower()
+        ]
+        number += 1
+        following = (
+            str(number)
+            if number * rows < (found.total if rows == ROWS else min(found.total, _LOOKED_THROUGH))
+            else None
+        )
+        if fitting or following is None:
+            return ItemsPage(fitting, following)
 
 
 def _row(run: RunStatus) -> dict[str, Any]:
     begun = run.started_at or run.due_at
     return {
         "Type": kind_in_words(run),
-        "Source": one_line(source_in_words(run.source)),
+        "Source": _with_end(one_line(source_in_words(run.source))),
         "State": state_in_words(run),
         "Documents": count_taken(run),
         "Started": time_cell(begun),
@@ -280,11 +370,17 @@ def _row(run: RunStatus) -> dict[str, Any]:
     }
 
 
+def _with_end(source: str) -> str:
+    """Return a source's name without its middle where it is long: names differ at their ends."""
+    return source if len(source) <= _LONGEST else f"{source[: _LONGEST // 3]} … {source[-_LONGEST * 2 // 3 :]}"
+
+
 def count_taken(run: RunStatus) -> str:
     """Return how many documents a run has created, updated or indexed again; empty for runs that don't count."""
     if not run.figures or run.only_plans:
         return ""
-    return f"{int(run.figures.get('reindexed' if run.flow == 'reindex' else 'sent', 0)):,}"
+    deleted = f", {run.counts.deleted:,} deleted" if run.counts.deleted else ""
+    return f"{int(run.figures.get('reindexed' if run.flow == 'reindex' else 'sent', 0)):,}{deleted}"
 
 
 REFRESH_SECONDS = 1.0
@@ -352,20 +448,29 @@ def _show_ended(run: RunStatus) -> None:
     again = partial(start_again, key=uuid4().hex)  # a second click, before this is drawn anew, starts no second run
     if run.only_plans and run.state == "COMPLETED" and not run.skipped:
         with st.container(horizontal=True):
-            _offer("Start the upload", run, start_planned, kind="primary")
+            if run.planned.get("delete") and run.names:  # else an earlier version's plan, which names nothing
+                _offer_deletion(run, "Start the upload …")
+            else:
+                _offer("Start the upload", run, start_planned, kind="primary")
+                _offer_deletion(run, "Start, and delete them …")
             _offer("Plan again", run, again)
             _offer_schedule(run)
     elif is_gone(run):
         show_link("Load files again", "ingestion")
     elif run.flow in FLOWS:  # not of an earlier version
         with st.container(horizontal=True):
-            _offer("Plan again" if run.only_plans else "Run again", run, again)
+            plans = run.only_plans or run.options.get("delete_missing")
+            _offer("Plan again" if plans else "Run again", run, again)
+            if run.flow == UPLOAD and run.state == "COMPLETED":
+                _offer_deletion(run, "Delete them …")
             _offer_schedule(run)
     _show_run(run)
+    _show_log(run)
     if run.flow != UPLOAD or run.only_plans or run.state != "COMPLETED":
         return
     with st.container(horizontal=True):
-        show_link("Open the documents", "documents", of="all")
+        if run.counts.sent:
+            show_link("Open the documents", "documents", run=str(run.flow_run_id))
         collection = str(run.options.get("collection") or "")
         if is_id(collection):
             show_link("Open the collection", "collections", collection=collection)

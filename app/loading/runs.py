@@ -1,8 +1,11 @@
 """Runs as people start and see them: in words, and on a person's behalf."""
 
+import csv
+import io
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
@@ -19,11 +22,14 @@ from app.lookup import is_id
 from app.settings import settings
 from app.syncs.labels import find_sync
 from carrel import CarrelError
+from carrel.spreadsheets import from_text
 from carrel.wire.file_names import LEFTOVERS
 from flows.operations.options import UploadOptions
+from flows.operations.summary import CREATED, UPDATED
 from flows.runs import Runs, RunsError, RunStatus, UnknownError
-from flows.schedules import Times
+from flows.schedules import Times, list_schedules
 
+UPLOAD = "bulk-upload"
 KINDS: Mapping[str, str] = {
     "agent-evaluation": "Evaluation of an agent",
     "bulk-upload": "Upload",
@@ -110,7 +116,30 @@ def starter_in_words(run: RunStatus) -> str:
     """Return the person or schedule that started a run."""
     if run.by_schedule:
         return f"schedule {run.schedule_name}".rstrip()
-    return run.person or "somebody, outside of the workbench"
+    by_hand = f", schedule {schedule_in_words(run)}" if run.schedule_id else ""
+    return f"{run.person or 'somebody, outside of the workbench'}{by_hand}"
+
+
+def schedule_in_words(run: RunStatus) -> str:
+    """Return the name of the schedule that started a run, by itself or by *Run now*; empty for other runs."""
+    return _schedule_names().get(run.schedule_id, "that is gone") if run.schedule_id else run.schedule_name
+
+
+@st.cache_data(ttl=60, show_spinner=False, scope="session")
+def _schedule_names() -> dict[str, str]:
+    return {str(one.schedule_id): one.name for one in list_schedules(runs()) if one.schedule_id}
+
+
+def names_of(run: RunStatus) -> Callable[[], bytes]:
+    """Return a function that fetches the names behind a run's numbers as CSV, outside of the page's run."""
+    return partial(runs().names_csv, run.flow_run_id)
+
+
+@st.cache_data(ttl=60, show_spinner=False, scope="session", max_entries=4)
+def documents_of(run: UUID) -> list[str]:
+    """Return the external ids of the documents that a run has created or updated. Raises RunsError."""
+    rows = csv.DictReader(io.StringIO(runs().names_csv(run).decode("utf-8-sig")))
+    return [from_text(row["path"]) for row in rows if row["what"] in {CREATED, UPDATED}]
 
 
 def seconds_of(run: RunStatus, *, now: datetime | None = None) -> float | None:
@@ -221,15 +250,22 @@ def start_dropped(
     return run
 
 
-def start_planned(plan: RunStatus) -> UUID:
-    """Start what a run has planned, once even if called again. Raises RunsError and StartError."""
+def start_planned(plan: RunStatus, *, deleting: bool = False) -> UUID:
+    """Start what a run has planned or left undone, once even if called again; `deleting` what the run has named as
+    gone from the source. Raises RunsError and StartError."""
     folder = _dropped_folder(plan)
     try:
         options = UploadOptions.model_validate(plan.options)
     except ValidationError as error:  # it was started by something else, or by another version
         msg = "It was planned with options that aren't known here. Plan the upload again."
         raise StartError(msg) from error
-    run = runs_to_change().start_upload(plan.source, options, person=api.me().email, key=f"planned-{plan.flow_run_id}")
+    run = runs_to_change().start_upload(
+        plan.source,
+        options.model_copy(update={"delete_missing": deleting}),
+        confirmed=str(plan.figures.get("gone_mark") or "-") if deleting else None,
+        person=api.me().email,
+        key=f"planned-{plan.flow_run_id}",
+    )
     if folder is not None:
         staging.hand_over(folder, run)
     return run
@@ -238,6 +274,9 @@ def start_planned(plan: RunStatus) -> UUID:
 def start_again(run: RunStatus, *, key: str) -> UUID:
     """Start a run again, once for each key. Raises RunsError and StartError."""
     folder = _dropped_folder(run)
+    if run.options.get("delete_missing"):  # whose deletions are confirmed by name, after a plan
+        options = UploadOptions.model_validate(run.options)
+        return runs_to_change().start_plan(run.source, options, person=api.me().email, key=key)
     again = runs_to_change().start_again(run, person=api.me().email, key=key)
     if folder is not None and not run.only_plans:
         staging.hand_over(folder, again)

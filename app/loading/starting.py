@@ -14,7 +14,7 @@ from app import api
 from app.document_collections.contents import embedding_models
 from app.labels import GROUP, PERSON
 from app.loading import staging
-from app.loading.runs import runs, runs_to_change, start_dropped
+from app.loading.runs import UPLOAD, runs, runs_to_change, start_dropped
 from app.lookup import Principal
 from app.ui.errors import Problem, keep_problem, show_errors, show_kept_problem
 from app.ui.notices import show_empty, show_note, show_problem, show_text, show_warning
@@ -91,7 +91,6 @@ EVERYBODY = "Everybody in the organization"
 CHOSEN = "People and groups I choose"
 NOBODY = "Only whom they belong to"
 MINE, THEIRS = "Me", "Service account"
-UPLOAD = "bulk-upload"
 
 
 @dataclass(frozen=True)
@@ -143,7 +142,8 @@ def choose_options(*, dropped: bool, base: UploadOptions | None = None, to: str 
         readers = st.radio("Who may read them", [EVERYBODY, CHOSEN, NOBODY], key=field("readers", NOBODY))
         picked = _pick_readers(known) if readers == CHOSEN else []
         if readers == NOBODY:
-            show_note(f"Nobody else will find them{'' if dropped else ', unless a manifest names readers'}.")
+            unless = "" if dropped else ", unless a manifest names readers"
+            show_note(f"Nobody else finds new and changed ones{unless}. Unchanged documents keep their readers.")
     pictures = st.toggle("Read text in pictures within files", key=field("pictures"))
     more = known if dropped else choose_more(known)
     if readers == CHOSEN and not picked:
@@ -299,6 +299,7 @@ def offer_upload() -> None:
         plan = st.button("Show the plan", type="primary", key="start.plan")
         at_once = st.button("Start the upload", key="start.upload", help="Without looking at the plan first")
     if was_pressed(plan, at_once):
+        plan = plan or bool(options and options.delete_missing)  # what is deleted is confirmed by name
         # What is missing is said now: a disabled button would need a second press after a field.
         key = "start-plan" if plan else "start-run"
         if chosen is None or not chosen.files:

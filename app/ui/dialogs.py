@@ -15,7 +15,7 @@ from app.formatting import one_line
 from app.labels import PRINCIPALS
 from app.lookup import Principal
 from app.ui.errors import FAILURES, Problem, problem_of
-from app.ui.notices import leave, show_text, show_warning
+from app.ui.notices import leave, show_table, show_text, show_warning
 from carrel import APIError, CarrelError
 
 P = ParamSpec("P")
@@ -39,10 +39,11 @@ def confirm(
     then: Callable[[], object] | None = None,
     leaving: Sequence[str] = (),
     name: str | None = None,
+    names: Sequence[str] = (),
 ) -> None:
     """Show a dialog that confirms `action`, then draw the page again; an error is shown in the dialog. `consequence`
-    says what will be lost. With `name` it must be typed: for a large loss that can't be undone. After the action,
-    `then` is called, and the parameters `leaving` are removed from the address."""
+    says what will be lost, and `names` of which things. With `name` it must be typed: for a large loss that can't be
+    undone. After the action, `then` is called, and the parameters `leaving` are removed from the address."""
     for kept in (_DONE, _PROBLEM):
         st.session_state.pop(kept, None)
 
@@ -57,6 +58,9 @@ def confirm(
         if st.session_state.get(_DONE):
             st.rerun()
         show_text(consequence)
+        if names:
+            with st.container(height=240):
+                show_table([one] for one in names)
         if name is not None:
             show_text(f"To continue, type its name: {one_line(name)}")
         typed = st.text_input("Name", key="confirm.name") if name is not None else None

@@ -23,6 +23,7 @@ from app.documents.sections import (
 )
 from app.documents.uploading import offer_upload
 from app.formatting import ago
+from app.loading.runs import documents_of
 from app.ui.dialogs import confirm, dialog, is_open, offer_submit, open_dialog, text_in
 from app.ui.errors import error_boundary, show_errors
 from app.ui.filters import choice_filter, filter_line, part_of, text_filter
@@ -37,7 +38,7 @@ from app.ui.notices import (
     show_title,
     show_warning,
 )
-from app.ui.tables import forget, pages_of, show_pages, time_cell
+from app.ui.tables import PAGE_ROWS, ItemsPage, Source, forget, pages_of, show_pages, time_cell
 from carrel.wire.catalog import Document, GetDocumentResponse, IndexingStatus
 from flows.operations.formatting import count_text
 
@@ -101,6 +102,9 @@ def _show_no_documents(wanted: Wanted) -> None:
 def _show_list() -> None:
     count = show_title(TITLE, PURPOSE, action=partial(offer_upload, LIST))
     me = show_errors(api.me)
+    if run := st.query_params.get("run"):
+        _show_of_run(run)
+        return
     wanted = _choose(is_admin=me.is_admin, email=me.email)
     if wanted.owner and "@" not in wanted.owner:
         show_warning("An owner is looked for by their whole address.", "Such as name@example.com.")
@@ -122,6 +126,30 @@ def _show_list() -> None:
         empty=partial(_show_no_documents, wanted),
         go=lambda chosen: look_at("document", chosen.document_id),
         count_at=count,
+    )
+
+
+def _show_of_run(run: str) -> None:
+    """Show the documents that a run has created or updated, as far as the person may read them."""
+    names = show_errors(lambda: documents_of(UUID(run)))
+    offer_way_back("All documents", "run")
+    show_text(f"{count_text(len(names), 'document')} created or updated by one run.")
+    listed = api.client().catalog.list_documents
+
+    def fetch(token: str | None) -> ItemsPage[Document]:
+        start = int(token or 0)
+        chunk = names[start : start + PAGE_ROWS]
+        found = listed(document_external_ids=chunk, page_size=PAGE_ROWS) if chunk else ()
+        return ItemsPage(list(found), str(start + PAGE_ROWS) if start + PAGE_ROWS < len(names) else None)
+
+    show_pages(
+        LIST,
+        Source(fetch, about=run),
+        row=_row,
+        empty=lambda: show_empty(
+            "No document of this run is here.", "The documents were deleted, or you may not read them."
+        ),
+        go=lambda chosen: look_at("document", chosen.document_id),
     )
 
 

@@ -14,6 +14,7 @@ from app.ui.notices import show_title
 PARTS = {"start": "Start", "runs": "Runs", "quarantine": "Failed", "schedules": "Schedules"}
 ONLY_ON = {
     "quarantine": ("source", "find", "show"),
+    "runs": ("place", "state", "by", "days"),
     "start": ("job", "collection", "what"),
     "schedules": ("schedule", "from"),
 }

@@ -8,20 +8,16 @@ from carrel.spreadsheets import as_text
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import FIRST, Action, Entry, State
 from flows.operations.sources.documents import key_of
+from flows.operations.summary import CREATED, DELETED, FAILED, GONE, TO_DELETE, UPDATED
 
-SHOWN = 100
-"""How many documents of a kind are shown."""
-GONE = "Gone from the source, kept"
-TO_DELETE = "To delete"
-FAILED = "Failed"
 _ANY = (Action.CREATE, Action.UPDATE)
 _KINDS: tuple[tuple[str, tuple[State, ...], tuple[Action, ...]], ...] = (
     ("To create", (State.PLANNED,), (Action.CREATE,)),
     ("To update", (State.PLANNED,), (Action.UPDATE,)),
     (TO_DELETE, (State.PLANNED, State.FOUND), (Action.DELETE,)),
-    ("Created", (State.UPLOADED, State.INDEXED), (Action.CREATE,)),
-    ("Updated", (State.UPLOADED, State.INDEXED), (Action.UPDATE,)),
-    ("Deleted", (State.DELETED,), (Action.DELETE,)),
+    (CREATED, (State.UPLOADED, State.INDEXED), (Action.CREATE,)),
+    (UPDATED, (State.UPLOADED, State.INDEXED), (Action.UPDATE,)),
+    (DELETED, (State.DELETED,), (Action.DELETE,)),
     (GONE, (State.KEPT,), (Action.DELETE,)),
     ("Gone from the source, changed by others or in another source", (State.UNCHANGED,), (Action.DELETE,)),
     ("Left out now, kept", (State.IGNORED,), (Action.DELETE,)),

@@ -15,21 +15,29 @@ CATALOG = "catalog:"
 _Named = Annotated[str | None, AfterValidator(lambda name: name or None)]
 
 
-class UploadOptions(BaseModel):
-    """Options of a bulk upload. Access, metadata and collection are for documents whose manifest row says nothing."""
-
+class _SourceOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    metadata: dict[str, str] = Field(default_factory=dict, description="Custom metadata of every document.")
+    include: list[str] = Field(
+        default_factory=list, description="Patterns of files to take although their kind is left out by default."
+    )
+    exclude: list[str] = Field(default_factory=list, description="Patterns of files to leave out.")
+
+    @property
+    def files(self) -> FileSelection:
+        """The files of the source that a run takes."""
+        return FileSelection(tuple(self.include), tuple(self.exclude))
+
+
+class UploadOptions(_SourceOptions):
+    """Options of a bulk upload. Access, metadata and collection are for documents whose manifest row says nothing."""
 
     collection: _Named = Field(default=None, description="Name or id of a collection to add every document to.")
     allowed_users: list[str] | None = Field(default=None, description="Email addresses of who may read.")
     allowed_groups: list[str] | None = Field(default=None, description="Names or ids of groups who may read.")
     internal_public: bool | None = Field(default=None, description="Everybody in the organization may read.")
-    metadata: dict[str, str] = Field(default_factory=dict, description="Custom metadata of every document.")
     hidden: bool = Field(default=False, description="Also send files and folders whose name begins with a dot.")
-    include: list[str] = Field(
-        default_factory=list, description="Patterns of files to take although their kind is left out by default."
-    )
-    exclude: list[str] = Field(default_factory=list, description="Patterns of files to leave out.")
     read_pictures: bool | None = Field(default=None, description="Read text in pictures within files by machine (OCR).")
     upload_as_user_email: _Named = Field(default=None, description="The user to upload as; the key must allow it.")
     retry_refused: bool = Field(default=False, description="Send what was refused before and is still the same.")
@@ -53,11 +61,6 @@ class UploadOptions(BaseModel):
             files=self.files,
         )
 
-    @property
-    def files(self) -> FileSelection:
-        """The files of the source that a run takes."""
-        return FileSelection(tuple(self.include), tuple(self.exclude))
-
 
 class SyncOptions(BaseModel):
     """Options of a run of a sync."""
@@ -70,24 +73,12 @@ class SyncOptions(BaseModel):
     )
 
 
-class CollectionOptions(BaseModel):
+class CollectionOptions(_SourceOptions):
     """Options of adding catalog documents to a collection."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     collection: str = Field(description="Name or id of the collection.")
-    metadata: dict[str, str] = Field(default_factory=dict, description="Custom metadata of every document.")
     hidden: bool = Field(default=False, description="Also take files and folders whose name begins with a dot.")
-    include: list[str] = Field(
-        default_factory=list, description="Patterns of files to take although their kind is left out by default."
-    )
-    exclude: list[str] = Field(default_factory=list, description="Patterns of files to leave out.")
     wait_for_index: bool = Field(default=True, description="End only when what was added can be searched.")
-
-    @property
-    def files(self) -> FileSelection:
-        """The files of the source that a run takes."""
-        return FileSelection(tuple(self.include), tuple(self.exclude))
 
 
 class ReindexOptions(BaseModel):

@@ -12,6 +12,12 @@ from flows.operations.ledger.rows import Action, Count, State
 if TYPE_CHECKING:
     from flows.operations.ledger.ledger import Ledger
 
+SHOWN = 100
+"""How many documents of a kind are named; a CSV file names all."""
+GONE, TO_DELETE, FAILED = "Gone from the source, kept", "To delete", "Failed"
+CREATED, UPDATED, DELETED = "Created", "Updated", "Deleted"
+"""What a named document is counted as."""
+
 
 @dataclass(frozen=True, slots=True)
 class Summary:

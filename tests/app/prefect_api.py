@@ -2,6 +2,8 @@
 
 import json
 import time
+import zlib
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
@@ -9,7 +11,7 @@ from uuid import UUID
 import httpx
 
 from flows.operations.summary import Summary
-from flows.runs import COUNTS, DEPLOYMENT, FAILURES, PLAN, PLANNED
+from flows.runs import COUNTS, CSV, DEPLOYMENT, FAILURES, NAMES, PLAN, PLANNED
 
 
 class PrefectServer:
@@ -61,12 +63,18 @@ class PrefectServer:
         plan: str = "",
         planned: Mapping[str, int] | None = None,
         waiting_for: str = "",
+        names: Sequence[Mapping[str, str]] = (),
+        **figures: str,
     ) -> None:
         counts = {**summary.as_json(), "phase": phase, "seconds": 3.0, "documentsPerSecond": 12.5}
-        counts["waitingFor"] = waiting_for
+        counts |= {"waitingFor": waiting_for, **figures}
         self._artifact(run, COUNTS, "table", json.dumps([counts]))
         if failures:
             self._artifact(run, FAILURES, "table", json.dumps(list(failures)))
+        if names:
+            self._artifact(run, NAMES, "table", json.dumps(list(names)))
+            rows = "\n".join([",".join(names[0]), *(",".join(one.values()) for one in names)])
+            self._artifact(run, CSV, "text", b64encode(zlib.compress(rows.encode())).decode())
         if plan:
             self._artifact(run, PLAN, "markdown", plan)
         if planned:

@@ -14,12 +14,10 @@ from flows.operations.options import UploadOptions
 from flows.operations.sources.documents import Access, Defaults
 from tests.flows.sources import Source, note
 
-NOBODY = UploadOptions(allowed_users=[], allowed_groups=[], internal_public=False)
-"""What the page sends where a person chooses no reader."""
+NOBODY = UploadOptions(allowed_users=[], allowed_groups=[], internal_public=False)  # as the page sends it
 
 
 def _ways(source: Source, folder: Path) -> dict[str, UploadOptions]:
-    """Return the options of a load by the page and by a schedule in a file, with explicit defaults, and by the SDK."""
     job = upload_job(str(source), NOBODY)
     assert isinstance(job, Job)
     options = "{internal_public: false, allowed_users: [], collection: '', metadata: {}, upload_as_user_email: ''}"

@@ -9,8 +9,9 @@ from flows.operations.deletions import mark_of_deletions
 from flows.operations.jobs import Hooks, Job, run_in_turn
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.loading import upload
-from flows.operations.named import GONE, name_documents, names_as_csv
+from flows.operations.named import name_documents, names_as_csv
 from flows.operations.options import UploadOptions
+from flows.operations.summary import GONE
 from tests.flows.sources import IN_BOTH, Source, note, unlisted
 
 DELETING = UploadOptions(delete_missing=True)

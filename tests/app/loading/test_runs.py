@@ -108,6 +108,40 @@ def test_runs_are_listed_with_their_counts_page_by_page(house: LoadingHouse) -> 
         assert house.open("ingestion", part="runs").press("Next").column("Source")[0] == "/srv/shelf-00"
 
 
+def _named(what: str, path: str) -> dict[str, str]:
+    return {"what": what, "name": path.rpartition("/")[2], "path": path, "document": "", "reason": ""}
+
+
+def test_documents_are_named_and_their_deletion_is_confirmed_by_name(house: LoadingHouse, deployment: str) -> None:
+    """What is gone and stays, and what a plan would delete, is deleted after its names were shown, and only that."""
+    house.load("Kept of the run", document_external_id="a/kept.md")
+    run = house.start()
+    names = [_named("Created", "a/kept.md"), _named("Gone from the source, kept", f"b/{MARKUP}")]
+    summary = Summary(documents=1, to_send=1, created=1, gone=1)
+    house.prefect.tell(run, summary, phase="done", names=names, gone_mark="digest")
+    house.prefect.move(run, "COMPLETED")
+    page = house.open("ingestion", run=run)
+    page.assert_shown_as_text(MARKUP)
+    assert page.metrics["Gone, kept"] == "1"
+    assert page.press("Delete them …").shown.count(f"b/{MARKUP}".replace("<", "&lt;").split(" ")[0]) == 2
+    page.answer("Delete them …", "Delete them")
+    [started] = [one for one in house.prefect.runs_of(deployment) if "confirmed" in one["parameters"]]
+    assert (started["parameters"]["confirmed"], started["parameters"]["options"]["delete_missing"]) == ("digest", True)
+    listed = house.open("documents", run=run)
+    assert listed.column("Path") == ["a/kept.md"]
+
+
+def test_runs_are_found_by_state_source_and_time(house: LoadingHouse, deployment: str) -> None:
+    long = f"/srv/{'deep/' * 20}handbook"
+    done, _ = (house.prefect.start(deployment, {"source": source}) for source in (long, "/srv/other"))
+    house.prefect.tell(done, Summary(documents=2, created=1, to_delete=1, deleted=1), phase="done")
+    house.prefect.move(done, "COMPLETED")
+    for wanted in ({"state": "done"}, {"place": "HANDBOOK"}, {"state": "done", "days": "1"}):
+        page = house.open("ingestion", part="runs", **wanted)
+        assert (page.column("Documents")[0], page.column("Source")[0][-9:]) == ("1, 1 deleted", "/handbook"), wanted
+    assert "No run is like that." in house.open("ingestion", part="runs", by="nightly").shown
+
+
 def test_a_run_that_is_removed_while_it_is_watched_is_said(house, deployment, monkeypatch):
     run = house.prefect.start(deployment, {"source": "/srv/handbook"})
     find = run_page._find

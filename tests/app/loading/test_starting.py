@@ -80,7 +80,7 @@ def test_dropped_files_are_handed_to_the_flow_and_removed_after_it(house: Loadin
     assert bar(page).startswith("Done in 3 s")
     assert "1 document was read only in part" in bar(page)
     assert "12 scanned pages or pictures are still being read" in bar(page)
-    assert 'href="documents?of=all"' in page.shown
+    assert f'href="documents?run={run["id"]}"' in page.shown
     assert not folder.exists()
     assert not page.press("All runs").file_uploader
 
@@ -207,8 +207,7 @@ def test_access_collection_and_deletion_go_with_the_run(house: LoadingHouse, dep
     page = start(page)
     (run,) = house.prefect.runs_of(deployment)
     options = run["parameters"]["options"]
-    house.prefect.move(run["id"], "COMPLETED")
-    assert f'href="collections?collection={made}"' in page.run().shown
+    assert run["parameters"]["dry_run"] is True  # what is deleted is confirmed by name
     assert run["parameters"]["source"] == "/srv/handbook"
     assert (options["allowed_groups"], options["allowed_users"], options["internal_public"]) == ([group], [], False)
     assert options["collection"] == made
@@ -216,7 +215,10 @@ def test_access_collection_and_deletion_go_with_the_run(house: LoadingHouse, dep
     assert options["read_pictures"] is True
     page = dropped(house)
     page.field("Read text").set_value(True).run()
-    start(page)
+    page.field("Also add").set_value(made)
+    page = start(page)
+    house.prefect.move(run_of(page), "COMPLETED")
+    assert f'href="collections?collection={made}"' in page.run().shown
     newest = max(house.prefect.runs_of(deployment), key=lambda run: run["created"])
     assert newest["parameters"]["options"]["read_pictures"] is True
 
