@@ -1,20 +1,22 @@
 """The alerts on the page Health: open alerts, the rules, and the last deliveries."""
 
-from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import streamlit as st
 
 from app import api
-from app.formatting import ago, one_line
-from app.labels import PERSON
+from app.formatting import ago, moment, one_line
+from app.labels import ALERTS as KINDS
+from app.labels import DELIVERIES, MESSAGES, PERSON
 from app.ui.dialogs import (
     NotYetError,
     Secret,
     confirm,
     dialog,
     hold_secret,
+    is_open,
     offer_submit,
     open_dialog,
     show_held_secret,
@@ -22,7 +24,7 @@ from app.ui.dialogs import (
 )
 from app.ui.errors import show_errors
 from app.ui.notices import LinkedText, address, show_empty, show_heading, show_note, show_table, show_text
-from app.ui.pickers import get_principals, pick_principals
+from app.ui.pickers import Principal, drop_choice, get_principals, pick_principals
 from carrel.wire.alerts import (
     AdminAlertRulesListDeliveriesResponse,
     AdminAlertRulesListResponse,
@@ -31,34 +33,17 @@ from carrel.wire.alerts import (
     AlertDelivery,
     AlertKind,
     AlertRule,
-    DeliveryStatus,
 )
 from flows.operations.formatting import count_text
 
-KINDS: Mapping[AlertKind, str] = {
-    AlertKind.RUN_FAILED: "A run failed",
-    AlertKind.RUN_QUARANTINE: "A run could not load everything",
-    AlertKind.SYNC_BEHIND: "A sync is behind",
-    AlertKind.SCHEDULE_MISSED: "A schedule was missed",
-}
-STATUSES: Mapping[DeliveryStatus, str] = {
-    DeliveryStatus.PENDING: "Will be tried again",
-    DeliveryStatus.DELIVERED: "Delivered",
-    DeliveryStatus.FAILED: "Not delivered",
-}
-MESSAGES: Mapping[str, str] = {
-    "alert.began": "Something failed",
-    "alert.continues": "It still fails",
-    "alert.ended": "It works again",
-    "alert.test": "Test",
-    "alert.left_out": "Messages were left out",
-}
-
 
 def _alert_row(alert: Alert) -> tuple[LinkedText | str, str, str, str]:
-    count = alert.quarantined_count
-    why = alert.code if count is None else f"{count_text(count, 'item')} not loaded"
-    return _link(alert), one_line(about(alert)), why, ago(alert.began_at)
+    notes = [alert.text or alert.code]
+    if alert.acknowledged_at is not None:
+        notes.append(f"Acknowledged by {one_line(alert.acknowledged_by or 'an admin')}.")
+    if alert.snoozed_until is not None and alert.snoozed_until > datetime.now(UTC):
+        notes.append(f"Snoozed until {moment(alert.snoozed_until)}.")
+    return _link(alert), one_line(about(alert)), " ".join(notes), ago(alert.began_at)
 
 
 def about(alert: Alert) -> str:
@@ -78,7 +63,7 @@ def _delivery_row(delivery: AlertDelivery) -> tuple[str, str, str, str]:
     last = delivery.attempts[-1] if delivery.attempts else None
     why = f": {last.error}" if last is not None and last.error else ""
     to = "webhook" if delivery.recipient is None else one_line(delivery.recipient.email)
-    status = "On its way" if last is None else STATUSES[delivery.status]
+    status = "On its way" if last is None else DELIVERIES[delivery.status]
     return ago(delivery.created_at), MESSAGES.get(delivery.type, delivery.type), to, f"{status}{why}"
 
 
@@ -88,41 +73,65 @@ def _target_of(rule: AlertRule) -> str:
 
 NEW = "alert_rule"
 _WEBHOOK, _MAIL = "Webhook", "Mail"
-_KINDS, _TARGET, _URL, _PEOPLE = f"{NEW}.kinds", f"{NEW}.target", f"{NEW}.url", f"{NEW}.people"
+_KINDS, _NAMES, _TARGET, _URL, _PEOPLE = (f"{NEW}.{part}" for part in ("kinds", "names", "target", "url", "people"))
 
 
-@dialog("New alert rule", NEW, width="medium")
-def _show_new(*, mail_enabled: bool) -> None:
-    st.session_state.setdefault(_KINDS, list(KINDS))
+def _open_rule(rule: AlertRule | None) -> None:
+    """Open the dialog of a rule, with its values; without a rule, that of a new rule."""
+    st.session_state[_KINDS] = list(KINDS) if rule is None else rule.kinds
+    st.session_state[_NAMES] = [] if rule is None else rule.names
+    st.session_state[_TARGET] = _WEBHOOK
+    st.session_state[_URL] = "" if rule is None else rule.webhook_url or ""
+    drop_choice(_PEOPLE)
+    open_dialog(NEW, "" if rule is None else str(rule.alert_rule_id))
+
+
+def _is_mail(rule: AlertRule | None) -> bool:
+    return st.session_state[_TARGET] == _MAIL if rule is None else rule.webhook_url is None
+
+
+@dialog("Alert rule", NEW, width="medium")
+def _show_rule_fields(rules: list[AlertRule], names: list[str], *, mail_enabled: bool) -> None:
+    rule = next((one for one in rules if is_open(NEW, str(one.alert_rule_id))), None)
     st.multiselect("Alerts", list(KINDS), key=_KINDS, format_func=KINDS.__getitem__)
-    target = st.segmented_control("Send them by", [_WEBHOOK, _MAIL], key=_TARGET, default=_WEBHOOK, required=True)
-    if target == _WEBHOOK:
+    options = list(dict.fromkeys([*st.session_state[_NAMES], *names]))
+    st.multiselect(
+        "Only for", options, key=_NAMES, accept_new_options=True, placeholder="All sources, syncs and schedules"
+    )
+    if rule is None:
+        st.segmented_control("Send them by", [_WEBHOOK, _MAIL], key=_TARGET, required=True)
+    is_mail = _is_mail(rule)
+    if not is_mail:
         st.text_input("Address", key=_URL, max_chars=2048, placeholder="https://hooks.example.com/carrel")
         show_note("Messages are signed. The secret that verifies them is shown once, when the rule is created.")
     elif mail_enabled:
-        pick_principals(_PEOPLE, label="People", kinds=(PERSON,), most=50)
+        chosen = [Principal(PERSON, one.email, one.name) for one in rule.recipients] if rule else []
+        pick_principals(_PEOPLE, label="People", chosen=chosen, kinds=(PERSON,), most=50)
     else:
         show_note("The service can't send mail yet: an operator sets CARREL_SMTP_URL and CARREL_MAIL_FROM.")
-    offer_submit(NEW, "Create", action=create, disabled=target == _MAIL and not mail_enabled)
+    show_note("The alerts that are open now are sent at once.")
+    action = partial(save_rule, rule)
+    offer_submit(NEW, "Save" if rule else "Create", action=action, disabled=is_mail and not mail_enabled)
 
 
-def create() -> None:
-    """Create the rule that the dialog's fields describe, and have a webhook's secret shown."""
-    kinds = cast("list[AlertKind]", st.session_state[_KINDS])
+def save_rule(rule: AlertRule | None) -> None:
+    """Create or change the rule that the dialog's fields describe, and have a new webhook's secret shown."""
+    kinds, names = cast("list[AlertKind]", st.session_state[_KINDS]), cast("list[str]", st.session_state[_NAMES])
     if not kinds:
         raise NotYetError("Choose at least one alert.")
-    rules = api.client().admin.alert_rules
-    if st.session_state[_TARGET] == _MAIL:
-        people = get_principals(_PEOPLE)
-        if not people:
+    url = emails = None
+    if _is_mail(rule):
+        emails = [one.id for one in get_principals(_PEOPLE)]
+        if not emails:
             raise NotYetError("Choose whom to send mail.")
-        rules.create(kinds, emails=[one.id for one in people])
-        return
-    url = text_in(_URL, missing="Give the address that messages are posted to.")
-    made = rules.create(kinds, webhook_url=url)
-    if made.webhook_secret is not None:
+    else:
+        url = text_in(_URL, missing="Give the address that messages are posted to.")
+    rules = api.client().admin.alert_rules
+    if rule is not None:
+        rules.update(rule.alert_rule_id, kinds=kinds, names=names, webhook_url=url, emails=emails)
+    elif secret := rules.create(kinds, names=names, webhook_url=url, emails=emails).webhook_secret:
         hint = "The receiver verifies with it that messages come from here (Standard Webhooks)."
-        hold_secret(Secret("The webhook's secret", made.webhook_secret, hint=hint))
+        hold_secret(Secret("The webhook's secret", secret, hint=hint))
 
 
 _SHOWN = 20
@@ -135,19 +144,20 @@ def show_alerts() -> None:
     listed = show_errors(_rules)
     with st.container(horizontal=True, vertical_alignment="center"):
         show_heading("Alerts", "Somebody is told when loading fails, and when it works again.")
-        st.button("New alert rule", key="alerts.new", icon=":material/add:", on_click=open_dialog, args=(NEW,))
-    _show_open()
+        st.button("New alert rule", key="alerts.new", icon=":material/add:", on_click=_open_rule, args=(None,))
+    found = show_errors(_open_alerts).alerts
+    _show_open(found)
     if not listed.alert_rules:
         show_empty("Nobody is told.", "Create an alert rule: it posts to a web address, or sends mail to people.")
     for rule in listed.alert_rules:
         _show_rule(rule)
     if listed.alert_rules:
         _show_deliveries()
-    _show_new(mail_enabled=listed.mail_enabled)
+    names = sorted({one.name for one in found})
+    _show_rule_fields(listed.alert_rules, names, mail_enabled=listed.mail_enabled)
 
 
-def _show_open() -> None:
-    found = show_errors(_open_alerts).alerts
+def _show_open(found: list[Alert]) -> None:
     if not found:
         show_text("No alert is open.")
         return
@@ -155,18 +165,26 @@ def _show_open() -> None:
     by_id = {str(one.alert_id): one for one in found}
     with st.container(horizontal=True, vertical_alignment="bottom"):
         chosen = st.selectbox(
-            "End an alert of what nobody runs any more",
+            "Choose an alert",
             list(by_id),
             index=None,
             key="alert.end",
             format_func=lambda one: f"{KINDS[by_id[one].kind]} · {one_line(about(by_id[one]))}",
         )
-        st.button("End", key="alert.end.do", disabled=chosen is None, on_click=_end, args=(chosen,))
+        days = {f"Snooze for {count_text(number, 'day')}": number for number in (1, 7)}
+        for label, change in {
+            "Acknowledge": {"acknowledged": True},
+            **{label: {"snoozed_until": datetime.now(UTC) + timedelta(days=one)} for label, one in days.items()},
+            "End": None,
+        }.items():
+            st.button(label, key=f"alert.{label}", disabled=chosen is None, on_click=_change, args=(chosen, change))
+    show_note("End an alert if nobody runs its source any more. An acknowledged alert is sent again if it changes.")
 
 
-def _end(alert_id: str | None) -> None:
+def _change(alert_id: str | None, change: dict[str, Any] | None) -> None:
     if alert_id is not None:
-        show_errors(partial(api.client().admin.alerts.end, alert_id))
+        alerts = api.client().admin.alerts
+        show_errors(partial(alerts.end, alert_id) if change is None else partial(alerts.update, alert_id, **change))
 
 
 def _show_rule(rule: AlertRule) -> None:
@@ -175,10 +193,12 @@ def _show_rule(rule: AlertRule) -> None:
         paused = "" if rule.enabled else " · paused"
         every = len(rule.kinds) == len(AlertKind)
         kinds = "Every alert" if every else "; ".join(KINDS[kind] for kind in rule.kinds)
-        show_text(f"{kinds} → {_target_of(rule)}{paused}")
+        only = f" of {one_line(', '.join(rule.names))}" if rule.names else ""
+        show_text(f"{kinds}{only} → {_target_of(rule)}{paused}")
+        st.button("Change", key=f"{key}.change", icon=":material/edit:", on_click=_open_rule, args=(rule,))
         if st.button("Send a test", key=f"{key}.test"):
             show_errors(partial(api.client().admin.alert_rules.test, rule.alert_rule_id))
-            st.toast("A test is on its way. Its outcome is in the list below after a refresh.")
+            st.toast("A test is on its way. The list below shows its outcome.")
         label = "Pause" if rule.enabled else "Resume"
         st.button(label, key=f"{key}.pause", on_click=_set_enabled, args=(rule,))
         if st.button("Delete", key=f"{key}.delete", icon=":material/delete:"):
@@ -194,13 +214,30 @@ def _set_enabled(rule: AlertRule) -> None:
     show_errors(partial(api.client().admin.alert_rules.update, rule.alert_rule_id, enabled=not rule.enabled))
 
 
+@st.fragment(run_every=3.0)
 def _show_deliveries() -> None:
     found = show_errors(_deliveries).deliveries
     if not found:
         show_note("Nothing was sent yet.")
         return
     show_table(map(_delivery_row, found), heads=("Sent", "Message", "To", "Outcome"))
-    st.button("Refresh", key="alerts.refresh", icon=":material/refresh:")
+    by_id = {str(one.delivery_id): one for one in found}
+    chosen = st.selectbox(
+        "Show a message",
+        list(by_id),
+        index=None,
+        key="delivery",
+        format_func=lambda one: " · ".join(_delivery_row(by_id[one])),
+    )
+    if chosen is None:
+        return
+    st.json(by_id[chosen].message or {})
+    for attempt in by_id[chosen].attempts:
+        said = " ".join(str(part) for part in (attempt.status_code, attempt.error, attempt.answer) if part)
+        show_text(f"{moment(attempt.at)}: {said or 'Taken.'}")
+    if st.button("Send again", key="delivery.again", icon=":material/replay:"):
+        show_errors(partial(api.client().admin.alert_rules.send_again, chosen))
+        st.toast("The message is on its way. The list shows its outcome.")
 
 
 def _rules() -> AdminAlertRulesListResponse:

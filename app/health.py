@@ -1,9 +1,11 @@
 """The findings of the page Health: the service, its servers, index, jobs and syncs, and the flows, with advice."""
 
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from pathlib import Path
 
 import httpx
 import streamlit as st
@@ -65,6 +67,15 @@ def help_page(topic: str) -> PageLink:
     return PageLink("What to do", help_address(topic))
 
 
+_ADVICE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+
+
+def _trouble(about: str, said: str, key: str) -> Finding:
+    """Return a finding that needs attention, with the advice and the link of a key in `health.toml`."""
+    todo, see = _ADVICE[key]["todo"], _ADVICE[key]["see"]
+    return Finding(about, Level.TROUBLE, said, todo, help_page(see) if isinstance(see, str) else PageLink(*see))
+
+
 def _is_late(at: datetime | None, now: datetime, limit: timedelta) -> bool:
     return at is not None and now - at > limit
 
@@ -75,21 +86,19 @@ RECENT_PRIMARY = timedelta(minutes=10)
 
 def of_primary(primary: PrimaryState, at: datetime) -> list[Finding]:
     """Return what was wrong with the primary of late; nothing while it is well."""
-    see, found = help_page("scaling#when-the-primary-is-gone"), list[Finding]()
+    found = list[Finding]()
     if primary.unconfirmed_at is not None and not _is_late(primary.unconfirmed_at, at, RECENT_PRIMARY):
         said = (
             f"The database did not confirm a change in time, {ago(primary.unconfirmed_at, now=at)}: it waits for a "
             "standby, and none may follow. Changes are answered 503, and take effect when a standby follows."
         )
-        todo = "Start a standby that synchronous_standby_names waits for, or take the waiting out of it."
-        found.append(Finding("Changes wait for a standby", Level.TROUBLE, said, todo, see))
+        found.append(_trouble("Changes wait for a standby", said, "unconfirmed"))
     if primary.older_refused_at is not None and not _is_late(primary.older_refused_at, at, RECENT_PRIMARY):
         said = (
             "A database server takes changes that was the primary before another one was promoted. It was refused "
             f"{ago(primary.older_refused_at, now=at)}, since what is written there is lost."
         )
-        todo = "Stop it, and make it a standby of the new primary. The service's log (older_primary_refused) names it."
-        found.append(Finding("An older primary answers", Level.TROUBLE, said, todo, see))
+        found.append(_trouble("An older primary answers", said, "older_primary"))
     return found
 
 
@@ -103,11 +112,7 @@ def _of_standby(standby: StandbyStatus) -> Finding:
         StandbyState.NOT_A_STANDBY: "the server at its address follows another primary, or none",
     }
     said = f"Searches are read from the primary instead: {whys[standby.state]}, since {moment(standby.since)}."
-    if standby.state is StandbyState.LATE:
-        todo = "Nothing, if much is being loaded. If it stays so, look at its log and at what else runs there."
-    else:
-        todo = "See whether it runs and follows the primary. The service uses it again by itself."
-    return Finding(about, Level.TROUBLE, said, todo, help_page("scaling#when-one-is-gone"))
+    return _trouble(about, said, "standby_late" if standby.state is StandbyState.LATE else "standby_away")
 
 
 def _of_archive(archive: ArchiveState, at: datetime) -> Finding:
@@ -117,18 +122,10 @@ def _of_archive(archive: ArchiveState, at: datetime) -> Finding:
         said = f"All that was written until {moment(archived_at)} is archived."
         if not _is_late(archived_at, at, LATE_ARCHIVE):
             if archive.backed_up_at is None:
-                return _of_missing_backup(said)
+                without = "No backup in it leads to now, so what was written lately can't be restored from it."
+                return _trouble(about, f"{said} {without}", "no_backup")
             return Finding(about, Level.FINE, f"{said} The newest backup in it is of {moment(archive.backed_up_at)}.")
-    todo = (
-        "What was written since is on this machine alone. See why in the service's log (task archive); it tries again."
-    )
-    return Finding(about, Level.TROUBLE, said, todo, help_page("operating#going-back-to-any-moment"))
-
-
-def _of_missing_backup(said: str) -> Finding:
-    said = f"{said} No backup in it leads to now, so what was written lately can't be restored from it."
-    todo = "Take one: python -m service backup --incremental. Health tells of it within a minute."
-    return Finding("The archive", Level.TROUBLE, said, todo, help_page("operating#going-back-to-any-moment"))
+    return _trouble(about, said, "archive_late")
 
 
 LATE_INDEXING = timedelta(minutes=15)
@@ -141,31 +138,27 @@ _PATIENCE = 2.0
 _NAMED_SOURCES = 3
 
 
-_AWAY = help_page("troubleshooting#the-service-is-busy-full-or-away")
-
-
 def ask_service() -> AdminStatusGetResponse | Finding:
     """Return health findings from the service's status, or one that the service can't be reached."""
     try:
         return api.client().admin.status.get()
     except carrel.APIConnectionError:
-        said = f"No whole answer comes from {settings().base_url}."
-        todo = "Start it with: make up. If it runs, its log says why, for example too_many_connections."
-        return Finding("The service", Level.TROUBLE, said, todo, _AWAY)
+        return _trouble("The service", f"No whole answer comes from {settings().base_url}.", "away")
     except carrel.APIError as error:
         todo = f"See its log. Request id: {error.request_id}" if error.request_id else "See its log."
-        return Finding("The service", Level.TROUBLE, error.message, todo, _AWAY)
+        return Finding("The service", Level.TROUBLE, error.message, todo, help_page(_ADVICE["away"]["see"]))
 
 
 def findings_of(status: AdminStatusGetResponse, *, now: datetime | None = None) -> list[Finding]:
     """Return the findings from a status of the service."""
-    at = now or datetime.now(UTC)
+    at, model = now or datetime.now(UTC), status.language_model
+    model = "picking out passages, without a language model" if model == "built-in" else model
     return [
         Finding(
             "The service",
             Level.FINE,
             f"The service and its database respond. Version {status.version}; embeddings by {status.embedding_model}, "
-            f"agents answer by {_language_model(status.language_model)}.",
+            f"agents answer by {model}.",
         ),
         _of_index(status.indexing, at),
         *_of_rebuilds(status.rebuilds_running),
@@ -177,14 +170,10 @@ def findings_of(status: AdminStatusGetResponse, *, now: datetime | None = None) 
         *map(_of_standby, status.standbys or ()),
         *(_of_archive(archive, at) for archive in (status.archive,) if archive),
         *map(_of_reranking, [status.reranking] if status.reranking else []),
-        *(_of_quarantine(quarantine) for quarantine in (status.quarantine,) if quarantine),
-        *_of_alerts(status.open_alert_count),
+        *(_of_quarantine(quarantine, status) for quarantine in (status.quarantine,) if quarantine),
+        *([] if status.open_alert_count is None else _of_alerts(status.open_alert_count)),
         *(_of_disk(storage) for storage in status.storage),
     ]
-
-
-def _language_model(name: str) -> str:
-    return "picking out passages, without a language model" if name == "built-in" else name
 
 
 def _of_index(index: IndexingState, at: datetime) -> Finding:
@@ -193,32 +182,17 @@ def _of_index(index: IndexingState, at: datetime) -> Finding:
     )
     can = f"{count_text(index.done, 'document')} can be found."
     if index.uploads_refused_seconds is not None:
-        return _of_refusals(index, can)
-    if index.failed:
+        waits = count_text(index.waiting_documents or 0, "document waits", "documents wait")
+        said = f"{can} {waits} for an index, in the catalog or in collections: too many, so uploads are refused now."
+        return _trouble("The index", said, "uploads_refused")
+    if index.failed or index.failed_in_collections:
         said = f"{can}{waits} {count_text(index.failed, 'document')} could not be indexed."
-        todo = "See why, and upload repaired files. The service also tries them again by itself."
-        return Finding(
-            "The index",
-            Level.TROUBLE,
-            said,
-            todo,
-            PageLink("Open the documents that failed", "documents?of=all&state=failed"),
-        )
+        if index.failed_in_collections:
+            said = f"{said} In collections, {count_text(index.failed_in_collections, 'document')} could not be."
+        return _trouble("The index", said, "index_failed")
     if _is_late(index.oldest_waiting_at, at, LATE_INDEXING):
-        todo = "Indexing doesn't keep up, or the embedding model is away: look at the service's log."
-        see = PageLink("Open the documents that wait", "documents?of=all&state=running")
-        return Finding("The index", Level.TROUBLE, f"{can}{waits}", todo, see)
+        return _trouble("The index", f"{can}{waits}", "index_late")
     return Finding("The index", Level.BUSY if index.running else Level.FINE, f"{can}{waits}")
-
-
-def _of_refusals(index: IndexingState, can: str) -> Finding:
-    waits = count_text(index.waiting_documents or 0, "document waits", "documents wait")
-    said = f"{can} {waits} for an index, in the catalog or in collections: too many, so uploads are refused now."
-    todo = (
-        "Runs that load documents wait, and go on by themselves. More processors, or an embeddings endpoint, shorten "
-        "the wait."
-    )
-    return Finding("The index", Level.TROUBLE, said, todo, PageLink("Open the runs", "ingestion?part=runs"))
 
 
 def _of_rebuilds(running: int) -> list[Finding]:
@@ -237,20 +211,13 @@ def _of_pages(waiting: int) -> list[Finding]:
 
 
 def _of_jobs(jobs: JobsState, at: datetime) -> Finding:
-    about, agents = "Replies and sync runs", PageLink("Test an agent", "agents")
+    about = "Replies and sync runs"
     doing = f"{jobs.running:,} running, {jobs.waiting:,} waiting{_since(jobs.oldest_waiting_at, at)}."
     if _is_late(jobs.oldest_waiting_at, at, LATE_JOBS):
-        todo = (
-            "The service makes them slower than they are asked for. Let it make more at a time: CARREL_AGENT_WORKERS "
-        )
-        raise_it = f"{todo}for agents' replies, CARREL_DOCSTORE_WORKERS for syncs."
-        return Finding(about, Level.TROUBLE, doing, raise_it, help_page("operating#jobs"))
+        return _trouble(about, doing, "jobs_late")
     if jobs.failed:
-        said = (
-            f"{doing} {count_text(jobs.failed, 'reply of an agent', 'replies of agents')} failed in the last 24 hours."
-        )
-        todo = "Ask an agent something to see whether it answers now; people who got no reply can ask again. Why each "
-        return Finding(about, Level.TROUBLE, said, f"{todo}failed is in the service's log.", agents)
+        failed = count_text(jobs.failed, "reply of an agent", "replies of agents")
+        return _trouble(about, f"{doing} {failed} failed in the last 24 hours.", "replies_failed")
     return Finding(about, Level.BUSY if jobs.running or jobs.waiting else Level.FINE, doing)
 
 
@@ -260,22 +227,21 @@ def _of_syncs(syncs: SyncsState) -> Finding:
         if syncs.running
         else "No syncs running."
     )
-    if syncs.failed:
-        said = f"{going} The last run of {count_text(syncs.failed, 'sync')} failed."
-        return Finding(
-            "Syncs",
-            Level.TROUBLE,
-            said,
-            "See why, mend it, and run the sync again.",
-            PageLink("Open the syncs", "syncs"),
-        )
+    refused = f"{count_text(syncs.refused_documents or 0, 'document')} of {count_text(syncs.refusing or 0, 'sync')}"
+    troubles_of_them = {
+        f"The last run of {count_text(syncs.failed, 'sync')} failed.": syncs.failed,
+        f"The last run of {count_text(syncs.incomplete or 0, 'sync')} left work undone.": syncs.incomplete,
+        f"{refused} could not be loaded.": syncs.refused_documents,
+    }
+    if any(troubles_of_them.values()):
+        said = " ".join([going, *(text for text, number in troubles_of_them.items() if number)])
+        return _trouble("Syncs", said, "syncs")
     return Finding("Syncs", Level.BUSY if syncs.running else Level.FINE, going)
 
 
 def _of_disk(storage: StorageState) -> Finding:
     about = f"The disk of the {_join_names([_KEPT[area] for area in storage.areas])}"
     said = f"{size(storage.free_bytes)} of {size(storage.total_bytes)} are free."
-    todo = "Make room on that disk or enlarge it; the service checks every second, and continues by itself."
     if storage.level is StorageLevel.FULL:
         said = f"{said} Nothing is added, and the database itself is running out of room."
     elif storage.level is StorageLevel.LOW:
@@ -284,7 +250,7 @@ def _of_disk(storage: StorageState) -> Finding:
         said = f"{said} Below {size(storage.low_below_bytes)}, nothing more is added."
     else:
         return Finding(about, Level.FINE, said)
-    return Finding(about, Level.TROUBLE, said, todo, help_page("operating#disks"))
+    return _trouble(about, said, "disk")
 
 
 def _of_connections(connections: ConnectionsState, at: datetime) -> Finding:
@@ -295,12 +261,7 @@ def _of_connections(connections: ConnectionsState, at: datetime) -> Finding:
         f"{said} There were too many {ago(connections.pressed_at, now=at)}: since the start, "
         f"{connections.refused:,} were refused, and {connections.evicted:,} were closed to make room."
     )
-    todo = (
-        "The service's log (too_many_connections) says from how many addresses they come. If it is one, name your "
-        "proxy in CARREL_TRUSTED_PROXIES. If they are wanted, allow more open files (LimitNOFILE=65536), and a higher "
-        "CARREL_MAX_CONNECTIONS where that is set. If not, stop them before they reach the service."
-    )
-    return Finding("Connections", Level.TROUBLE, said, todo, help_page("operating#connections-and-open-files"))
+    return _trouble("Connections", said, "connections")
 
 
 def _of_reranking(endpoint: RerankingState) -> Finding:
@@ -308,8 +269,7 @@ def _of_reranking(endpoint: RerankingState) -> Finding:
     if failed_at is not None and (answered_at is None or answered_at < failed_at):
         before = "" if answered_at is None else f" It answered {moment(answered_at)}, before that."
         said = f"The endpoint failed, or was too late, {moment(failed_at)}: searches keep their own order.{before}"
-        todo = "See why in the service's log (reranking_endpoint_failed, reranking_endpoint_slow), and search again."
-        return Finding(about, Level.TROUBLE, said, todo, help_page("operating#reranking"))
+        return _trouble(about, said, "reranking")
     said = "Nothing has asked the endpoint since the service was started."
     return Finding(about, Level.FINE, said if answered_at is None else f"The endpoint answered {moment(answered_at)}.")
 
@@ -325,17 +285,15 @@ def _since(at: datetime | None, now: datetime) -> str:
 
 def of_flows() -> Finding:
     """Return the finding whether runs can be started, and whether a process runs them."""
-    start = "Start it with: make up, or: python -m flows.server"
     try:
         deployments = _runs(settings().prefect_api_url).rows("/deployments/filter", {"limit": 100})
     except RunsError:
         said = f"Prefect, which has the runs, doesn't answer at {settings().prefect_api_url}."
-        return Finding("The flows", Level.TROUBLE, said, start, help_page("operating#prefect"))
+        return _trouble("The flows", said, "flows_away")
     ready = sum(deployment.get("status") == "READY" for deployment in deployments)
     if not ready:
         said = "Prefect answers, but no process carries out runs: started and scheduled runs wait."
-        waiting = PageLink("Open the runs", "ingestion?part=runs")
-        return Finding("The flows", Level.TROUBLE, said, "Start what does: python -m flows serve", waiting)
+        return _trouble("The flows", said, "flows_idle")
     offered = count_text(ready, "flow is", "flows are")
     return Finding("The flows", Level.FINE, f"Prefect answers, and {offered} served.")
 
@@ -385,26 +343,26 @@ def of_work() -> list[Finding]:
     return [Finding("Questions to agents", Level.FINE, said, see=see if unanswered else None)]
 
 
-def _of_quarantine(quarantine: QuarantineState) -> Finding:
+def _of_quarantine(quarantine: QuarantineState, status: AdminStatusGetResponse) -> Finding:
     count, sources = quarantine.item_count, quarantine.sources[:_NAMED_SOURCES]
+    runs = f"The last run of {count_text(status.failed_run_count or 0, 'source or job', 'sources or jobs')} failed."
+    if not count and status.failed_run_count:
+        return _trouble("Loading", runs, "runs")
     if not count:
-        return Finding("Loading", Level.FINE, "Every document was loaded.")
+        is_all = not (status.syncs.refused_documents or status.indexing.failed or status.indexing.failed_in_collections)
+        return Finding("Loading", Level.FINE, "Every document was loaded." if is_all else "No source failed to load.")
     others = quarantine.source_count - len(sources)
     of_each = [f"{one.item_count:,} of {one_line(one.source)}" for one in sources]
     more = [count_text(others, "other source")] if others > 0 else []
     said = f"{count_text(count, 'document')} could not be loaded. By source: {', '.join([*of_each, *more])}."
-    see = PageLink("Open what failed", "ingestion?part=quarantine")
-    return Finding("Loading", Level.TROUBLE, said, "See why, then retry them, load them mended, or ignore them.", see)
+    said = f"{said} {runs}" if status.failed_run_count else said
+    return _trouble("Loading", said, "quarantine")
 
 
-def _of_alerts(count: int | None) -> list[Finding]:
-    if count is None:
-        return []
+def _of_alerts(count: int) -> list[Finding]:
     if not count:
         return [Finding("Alerts", Level.FINE, "No alert is open.")]
-    said = f"{count_text(count, 'alert is', 'alerts are')} open."
-    todo = "Look at the list of alerts on this page, and at the runs: an alert ends when it works again."
-    return [Finding("Alerts", Level.TROUBLE, said, todo, PageLink("Open the runs", "ingestion?part=runs"))]
+    return [_trouble("Alerts", f"{count_text(count, 'alert is', 'alerts are')} open.", "alerts")]
 
 
 def troubles(findings: Sequence[Finding]) -> int:

@@ -4,7 +4,9 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
+from carrel.wire.alerts import AlertKind, DeliveryStatus
 from carrel.wire.common import GrantRole, ResourceType, Role
 from carrel.wire.scopes import ApiScope, Scope
 from flows.operations.formatting import count_text
@@ -22,6 +24,11 @@ _OWN_KINDS: Mapping[ResourceType, str] = {
 _TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 TYPES: Mapping[ResourceType, str] = {ResourceType(code): text for code, text in _TEXTS["types"].items()}
 """Where a document comes from, and what else there is."""
+
+FIELDS, MESSAGES = (cast("Mapping[str, str]", _TEXTS[part]) for part in ("fields", "messages"))
+"""Labels of the SDK's arguments, and of messages about alerts."""
+ALERTS: Mapping[AlertKind, str] = {AlertKind(code): text for code, text in _TEXTS["alerts"].items()}
+DELIVERIES: Mapping[DeliveryStatus, str] = {DeliveryStatus(code): text for code, text in _TEXTS["deliveries"].items()}
 
 ROLES: Mapping[Role, str] = {Role.OWNER: "Owner", Role.EDITOR: "Editor", Role.VIEWER: "Viewer"}
 GRANTED: Mapping[GrantRole, str] = {GrantRole.VIEWER: "Viewer", GrantRole.EDITOR: "Editor"}

@@ -1,6 +1,7 @@
 """`carrel alerts`: who is told when something fails, and what is wrong."""
 
-from typing import Annotated
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
 from uuid import UUID
 
 import typer
@@ -19,6 +20,11 @@ _Kinds = Annotated[
     typer.Option("--kind", case_sensitive=False, help="Only these alerts, repeatable; all unless given."),
 ]
 _Emails = Annotated[list[str] | None, typer.Option("--mail", metavar="EMAIL", help="Whom to send mail; repeatable.")]
+_Names = Annotated[
+    list[str] | None,
+    typer.Option("--source", metavar="NAME", help="Only of this source, sync or schedule; repeatable."),
+]
+_Alert = Annotated[UUID, typer.Argument(metavar="ALERT", help="Its id, as `carrel alerts list` shows it.")]
 _Most = Annotated[int, typer.Option("--most", min=1, max=999, metavar="NUMBER", help="The most to show.")]
 
 ALERTS: Columns[Alert] = {
@@ -28,6 +34,8 @@ ALERTS: Columns[Alert] = {
     "kind": lambda one: one.kind,
     "what": lambda one: one.name,
     "reason": lambda one: one.code,
+    "acknowledged by": lambda one: one.acknowledged_by,
+    "snoozed until": lambda one: one.snoozed_until,
     "not loaded": lambda one: one.quarantined_count,
     "documents": lambda one: one.document_count,
     "run": lambda one: one.flow,
@@ -36,10 +44,12 @@ ALERTS: Columns[Alert] = {
 RULES: Columns[AlertRule] = {
     "rule": lambda one: one.alert_rule_id,
     "alerts": lambda one: one.kinds,
+    "only for": lambda one: one.names,
     "to": lambda one: one.webhook_url or [person.email for person in one.recipients],
     "sends": lambda one: one.enabled,
 }
 DELIVERIES: Columns[AlertDelivery] = {
+    "delivery": lambda one: one.delivery_id,
     "at": lambda one: one.created_at,
     "rule": lambda one: one.alert_rule_id,
     "tells": lambda one: one.type,
@@ -65,15 +75,33 @@ def list_alerts(
 
 
 @app.command()
-def end(
-    alert: Annotated[UUID, typer.Argument(metavar="ALERT", help="Its id, as `carrel alerts list` shows it.")],
+def acknowledge(
+    alert: _Alert,
     *,
+    hours: Annotated[
+        float | None, typer.Option("--snooze", min=0, max=8760, metavar="HOURS", help="Or snooze it.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
+    """Acknowledge an alert: it is not sent again until it changes. While it is snoozed, only its end is sent."""
+    until = None if hours is None else datetime.now(UTC) + timedelta(hours=hours)
+    with connect(as_json=as_json) as (screen, client):
+        changed = client.admin.alerts.update(alert, acknowledged=until is None or None, snoozed_until=until)
+    say_done(screen, "changed", f"{'Snoozed' if until else 'Acknowledged'}: {changed.name}.", **_to_json(changed))
+
+
+def _to_json(alert: Alert) -> dict[str, Any]:
+    """Return the members of an alert; `code` is the member of the command's own result."""
+    members = to_json(alert)
+    return {"reason": members.pop("code"), **members}
+
+
+@app.command()
+def end(alert: _Alert, *, as_json: AsJson = False) -> None:
     """End an alert of what nobody runs any more, such as a folder that was renamed; nobody is told."""
     with connect(as_json=as_json) as (screen, client):
         ended = client.admin.alerts.end(alert)
-    say_done(screen, "ended", f"Ended: {ended.kind} of {ended.name}.", **to_json(ended))
+    say_done(screen, "ended", f"Ended: {ended.kind} of {ended.name}.", **_to_json(ended))
 
 
 @app.command()
@@ -90,6 +118,7 @@ def add(
     webhook: Annotated[str | None, typer.Option("--webhook", metavar="URL", help="Where to post to, by https.")] = None,
     mail: _Emails = None,
     kind: _Kinds = None,
+    source: _Names = None,
     as_json: AsJson = False,
 ) -> None:
     """Have alerts posted to a web address, or sent to people of the organization by mail.
@@ -100,7 +129,9 @@ def add(
     if (webhook is None) == (not mail):
         raise usage(screen, "Say either --webhook or --mail.")
     with client_of(screen) as client:
-        made = client.admin.alert_rules.create(kind or list(AlertKind), webhook_url=webhook, emails=mail or None)
+        made = client.admin.alert_rules.create(
+            kind or list(AlertKind), webhook_url=webhook, emails=mail or None, names=source or []
+        )
     say_done(screen, "created", f"Made rule {made.alert_rule_id}.", **to_json(made))
     if made.webhook_secret is not None and not as_json:
         screen.line(f"The secret, shown this once: {made.webhook_secret}")
@@ -112,13 +143,18 @@ def change(
     *,
     mail: _Emails = None,
     kind: _Kinds = None,
+    source: _Names = None,
+    webhook: Annotated[str | None, typer.Option("--webhook", metavar="URL", help="Post to this address.")] = None,
     pause: Annotated[bool | None, typer.Option("--pause/--resume", help="Send nothing by it, or send again.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Change what a rule is about, or whom it sends mail; or let it send nothing for a while."""
     with connect(as_json=as_json) as (screen, client):
         enabled = None if pause is None else not pause
-        changed = client.admin.alert_rules.update(rule, kinds=kind or None, emails=mail or None, enabled=enabled)
+        names = None if not source else list(filter(None, source))  # an empty name: of all
+        changed = client.admin.alert_rules.update(
+            rule, kinds=kind or None, emails=mail or None, names=names, webhook_url=webhook, enabled=enabled
+        )
     say_done(screen, "changed", f"Rule {rule} is about {words_of(changed.kinds)}.", **to_json(changed))
 
 
@@ -137,6 +173,18 @@ def send_test(rule: _Rule, *, as_json: AsJson = False) -> None:
     with connect(as_json=as_json) as (screen, client):
         sent = client.admin.alert_rules.test(rule)
     say_done(screen, "sent", "A test is on its way: carrel alerts deliveries shows what came of it.", **to_json(sent))
+
+
+@app.command("send-again")
+def send_again(
+    delivery: Annotated[UUID, typer.Argument(metavar="DELIVERY", help="As `carrel alerts deliveries` shows it.")],
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Send a message again, whether it was delivered or not."""
+    with connect(as_json=as_json) as (screen, client):
+        sent = client.admin.alert_rules.send_again(delivery)
+    say_done(screen, "sent", "The message is on its way: carrel alerts deliveries shows the result.", **to_json(sent))
 
 
 @app.command()

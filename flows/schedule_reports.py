@@ -52,7 +52,10 @@ def read_due(runs: Runs) -> list[ReportedSchedule]:
 
 
 def _waiting_since(runs: Runs) -> dict[str, datetime]:
-    """Return, by the keys of schedules, when the first run that is due and that nothing has started was due."""
+    """Return, by the keys of schedules, when the first run that is due and that nothing has started was due. A run that
+    waits for another run of its schedule to end is not late."""
+    is_running = {"flow_runs": {"state": {"type": {"any_": ["RUNNING", "PENDING"]}}}, "limit": _PAGE}
+    busy = {key for row in runs.rows("/flow_runs/filter", is_running) for key in _keys_of(row)}
     due = {"expected_start_time": {"before_": datetime.now(UTC).isoformat()}}
     rows = runs.rows(
         "/flow_runs/filter",
@@ -60,7 +63,10 @@ def _waiting_since(runs: Runs) -> dict[str, datetime]:
     )
     since: dict[str, datetime] = {}
     for row in (row for row in reversed(rows) if row.get("auto_scheduled")):
-        creator: Mapping[str, Any] = row.get("created_by") or {}
-        for key in filter(None, (creator.get("id"), row.get("deployment_id"))):
-            since[str(key)] = datetime.fromisoformat(str(row["expected_start_time"]))
-    return since
+        since |= dict.fromkeys(_keys_of(row), datetime.fromisoformat(str(row["expected_start_time"])))
+    return {key: at for key, at in since.items() if key not in busy}
+
+
+def _keys_of(run: Mapping[str, Any]) -> set[str]:
+    creator: Mapping[str, Any] = run.get("created_by") or {}
+    return {str(key) for key in (creator.get("id"), run.get("deployment_id")) if key}

@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute
 
 from carrel.wire.common import ErrorResponse
 from service.alerting.sending.task import ALERTS, DELIVER, WORKERS, enqueue_overdue
-from service.alerting.telling import tell_left_out
+from service.alerting.telling import Telling
 from service.domains.access import endpoints as permissions
 from service.domains.agents.conversations import jobs
 from service.domains.agents.conversations import v0_endpoints as conversations_v0
@@ -165,7 +165,8 @@ def _keep_tasks(runtime: Runtime) -> None:
         repeat("erasure", erase, every=erasure.EVERY_SECONDS)
     repeat("abandoned-replies", partial(jobs.expire_turns, beside), every=jobs.EVERY_SECONDS)
     repeat("stalled-jobs", partial(release_stalled, runtime), every=RELEASE_SECONDS)
-    watch = reports.Watch(beside, checks=(begin_expired, begin_stuck, tell_left_out, enqueue_overdue))
+    tell = (lambda *of: Telling(*of).end_settled(), lambda *of: Telling(*of).tell_left_out())
+    watch = reports.Watch(beside, checks=(begin_expired, begin_stuck, *tell, enqueue_overdue))
     repeat("missing-reports", watch.look, every=reports.EVERY_SECONDS)
     repeat("old-alerts", partial(reports.purge, beside), every=reports.PURGE_SECONDS)
     if settings.ocr:

@@ -1,5 +1,6 @@
 """Errors in words, and pages that are closed to a person: what went wrong, what to do, and the request id to quote."""
 
+import re
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import streamlit as st
 import carrel
 from app import api
 from app.auth.current import AWAY, PREFECT, SERVICE, offer_sign_in
+from app.labels import FIELDS
 from app.settings import settings
 from app.ui.notices import help_address, help_address_of_code, show_empty, show_problem, show_warning
 from carrel.errors import InvalidClientError, SignInRequiredError
@@ -26,6 +28,9 @@ ENDED = (SignInRequiredError, InvalidClientError)
 """What ends a sign-in: its tokens, or the workbench itself, are not taken any more; signing in anew mends both."""
 
 _UNAVAILABLE = frozenset({502, 503, 504})
+_FIELD = re.compile(r"(^|; )([a-z][a-z_]+(?:\.[\w.]+)?): ")
+"""The name of an argument that the SDK refuses, before the reason."""
+
 _AWAY = help_address("troubleshooting#the-service-is-busy-full-or-away")
 _CONTINUES = (
     "Pages continue by themselves once it does; send again what you were sending. "
@@ -119,7 +124,12 @@ def problem_of(error: carrel.CarrelError | RunsError) -> Problem:
             request = (f"Request id: {error.request_id}",) if error.request_id else ()
             return Problem(message, (*more, *request), help_address_of_code(error.code))
         case _:
-            return Problem(str(error))
+            return Problem(_FIELD.sub(_label_of, str(error)))
+
+
+def _label_of(field: re.Match[str]) -> str:
+    name = field[2].partition(".")[0]
+    return f"{field[1]}{FIELDS.get(name, name.replace('_', ' ').capitalize())}: "
 
 
 def _problem_of_connection(error: carrel.APIConnectionError) -> Problem:

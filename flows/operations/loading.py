@@ -62,9 +62,11 @@ async def upload(
     whatever was done is kept and the next run goes on from there.
     """
     name = name_source(source)
-    reporting = nullcontext(RunReport()) if dry_run else report_run(settings, flow="bulk-upload", source=name)
+    told = report_run(settings, flow="bulk-upload", source=name, is_partial=retry is not None)
+    reporting = nullcontext(RunReport()) if dry_run else told
     async with reporting as report, open_client(settings) as client:
         with open_ledger(source, settings=settings) as ledger:
+            report.ledger = ledger.address.name
             kept = None if retry or dry_run else options_for_ledger(source, options)
             await asyncio.to_thread(ledger.begin, options=kept, retry=retry)
             async with nullcontext() if dry_run else report_at_end(client, ledger, settings=settings):
@@ -124,7 +126,8 @@ async def add_to_collection(
 
     Needs EDITOR on the collection and READ on the documents. Raises the errors of `upload`.
     """
-    reporting = report_run(settings, flow="collection-add", source=name_source(source), within=options.collection)
+    named, is_partial = {"source": name_source(source), "within": options.collection}, retry is not None
+    reporting = report_run(settings, flow="collection-add", is_partial=is_partial, **named)
     async with reporting as report, open_client(settings) as client:
         outages = outage_policy_of(client, settings)
         names = names_of(client, outages=outages)
@@ -141,6 +144,7 @@ async def add_to_collection(
             return entries
 
         with open_ledger(source, settings=settings, collection=collection) as ledger:
+            report.ledger = ledger.address.name
             kept = None if retry else options_for_ledger(source, options)
             await asyncio.to_thread(ledger.begin, options=kept, retry=retry)
             async with report_at_end(client, ledger, settings=settings):

@@ -9,9 +9,10 @@ import json
 from collections.abc import AsyncGenerator, Container, Iterable
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import astuple, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
+from typing import Any
 from uuid import UUID, uuid4
 
 from pydantic import ValidationError
@@ -56,15 +57,17 @@ class RunReport:
     outcome: RunOutcome = RunOutcome.COMPLETED
     has_begun: bool = False
     code: str | None = None
-    documents: int | None = None
-    quarantined: int | None = None
+    document_count: int | None = None
+    quarantined_count: int | None = None
+    ledger: str | None = None
+    is_partial: bool = False
 
     def take(self, summary: Summary) -> None:
         """Take the result of a run over a source."""
         self.has_begun = True
-        self.documents, self.quarantined = summary.documents, summary.quarantined
+        self.document_count, self.quarantined_count = summary.documents, summary.quarantined
         if not summary.complete:
-            self.outcome = RunOutcome.QUARANTINE if summary.quarantined else RunOutcome.INCOMPLETE
+            self.outcome = RunOutcome.INCOMPLETE if summary.held_back else RunOutcome.QUARANTINE
 
     def take_problems(self, *, found: bool) -> None:
         """Take whether a run left something undone."""
@@ -73,48 +76,32 @@ class RunReport:
             self.outcome = RunOutcome.INCOMPLETE
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    client: AsyncCarrel
-    run_id: UUID
-    flow: str
-    subject: str
-    source: str
-    flow_run_id: UUID | None
+async def _tell(client: AsyncCarrel, report: RunReport, *, seconds: float, **run: Any) -> None:
+    """Report to the service, in at most so many seconds; a service that can't be told is left alone."""
+    with suppress(CarrelError, ValidationError, TimeoutError):
+        async with asyncio.timeout(seconds):
+            await client.with_options(timeout=_TELL_SECONDS).alerts.report_run(**run, **asdict(report))
 
-    async def tell(self, report: RunReport, *, seconds: float) -> None:
-        """Report to the service, in at most so many seconds; a service that can't be told is left alone."""
-        with suppress(CarrelError, ValidationError, TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self.client.with_options(timeout=_TELL_SECONDS).alerts.report_run(
-                    self.run_id,
-                    report.outcome,
-                    subject=self.subject,
-                    flow=self.flow,
-                    source=self.source,
-                    code=report.code,
-                    document_count=report.documents,
-                    quarantined_count=report.quarantined,
-                    flow_run_id=self.flow_run_id,
-                    has_begun=report.has_begun,
-                )
 
-    async def tell_again(self, report: RunReport) -> None:
-        """Say every minute that the run has not ended, until cancelled."""
-        while True:
-            await self.tell(RunReport(RunOutcome.RUNNING, report.has_begun), seconds=_AGAIN_SECONDS)
-            await asyncio.sleep(_AGAIN_SECONDS)
+async def _tell_again(client: AsyncCarrel, report: RunReport, **run: Any) -> None:
+    """Say every minute that the run has not ended, until cancelled."""
+    while True:
+        await _tell(client, replace(report, outcome=RunOutcome.RUNNING), seconds=_AGAIN_SECONDS, **run)
+        await asyncio.sleep(_AGAIN_SECONDS)
 
 
 @asynccontextmanager
-async def report_run(settings: FlowSettings, *, flow: str, source: str, within: str = "") -> AsyncGenerator[RunReport]:
+async def report_run(
+    settings: FlowSettings, *, flow: str, source: str, within: str = "", is_partial: bool = False
+) -> AsyncGenerator[RunReport]:
     """Report every minute that the block's run goes on, and how it ended; `within` tells runs on one source apart."""
     told_by = f"{settings.base_url}\n{flow}\n{source}\n{within}".encode(errors="backslashreplace")
     subject = hashlib.sha256(told_by).hexdigest()[:24]
     async with open_client(settings) as client:
-        run = _Run(client, uuid4(), flow, subject, _name_of(source), reported_run_id.get())
-        report, seconds = RunReport(), _END_SECONDS
-        going_on = asyncio.create_task(run.tell_again(report))
+        run: dict[str, Any] = {"run_id": uuid4(), "flow": flow, "subject": subject, "source": _name_of(source)}
+        run["flow_run_id"] = reported_run_id.get()
+        report, seconds = RunReport(is_partial=is_partial), _END_SECONDS
+        going_on = asyncio.create_task(_tell_again(client, report, **run))
         try:
             yield report
         except BaseException as exc:
@@ -127,7 +114,7 @@ async def report_run(settings: FlowSettings, *, flow: str, source: str, within: 
             raise
         finally:
             going_on.cancel()
-            await run.tell(report, seconds=seconds)
+            await _tell(client, report, seconds=seconds, **run)
 
 
 def name_source(source: str) -> str:
@@ -260,18 +247,21 @@ async def report(client: AsyncCarrel, known: KnownSource, *, settings: FlowSetti
 
 
 async def _report(client: AsyncCarrel, known: KnownSource, *, settings: FlowSettings) -> str:
-    digest = _Digest()
+    digest = hashlib.sha256()
     async for batch in _batches(known, settings=settings):  # a run that is stopped waits for one of them at most
-        digest.add(batch)
+        _add(digest, batch)
     # Without the query of an address, which may hold a secret.
     loaded_from = known.source.partition("?")[0] if holds_credential(known.source) else known.source
     begun = await client.sources.report_source(
-        known.ledger, loaded_from[:LONGEST_TEXT], document_collection_id=known.collection, fingerprint=digest.text
+        known.ledger,
+        loaded_from[:LONGEST_TEXT],
+        document_collection_id=known.collection,
+        fingerprint=digest.hexdigest(),
     )
     if begun.report_no is None:
         return ""
     sent, left_out = await _send(client, known, begun.source_id, begun.report_no, settings=settings)
-    if sent != digest.text:  # a run goes on, which reports at its end
+    if sent != digest.hexdigest():  # a run goes on, which reports at its end
         return ""
     await client.sources.end_source_report(begun.source_id, begun.report_no)
     return _NO_ROOM.format(left_out) if left_out else ""
@@ -281,9 +271,9 @@ async def _send(
     client: AsyncCarrel, known: KnownSource, source_id: UUID, report_no: int, *, settings: FlowSettings
 ) -> tuple[str, int]:
     """Send the items of a report; return the fingerprint of all that were there, and how many found no room."""
-    digest, left_out = _Digest(), 0
+    digest, left_out = hashlib.sha256(), 0
     async for batch in _batches(known, settings=settings):
-        digest.add(batch)
+        _add(digest, batch)
         try:
             if not left_out:
                 await client.sources.report_source_items(source_id, report_no, map(_item_of, batch))
@@ -292,7 +282,7 @@ async def _send(
             if exc.code != "too_many_source_items":
                 raise
         left_out += len(batch)
-    return digest.text, left_out
+    return digest.hexdigest(), left_out
 
 
 async def _batches(known: KnownSource, *, settings: FlowSettings) -> AsyncGenerator[list[Failure]]:
@@ -301,19 +291,10 @@ async def _batches(known: KnownSource, *, settings: FlowSettings) -> AsyncGenera
         yield batch
 
 
-class _Digest:
-    """A digest of a quarantine, without what is ignored: the service keeps that."""
-
-    def __init__(self) -> None:
-        self._hash = hashlib.sha256()
-
-    def add(self, failures: Iterable[Failure]) -> None:
-        for failure in failures:
-            self._hash.update(json.dumps(astuple(replace(failure, ignored=False))).encode())
-
-    @property
-    def text(self) -> str:
-        return self._hash.hexdigest()
+def _add(digest: Any, failures: Iterable[Failure]) -> None:
+    """Add items of a quarantine to its digest, without what is ignored: the service keeps that."""
+    for failure in failures:
+        digest.update(json.dumps(astuple(replace(failure, ignored=False))).encode())
 
 
 def _item_of(failure: Failure) -> ReportedItem:

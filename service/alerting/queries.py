@@ -6,7 +6,22 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, case, delete, func, not_, null, or_, select, text, update
+from sqlalchemy import (
+    ColumnElement,
+    Text,
+    and_,
+    case,
+    cast,
+    delete,
+    exists,
+    func,
+    not_,
+    null,
+    or_,
+    select,
+    text,
+    update,
+)
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -15,11 +30,16 @@ from service.auth.callers import Caller
 from service.platform.identifiers import uuid7
 from service.platform.sql import as_member, columns_of, find_row, find_rows, in_array, matches
 from service.schema.alerts import alert_leases, alerts
+from service.schema.docstore import docstore_failures, docstore_syncs
+from service.schema.identity import principals
+from service.schema.sources import sources
 
 # What is as it was told is told again after so long.
 TOLD_AGAIN_AFTER = timedelta(days=1)
 # Alerts that have ended, deliveries and leases are kept for so long.
 KEPT = timedelta(days=30)
+# Alerts about a source's quarantine have its id as their subject, after this.
+SOURCE = "source/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +58,9 @@ class StoredAlert:
     began_at: datetime
     told_at: datetime
     ended_at: datetime | None
+    acknowledged_at: datetime | None
+    acknowledged_by: str | None
+    snoozed_until: datetime | None
 
     @property
     def sync_id(self) -> UUID | None:
@@ -61,53 +84,94 @@ class Lease:
     flow_run_id: UUID | None
 
 
-_ALERT = columns_of(alerts, StoredAlert, as_member(alerts.c.kind, AlertKind))
+_ALERT = columns_of(
+    alerts,
+    StoredAlert,
+    as_member(alerts.c.kind, AlertKind),
+    select(principals.c.name)
+    .where(matches(principals, alerts.c.organization_id, principal_id=alerts.c.acknowledged_by))
+    .correlate(alerts)
+    .scalar_subquery()
+    .label("acknowledged_by"),
+)
 
 
 async def begin_alert(
     connection: AsyncConnection, organization_id: UUID, *, subject: str, values: Mapping[str, Any]
 ) -> StoredAlert | None:
-    """Begin an alert about a subject, or note that it is still so; None when nothing of it is to be told.
-
-    `values`: the columns that say what it is about, why, and its state. It is told when it begins, when its state is
-    another than was told last, and again after a day.
-    """
+    """Begin an alert about a subject, or update the open alert; return it when people are to be told: of a new state,
+    which ends its acknowledgement, or a day after the last time unless it is acknowledged; not while it is snoozed."""
     row = {"alert_id": uuid7(), "organization_id": organization_id, "subject": subject, **values}
     statement = insert(alerts).values(row)
     new = statement.excluded
-    told = {name: new[name] for name in values if name != "kind"}
+    changed, is_known = alerts.c.state != new.state, alerts.c.acknowledged_at.is_not(None)
+    is_due = and_(alerts.c.told_at < func.now() - TOLD_AGAIN_AFTER, ~is_known)
+    is_told = and_(or_(changed, is_due), func.coalesce(alerts.c.snoozed_until, func.now()) <= func.now())
     upsert = statement.on_conflict_do_update(
         index_elements=["organization_id", "kind", "subject"],
         index_where=text("ended_at IS NULL"),
-        set_={**told, "told_at": func.now()},
-        where=or_(alerts.c.state != new.state, alerts.c.told_at < func.now() - TOLD_AGAIN_AFTER),
-    )
-    return await find_row(connection, upsert.returning(*_ALERT), StoredAlert)
+        set_={
+            **{name: new[name] for name in values if name not in {"kind", "state"}},
+            "state": case((is_told, new.state), else_=alerts.c.state),
+            "told_at": case((is_told, func.now()), else_=alerts.c.told_at),
+            "acknowledged_at": case((changed, null()), else_=alerts.c.acknowledged_at),
+        },
+    ).returning(*_ALERT, (alerts.c.told_at == func.now()).label("is_told"))
+    row = dict((await connection.execute(upsert)).mappings().one())
+    return StoredAlert(**row) if row.pop("is_told") else None
 
 
 async def end_alerts(
-    connection: AsyncConnection, organization_id: UUID, *, kinds: Collection[AlertKind], subjects: Collection[str]
+    connection: AsyncConnection, organization_id: UUID, *, kind: AlertKind, subjects: Collection[str]
 ) -> list[StoredAlert]:
-    """End the open alerts of these kinds about these subjects; return them."""
-    statement = (
-        update(alerts)
-        .where(
-            alerts.c.organization_id == organization_id,
-            in_array(alerts.c.kind, kinds),
-            in_array(alerts.c.subject, subjects),
-            alerts.c.ended_at.is_(None),
-        )
-        .values(ended_at=func.now())
-    )
+    """End the open alerts of a kind about these subjects; return them."""
+    which = matches(alerts, organization_id, kind=kind), in_array(alerts.c.subject, subjects)
+    statement = update(alerts).where(*which, alerts.c.ended_at.is_(None)).values(ended_at=func.now())
     return await find_rows(connection, statement.returning(*_ALERT), StoredAlert)
 
 
-async def end_alert(connection: AsyncConnection, organization_id: UUID, *, alert_id: UUID) -> bool:
-    """End an alert; False when it was not open."""
+async def lock_alerts(connection: AsyncConnection, organization_id: UUID) -> None:
+    """Let an organization's alerts be changed in one transaction at a time, so that no two wait for each other."""
+    key = func.hashtextextended(f"carrel.alerts {organization_id}", 0)
+    await connection.execute(select(func.pg_advisory_xact_lock(key)))
+
+
+async def end_settled(connection: AsyncConnection, organization_id: UUID) -> list[StoredAlert]:
+    """End the open alerts about sources and syncs that loaded everything or are gone; return them."""
+    own, subject = alerts.c.organization_id == organization_id, alerts.c.subject
+    is_source, is_sync = subject.startswith(SOURCE), ~subject.contains("/")
+    source = exists().where(SOURCE + cast(sources.c.source_id, Text) == subject, sources.c.item_count > 0)
+    source = source.where(sources.c.organization_id == organization_id)
+    failure, sync = (
+        exists().where(table.c.organization_id == organization_id, cast(table.c.sync_id, Text) == subject)
+        for table in (docstore_failures, docstore_syncs)
+    )
+    settled = or_(
+        and_(is_source, ~source),
+        and_(is_sync, alerts.c.kind == AlertKind.RUN_QUARANTINE, ~failure),
+        and_(is_sync, alerts.c.kind == AlertKind.SYNC_BEHIND, ~sync),
+    )
+    statement = update(alerts).where(own, alerts.c.ended_at.is_(None), settled).values(ended_at=func.now())
+    return await find_rows(connection, statement.returning(*_ALERT), StoredAlert)
+
+
+async def find_quarantine(
+    connection: AsyncConnection, caller: Caller, *, ledger: str | None
+) -> tuple[UUID, int] | None:
+    """Return the id of the caller's source with this ledger, and the number of its items in quarantine."""
+    own = matches(sources, caller.organization_id, principal_id=caller.principal_id, ledger=ledger)
+    row = (await connection.execute(select(sources.c.source_id, sources.c.item_count).where(own))).one_or_none()
+    return None if row is None else (row.source_id, row.item_count)
+
+
+async def update_alert(
+    connection: AsyncConnection, organization_id: UUID, *, alert_id: UUID, values: Mapping[str, Any]
+) -> bool:
+    """Set columns of an open alert; False when it was not open."""
     statement = (
         update(alerts)
         .where(matches(alerts, organization_id, alert_id=alert_id), alerts.c.ended_at.is_(None))
-        .values(ended_at=func.now())
+        .values(**values)
     )
     return (await connection.execute(statement)).rowcount == 1
 
@@ -156,12 +220,9 @@ async def count_other_leases(
 
 async def save_run(
     connection: AsyncConnection, caller: Caller, *, subject: str, values: Mapping[str, Any], lasts: timedelta | None
-) -> bool | None:
-    """Save that a run has so long until its next report, or (None) has ended.
-
-    `values`: name, run_id, flow, flow_run_id and has_begun. Returns whether this run, or an earlier one over the same,
-    has begun; None when it had ended before: what comes late of a run that has ended changes nothing.
-    """
+) -> bool:
+    """Save that a run has so long until its next report, or (None) has ended. Return False when it had ended before: a
+    late report changes nothing. `values`: name, run_id, flow and flow_run_id."""
     row = {
         "organization_id": caller.organization_id,
         "principal_id": caller.principal_id,
@@ -174,15 +235,10 @@ async def save_run(
     new = statement.excluded
     upsert = statement.on_conflict_do_update(
         index_elements=["principal_id", "kind", "subject"],
-        set_={
-            **{name: new[name] for name in values},
-            "has_begun": or_(alert_leases.c.has_begun, new.has_begun),
-            "expires_at": new.expires_at,
-            "reported_at": func.now(),
-        },
+        set_={**{name: new[name] for name in values}, "expires_at": new.expires_at, "reported_at": func.now()},
         where=or_(alert_leases.c.run_id.is_distinct_from(new.run_id), alert_leases.c.expires_at.is_not(None)),
     )
-    return (await connection.execute(upsert.returning(alert_leases.c.has_begun))).scalar_one_or_none()
+    return (await connection.execute(upsert.returning(alert_leases.c.subject))).one_or_none() is not None
 
 
 async def save_schedules(connection: AsyncConnection, caller: Caller, *, rows: Sequence[Mapping[str, Any]]) -> None:

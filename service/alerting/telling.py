@@ -1,7 +1,7 @@
 """Begin and end alerts and tell receivers, in one transaction; told again for a new reason, or after a day."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -14,12 +14,14 @@ from service.alerting.queries import StoredAlert
 from service.alerting.sending import queries as sending_queries
 from service.alerting.sending.queries import Rule
 from service.alerting.sending.task import LEFT_OUT, enqueue_deliveries
+from service.alerting.wording import text_of
 from service.identity.queries import get_organization
 from service.platform.clock import Clock
 from service.platform.identifiers import uuid7
 from service.runtime import Runtime
 
 BEGAN, CONTINUES, ENDED = "alert.began", "alert.continues", "alert.ended"
+_MOST_OPEN = 1000
 # Where people see more of it, in the workbench.
 _PAGES: Mapping[AlertKind, str] = {
     AlertKind.RUN_FAILED: "ingestion?part=runs",
@@ -27,120 +29,118 @@ _PAGES: Mapping[AlertKind, str] = {
     AlertKind.SYNC_BEHIND: "syncs",
     AlertKind.SCHEDULE_MISSED: "ingestion?part=schedules",
 }
+# What a message says of its alert, where the alert has it.
+_TOLD = {"flow": "flow", "document_count": "documentCount", "quarantined_count": "quarantinedCount"}
 
 
 @dataclass(frozen=True, slots=True)
-class ReportedRun:
-    """What a run has told of itself: its kind, its id on the Prefect server, and how many documents its source has."""
+class Telling:
+    """Begins and ends alerts of an organization in a transaction, and tells the receivers of its rules."""
 
-    flow: str | None = None
-    flow_run_id: UUID | None = None
-    document_count: int | None = None
+    runtime: Runtime
+    connection: AsyncConnection
+    organization_id: UUID
 
+    async def begin(self, kind: AlertKind, *, subject: str, quiet: bool = False, **values: Any) -> None:
+        """Begin an alert about a subject, or update it, and tell of it where that is news; `quiet`: if it begins.
+        `values`: its name, its code, and other columns of the alert."""
+        state = f"{values['code']} {values.setdefault('quarantined_count', None)}"
+        await queries.lock_alerts(self.connection, self.organization_id)
+        alert = await queries.begin_alert(
+            self.connection, self.organization_id, subject=subject, values={"kind": kind, "state": state, **values}
+        )
+        is_new = alert is not None and alert.told_at == alert.began_at
+        if alert is not None and (is_new or not quiet):
+            await self._tell(alert, what=BEGAN if is_new else CONTINUES)
 
-async def begin_alert(
-    runtime: Runtime,
-    connection: AsyncConnection,
-    organization_id: UUID,
-    *,
-    kind: AlertKind,
-    subject: str,
-    name: str,
-    code: str,
-    quarantined_count: int | None = None,
-    run: ReportedRun | None = None,
-) -> None:
-    """Begin an alert about a subject, or note that it is still so, and tell of it where that is news."""
-    values = {
-        "kind": kind,
-        "name": name,
-        "code": code,
-        "state": f"{code} {quarantined_count}",
-        "quarantined_count": quarantined_count,
-        **asdict(run or ReportedRun()),
-    }
-    alert = await queries.begin_alert(connection, organization_id, subject=subject, values=values)
-    if alert is not None:
-        is_new = alert.told_at == alert.began_at
-        await _tell(runtime, connection, organization_id, alert, what=BEGAN if is_new else CONTINUES)
+    async def end(self, kind: AlertKind, *subjects: str) -> None:
+        """End the alerts of a kind about these subjects, and tell of each."""
+        await queries.lock_alerts(self.connection, self.organization_id)
+        for alert in await queries.end_alerts(self.connection, self.organization_id, kind=kind, subjects=subjects):
+            await self._tell(alert, what=ENDED)
 
+    async def end_settled(self) -> None:
+        """End the alerts of whose subject nothing is left, and tell of each."""
+        await queries.lock_alerts(self.connection, self.organization_id)
+        for alert in await queries.end_settled(self.connection, self.organization_id):
+            await self._tell(alert, what=ENDED)
 
-async def end_alerts(
-    runtime: Runtime,
-    connection: AsyncConnection,
-    organization_id: UUID,
-    *,
-    kinds: Sequence[AlertKind],
-    subjects: Sequence[str],
-) -> None:
-    """End the alerts of these kinds about these subjects, and tell of each."""
-    for alert in await queries.end_alerts(connection, organization_id, kinds=kinds, subjects=subjects):
-        await _tell(runtime, connection, organization_id, alert, what=ENDED)
+    async def tell_of_quarantine(self, count: int | None, **values: Any) -> None:
+        """Begin or update the alert about items that could not be loaded (None: an unknown number), or end it."""
+        if count != 0:
+            await self.begin(AlertKind.RUN_QUARANTINE, quarantined_count=count, **values)
+        await self.end_settled()
 
+    async def tell_open(self, rule: Rule, *, before: Rule | None = None) -> None:
+        """Tell by a rule of the open alerts that it is about and that it was not about `before` it was changed."""
+        await queries.lock_alerts(self.connection, self.organization_id)
+        now = await self.runtime.clock.now(self.connection)
+        found = await queries.list_alerts(
+            self.connection, self.organization_id, is_open=True, before=None, limit=_MOST_OPEN
+        )
+        for alert in reversed(found):
+            is_new = _is_about(rule, alert) and not (before and _is_about(before, alert))
+            if is_new and (alert.snoozed_until is None or alert.snoozed_until <= now):
+                await self._tell(alert, what=CONTINUES, rule_id=rule.alert_rule_id)
 
-async def send(
-    runtime: Runtime,
-    connection: AsyncConnection,
-    organization_id: UUID,
-    rules: Sequence[Rule],
-    *,
-    what: str,
-    about: Mapping[str, Any],
-    alert_id: UUID | None = None,
-) -> list[UUID]:
-    """Have a message sent by each of the rules, to each of its receivers; return the ids of the deliveries."""
-    organization = await get_organization(connection, organization_id)
-    message = {
-        "type": what,
-        "timestamp": format_instant(await Clock().now(connection)),
-        "data": {"organization": {"id": str(organization_id), "name": organization.name}, **about},
-    }
-    rows = [
-        {
-            "delivery_id": uuid7(),
-            "alert_rule_id": rule.alert_rule_id,
-            "alert_id": alert_id,
-            "recipient_id": recipient_id,
-            "message": message,
+    async def tell_left_out(self) -> None:
+        """Have each rule that sent all it may in an hour that is over say how many messages it left out."""
+        for rule, left_out in await sending_queries.take_left_out(self.connection, self.organization_id):
+            await self.send([rule], what=LEFT_OUT, about={"leftOutCount": left_out, **self._link("health")})
+
+    async def send(
+        self, rules: Sequence[Rule], *, what: str, about: Mapping[str, Any], alert_id: UUID | None = None
+    ) -> list[UUID]:
+        """Have a message sent by each of the rules, to each of its receivers; return the ids of the deliveries."""
+        organization = await get_organization(self.connection, self.organization_id)
+        message: dict[str, Any] = {
+            "type": what,
+            "timestamp": format_instant(await Clock().now(self.connection)),
+            "data": {"organization": {"id": str(self.organization_id), "name": organization.name}, **about},
         }
-        for rule in rules
-        for recipient_id in ([None] if rule.webhook_url is not None else rule.recipient_ids)
-    ]
-    ids = [UUID(str(row["delivery_id"])) for row in rows]
-    if rows:
-        await sending_queries.insert_deliveries(connection, organization_id, rows=rows)
-        await enqueue_deliveries(runtime, connection, organization_id, delivery_ids=ids)
-    return ids
+        message["text"] = text_of(message)
+        rows = [
+            {
+                "delivery_id": uuid7(),
+                "alert_rule_id": rule.alert_rule_id,
+                "alert_id": alert_id,
+                "recipient_id": recipient_id,
+                "message": message,
+            }
+            for rule in rules
+            for recipient_id in ([None] if rule.webhook_url is not None else rule.recipient_ids)
+        ]
+        ids = [UUID(str(row["delivery_id"])) for row in rows]
+        if rows:
+            await sending_queries.insert_deliveries(self.connection, self.organization_id, rows=rows)
+            await enqueue_deliveries(self.runtime, self.connection, self.organization_id, delivery_ids=ids)
+        return ids
+
+    def _link(self, page: str) -> dict[str, str]:
+        workbench = self.runtime.settings.workbench_url
+        return {} if workbench is None else {"link": f"{workbench}/{page}"}
+
+    async def _tell(self, alert: StoredAlert, *, what: str, rule_id: UUID | None = None) -> None:
+        rules = await sending_queries.take_rules_about(
+            self.connection, self.organization_id, kind=alert.kind, name=alert.name, rule_id=rule_id
+        )
+        if not rules:
+            return
+        about = {
+            "alertId": str(alert.alert_id),
+            "kind": alert.kind,
+            "name": alert.name,
+            "code": alert.code,
+            "beganAt": format_instant(alert.began_at),
+            **({} if alert.ended_at is None else {"endedAt": format_instant(alert.ended_at)}),
+            **{told: getattr(alert, name) for name, told in _TOLD.items() if getattr(alert, name) is not None},
+            **self._link(_page_of(alert)),
+        }
+        await self.send(rules, what=what, about=about, alert_id=alert.alert_id)
 
 
-async def tell_left_out(runtime: Runtime, connection: AsyncConnection, organization_id: UUID) -> None:
-    """Have each rule that sent all it may in an hour that is over say how many messages it left out."""
-    for rule, left_out in await sending_queries.take_left_out(connection, organization_id):
-        workbench = runtime.settings.workbench_url
-        about = {"leftOutCount": left_out, **({} if workbench is None else {"link": f"{workbench}/health"})}
-        await send(runtime, connection, organization_id, [rule], what=LEFT_OUT, about=about)
-
-
-async def _tell(
-    runtime: Runtime, connection: AsyncConnection, organization_id: UUID, alert: StoredAlert, *, what: str
-) -> None:
-    rules = await sending_queries.take_rules_about(connection, organization_id, kind=alert.kind)
-    if not rules:
-        return
-    workbench = runtime.settings.workbench_url
-    about = {
-        "alertId": str(alert.alert_id),
-        "kind": alert.kind,
-        "name": alert.name,
-        "code": alert.code,
-        "beganAt": format_instant(alert.began_at),
-        **({} if alert.ended_at is None else {"endedAt": format_instant(alert.ended_at)}),
-        **({} if alert.quarantined_count is None else {"quarantinedCount": alert.quarantined_count}),
-        **({} if alert.flow is None else {"flow": alert.flow}),
-        **({} if alert.document_count is None else {"documentCount": alert.document_count}),
-        **({} if workbench is None else {"link": f"{workbench}/{_page_of(alert)}"}),
-    }
-    await send(runtime, connection, organization_id, rules, what=what, about=about, alert_id=alert.alert_id)
+def _is_about(rule: Rule, alert: StoredAlert) -> bool:
+    return rule.enabled and alert.kind in rule.kinds and (not rule.names or alert.name in rule.names)
 
 
 def _page_of(alert: StoredAlert) -> str:

@@ -19,15 +19,17 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from service.platform.database import metadata
 
-# A rule posts to `webhook_url`, or sends mail to the people of `recipient_ids`. `sealed_secret` is encrypted under the
-# deployment's secret key; NULL once that key was lost, and of mail. `sent_count` messages were sent in the hour since
-# `hour_began_at`, and `left_out_count` were not, because a rule sends no more in an hour.
+# A rule is about alerts with one of `names`, or about all alerts if it has none. It posts to `webhook_url`, or sends
+# mail to the people of `recipient_ids`. `sealed_secret` is encrypted under the deployment's secret key; NULL once that
+# key was lost, and of mail. `sent_count` messages were sent in the hour since `hour_began_at`, and `left_out_count`
+# were not, because a rule sends no more in an hour.
 alert_rules = Table(
     "alert_rules",
     metadata,
     Column("alert_rule_id", Uuid, primary_key=True),
     Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
     Column("kinds", ARRAY(Text), nullable=False),
+    Column("names", ARRAY(Text), nullable=False, server_default=text("ARRAY[]::text[]")),
     Column("webhook_url", Text),
     Column("sealed_secret", LargeBinary),
     Column("recipient_ids", ARRAY(Uuid), nullable=False),
@@ -58,6 +60,9 @@ alerts = Table(
     Column("began_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
     Column("told_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
     Column("ended_at", DateTime(timezone=True)),
+    Column("acknowledged_at", DateTime(timezone=True)),
+    Column("acknowledged_by", Uuid),
+    Column("snoozed_until", DateTime(timezone=True)),
     Index(
         "uq_alerts_open", "organization_id", "kind", "subject", unique=True, postgresql_where=text("ended_at IS NULL")
     ),
@@ -86,8 +91,8 @@ alert_deliveries = Table(
 )
 
 # What is reported again and again: a run that has not ended (RUN_FAILED), a schedule that is served (SCHEDULE_MISSED).
-# When it isn't, `expires_at` passes, and an alert of that kind begins. Of a run that has ended it is NULL. `has_begun`:
-# some run over the same has read something of its source.
+# When it isn't, `expires_at` passes, and an alert of that kind begins. Of a run that has ended it is NULL. `has_begun`
+# is for the release before.
 alert_leases = Table(
     "alert_leases",
     metadata,

@@ -8,8 +8,9 @@ from service.platform.database import metadata
 # `document_ids` are the documents of the results, each once; NULL for searches from before they were kept.
 # `has_words` tells whether anything that could be read has a word of the query; NULL where none was looked for, and for
 # searches from before it was kept.
-# `feedback` is the newest of the audit log's entries about the search. `origin` is the OAuth client that asked, or the
-# owner of the key that did; NULL for searches from before it was kept.
+# `feedback` is the newest of the audit log's entries about the search; `thumbs` has the newest on each document, and of
+# the whole search under the empty name. It is empty for searches from before it was kept.
+# `origin` is the OAuth client that asked, or the owner of the key that did; NULL for searches from before it was kept.
 searches = Table(
     "searches",
     metadata,
@@ -24,6 +25,7 @@ searches = Table(
     Column("has_words", Boolean),
     Column("request_id", Text),
     Column("feedback", Text),
+    Column("thumbs", JSONB, nullable=False, server_default=text("'{}'")),
     Column("origin", Uuid),
     Index("ix_searches_at", "organization_id", "at", "search_id"),
     Index(

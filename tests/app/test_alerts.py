@@ -22,6 +22,17 @@ def test_a_webhook_is_set_and_its_secret_shown_once(house: House) -> None:
     [rule] = list(house.client.admin.alert_rules.list())
     page = page.press("Send a test")
     assert [one.type for one in house.client.admin.alert_rules.list_deliveries()] == ["alert.test"]
+    page = page.press_key(f"alert_rule.{rule.alert_rule_id}.change")
+    page.multiselect(key="alert_rule.names").set_value(["/srv/handbook"]).run()
+    page.text_input(key="alert_rule.url").set_value("hooks.example.test").run().press_key("alert_rule.submit")
+    assert "Address: must be an https address" in page.shown
+    page.text_input(key="alert_rule.url").set_value("https://hooks.example.test/other").run()
+    page.press_key("alert_rule.submit")
+    assert "Every alert of /srv/handbook → https://hooks.example.test/other" in page.shown
+    [sent] = list(house.client.admin.alert_rules.list_deliveries())
+    page.selectbox(key="delivery").set_value(str(sent.delivery_id)).run()
+    assert "A test of Carrel" in page.json[0].value
+    page.press("Send again")
     page = page.press("Pause")
     assert "· paused" in page.shown
     page.button(key=f"alert_rule.{rule.alert_rule_id}.delete").click().run()
@@ -38,7 +49,10 @@ def test_what_is_wrong_is_shown(house: House) -> None:
     assert "1 alert is open." in shown
     about = "/srv/&lt;b&gt;handbook&lt;/b&gt; · bulk-upload · 7 documents"
     link = f'<a href="ingestion?run={run}" target="_self">A run failed</a>'
-    assert f"<td>{link}</td><td>{about}</td><td>source_unreadable</td>" in shown
+    assert f"<td>{link}</td><td>{about}</td><td>The source can&#x27;t be read. It is missing" in shown
     [alert] = list(house.client.admin.alerts.list(only_open=True))
     page.selectbox(key="alert.end").set_value(str(alert.alert_id)).run()
+    page = page.press("Acknowledge")
+    assert "Acknowledged by " in page.shown
+    assert "Snoozed until " in page.press("Snooze for 7 days").shown
     assert "No alert is open." in page.press("End").shown

@@ -17,10 +17,14 @@ def test_rules_are_made_changed_and_deleted(service: RunningService, run: Run) -
     [rule] = listed.json["alertRules"]
     assert rule["kinds"] == ["RUN_FAILED"]
     assert URL in run("alerts", "rules").out
-    changed = run("alerts", "change", rule["alertRuleId"], "--kind", "SYNC_BEHIND", "--pause", "--json").json
+    of_it = ("--kind", "SYNC_BEHIND", "--pause", "--source", "things", "--webhook", f"{URL}/other")
+    changed = run("alerts", "change", rule["alertRuleId"], *of_it, "--json").json
     assert (changed["kinds"], changed["enabled"]) == (["SYNC_BEHIND"], False)
+    assert (changed["names"], changed["webhookUrl"]) == (["things"], f"{URL}/other")
     assert run("alerts", "test", rule["alertRuleId"]).code == 0
     assert "alert.test" in run("alerts", "deliveries", rule["alertRuleId"]).out
+    [sent] = run("alerts", "deliveries", "--json").json["deliveries"]
+    assert run("alerts", "send-again", sent["deliveryId"]).code == 0
     assert run("alerts", "delete", rule["alertRuleId"]).code == 2
     assert run("alerts", "delete", rule["alertRuleId"], "--yes").code == 0
     assert run("alerts", "rules").err.startswith("Nobody is told")
@@ -31,6 +35,9 @@ def test_what_is_wrong_is_listed(service: RunningService, run: Run) -> None:
     report(service, "QUARANTINE", quarantinedCount=3, documentCount=10)
     row = run("alerts", "list").out.splitlines()[1].split()
     assert row[2:] == ["RUN_QUARANTINE", "/srv/handbook", "run_quarantine", "3", "10", "bulk-upload"]
+    [alert] = run("alerts", "list", "--json").json["alerts"]
+    assert "Acknowledged: /srv/handbook." in run("alerts", "acknowledge", alert["alertId"]).out
+    assert run("alerts", "acknowledge", alert["alertId"], "--snooze", "2", "--json").json["snoozedUntil"]
     report(service, "COMPLETED")
     report(service, "FAILED")
     [failed] = run("alerts", "list", "--json").json["alerts"]

@@ -30,7 +30,7 @@ def _leases(source: Source) -> list[tuple[bool]]:
 
 
 async def test_a_run_reports_how_it_goes_and_how_it_ended(source: Source) -> None:
-    """While it goes on it is a lease; what couldn't be loaded is an alert until a run loads everything."""
+    """While it goes on it is a lease; the alert about quarantine outlasts a retry of a part, and ends with the rest."""
     seen: list[tuple[bool]] = []
 
     async def look(*_: object) -> None:
@@ -44,24 +44,30 @@ async def test_a_run_reports_how_it_goes_and_how_it_ended(source: Source) -> Non
     assert seen == [(True,)]
     assert _leases(source) == [(False,)]
     assert _open(source) == [("RUN_QUARANTINE", str(source), "run_quarantine")]
-    empty.unlink()
+    blank = source.write("blank.md", b"")
+    await source.load()
+    empty.write_text("It is mended.")
+    await source.retry(names=["empty.md"])
+    assert _open(source) == [("RUN_QUARANTINE", str(source), "run_quarantine")]
+    blank.unlink()
     await source.load()
     assert _open(source) == []
 
 
 async def test_a_run_that_fails_says_why_and_one_that_is_stopped_does_not(source: Source) -> None:
-    """The code of the error is the alert's; a plan, and a run that somebody stops, begin none.
-
-    Nor does one over what no run has ever read, as after a mistyped path or a name that is no text.
-    """
+    """The code of the error is the alert's, also at a source's first run; a plan, and a stopped run, begin none."""
     missing = source.beside("missing")
     missing.folder.rmdir()
     with pytest.raises(SourceError):
         await missing.load()
     with pytest.raises(SourceError, match="UTF-8"):
         await source.load("/srv/caf\udce9")
-    assert _open(source) == []
+    names = [("RUN_FAILED", name, "source_unreadable") for name in ("/srv/caf\\udce9", str(missing))]
+    assert _open(source) == names
     assert set(_leases(source)) == {(False,)}
+    with source.client() as client:
+        for one in client.admin.alerts.list():
+            client.admin.alerts.end(one.alert_id)
     note = missing.write("note.md", "It is there.")
     await missing.load()
     note.unlink()
@@ -98,7 +104,7 @@ async def test_a_folder_is_the_same_however_it_is_named(source: Source, monkeypa
 
 
 def test_schedules_are_due_next_or_since_nothing_started_them(prefect_api: str) -> None:
-    """What is paused is not due; a run that nobody has started makes its schedule late."""
+    """A run that nobody has started makes its schedule late, unless it waits for another run of its schedule."""
     server = PrefectServer(prefect_api)
     hourly = {"schedule": {"cron": "30 * * * *"}, "active": True}
     made = [
@@ -111,10 +117,13 @@ def test_schedules_are_due_next_or_since_nothing_started_them(prefect_api: str) 
         server._request("POST", f"/deployments/{made[1]}/schedule", window)
         with Runs(prefect_api) as runs:
             due = {one.name: one for one in read_due(runs) if one.subject in made}
+            server._request("POST", f"/deployments/{made[1]}/create_flow_run", {"state": {"type": "RUNNING"}})
+            [waiting] = [one.due_at for one in read_due(runs) if one.subject == made[1]]
     finally:
         for one in made:
             server.withdraw(one)
         server.close()
+    assert waiting > now
     assert due.keys() == {"on-time", "late"}
     assert now < due["on-time"].due_at <= now + timedelta(hours=1)
     assert now - timedelta(hours=2) <= due["late"].due_at <= now - timedelta(hours=1)

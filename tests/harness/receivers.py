@@ -38,7 +38,8 @@ def receiving() -> Generator[Receiver]:
         def answer(self, body: bytes) -> None:
             receiver.posts.append(({name.lower(): value for name, value in self.headers.items()}, body))
             receiver.open.wait(SECONDS)
-            self.respond(receiver.answers.pop(0) if receiver.answers else 200, Location=receiver.url)
+            status = receiver.answers.pop(0) if receiver.answers else 200
+            self.respond(status, f"Answer {status}".encode(), Location=receiver.url)
 
     with serving(Posts) as url:
         receiver.url = f"{url}/carrel"

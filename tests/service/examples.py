@@ -118,7 +118,7 @@ class Owner:
 # The ids of things that only some owners have.
 OF_SOME = (
     *("group_id", "api_key_id", "account_id", "token_id", "scim_token_id", "client_id", "agent_id", "provider_id"),
-    *("conversation_id", "message_id", "alert_id", "alert_rule_id", "evaluation_set_id", "case_id"),
+    *("conversation_id", "message_id", "alert_id", "alert_rule_id", "delivery_id", "evaluation_set_id", "case_id"),
     *("evaluation_run_id", "spare_group_id", "spare_account_id", "spare_client_id", "spare_agent_id"),
     *("spare_provider_id", "spare_alert_rule_id", "spare_evaluation_set_id", "spare_evaluation_run_id"),
 )
@@ -198,6 +198,8 @@ class Things:
 
     def fail(self) -> None:
         self.make("provider_id", "alert_rule_id")
+        named = {"alertRuleId": self.alert_rule_id}
+        [self.delivery_id] = done(self.owner.call("admin/alertRules/test", named))["deliveryIds"]
         body = {**EXAMPLES["alerts/reportRun"].body(self), "source": self.owner.mark, "outcome": "FAILED"}
         done(self.owner.call("alerts/reportRun", body))
         self.alert_id = done(self.owner.call("admin/alerts/list", {"pageSize": 1}))["alerts"][0]["alertId"]
@@ -281,6 +283,7 @@ NAMED: dict[str, tuple[str, tuple[int, str]]] = {
     "clientId": ("client_id", (404, "oauth_client_not_found")),
     "alertRuleId": ("alert_rule_id", (404, "alert_rule_not_found")),
     "alertId": ("alert_id", (404, "alert_not_found")),
+    "deliveryId": ("delivery_id", (404, "alert_delivery_not_found")),
     "evaluationSetId": ("evaluation_set_id", (404, "evaluation_set_not_found")),
     "evaluationRunId": ("evaluation_run_id", (404, "evaluation_run_not_found")),
     "caseId": ("case_id", (404, "case_not_found")),
@@ -396,6 +399,7 @@ OWN: dict[str, dict[str, Any]] = {
     "admin/signInProviders/update": {"createAccounts": True},
     "admin/alertRules/create": ALERT_RULE,
     "admin/alertRules/update": {"enabled": False},
+    "admin/alerts/update": {"acknowledged": True},
     "admin/alertRules/listDeliveries": {"alertRuleId": named("alert_rule_id")},
 }
 # What operations use up, and what makes it again where that is no spare one.

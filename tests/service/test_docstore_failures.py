@@ -107,7 +107,14 @@ def test_a_config_that_is_corrected_heals_the_sync(syncing: Syncing) -> None:
     assert len(syncing.documents()) == 6
 
 
+def alerts(syncing: Syncing) -> dict[str, int | None]:
+    """The open alerts about the sync, each with its number of documents that could not be taken."""
+    found = done(syncing.service.call("admin/alerts/list", {"onlyOpen": True, "pageSize": 1000}))["alerts"]
+    return {one["kind"]: one.get("quarantinedCount") for one in found if one.get("syncId") == syncing.sync_id}
+
+
 def test_a_run_that_could_not_take_some_warns(syncing: Syncing) -> None:
+    """The alert about these documents outlasts a run that fails, and ends when all are taken."""
     things = syncing.filled(20)
     things.insert_many([a_thing(number, title=None) for number in range(50, 55)])
     things.insert_one(a_thing(60, content=None))
@@ -119,12 +126,25 @@ def test_a_run_that_could_not_take_some_warns(syncing: Syncing) -> None:
         assert '(5 documents, such as "thing-005' in message
         assert '(1 document, "thing-0060")' in message
         assert again["documentCount"] == 20
+        assert alerts(syncing) == {"RUN_QUARANTINE": 6}
+    done(syncing.update(uri="mongodb://127.0.0.1:1/shop"))
+    assert syncing.ended()["status"] == "FAILED"
+    assert alerts(syncing) == {"RUN_QUARANTINE": 6, "SYNC_BEHIND": None}
+    assert done(syncing.service.call("admin/status/get"))["syncs"]["refusedDocuments"] >= 6
+    done(syncing.update())
+    syncing.ended()
     later = START + timedelta(days=1)
     things.update_many({"_id": {"$gte": "thing-0050"}}, {"$set": {"title": "Mended", "content.text": "It is."}})
     things.update_one({"_id": "thing-0060"}, {"$set": {"content": {"text": "Mended."}, "updatedAt": later}})
     mended = syncing.run()
     assert (mended["documentCount"], mended["counts"]["failed"]) == (26, 0)
     assert "warning" not in mended
+    assert alerts(syncing) == {}
+    things.insert_one(a_thing(70, title=None))
+    syncing.run()
+    assert alerts(syncing) == {"RUN_QUARANTINE": 1}
+    done(syncing.call("deleteDocstoreSync", syncing.named))
+    assert alerts(syncing) == {}
 
 
 def test_one_that_fails_again_fails_no_run(syncing: Syncing) -> None:

@@ -2,7 +2,7 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from pathlib import Path
 
 import httpx
 import pytest
@@ -225,18 +225,8 @@ def test_whoever_reports_is_named(reporter: Reporter) -> None:
     assert source["reportedBy"]["email"] == "ada@example.test"
 
 
-WRONG_SOURCES: list[tuple[dict[str, Any], str]] = [
-    ({"ledger": "5F0C6A1E9B3D4C7F8A2E1B0D"}, "ledger"),
-    ({"ledger": f"{LEDGER}\n"}, "ledger"),
-    ({"ledger": LEDGER[1:]}, "ledger"),
-    ({"source": ""}, "source"),
-    ({"source": "x" * 4097}, "source"),
-    ({"source": "s3://key:secret@bucket/handbook"}, "source"),
-    ({"source": "https://example.test/list.csv?sig=secret"}, "source"),
-    ({"documentCollectionId": "x"}, "documentCollectionId"),
-    ({"fingerprint": "x" * 129}, "fingerprint"),
-    ({"items": []}, "items"),
-]
+WRONG = json.loads(Path(__file__).with_name("wrong_sources.json").read_text("utf-8"))
+"""Members that make a source or an item wrong, and the fields that the answer names."""
 
 
 def fields_of(answer: httpx.Response) -> list[str]:
@@ -246,32 +236,16 @@ def fields_of(answer: httpx.Response) -> list[str]:
 
 def test_a_source_that_can_not_be_one_is_refused(reporter: Reporter) -> None:
     """By the member that is wrong, without repeating what it holds; and nothing is made."""
-    for members, field in WRONG_SOURCES:
+    for members, field in WRONG["sources"]:
         answer = reporter.call("reportSource", {"ledger": LEDGER, "source": "/srv/handbook", **members})
         assert (members, fields_of(answer)) == (members, [field])
         assert "secret" not in answer.text
     assert reporter.begin()["reportNo"] == 1
 
 
-WRONG_ITEMS: list[tuple[dict[str, Any], list[str]]] = [
-    ({"place": ""}, ["items.1.place"]),
-    ({"place": "x" * 4097}, ["items.1.place"]),
-    ({"place": "a\0b"}, []),
-    ({"place": "\ud800"}, []),
-    ({"documentExternalId": ""}, ["items.1.documentExternalId"]),
-    ({"code": "x" * 201}, ["items.1.code"]),
-    ({"message": "x" * 4097}, ["items.1.message"]),
-    ({"fingerprint": ""}, ["items.1.fingerprint"]),
-    ({"since": "yesterday"}, ["items.1.since"]),
-    ({"since": "0001-01-01T00:00:00+14:00"}, ["items.1.since"]),
-    ({"ignored": "yes"}, ["items.1.ignored"]),
-    ({"name": "a"}, ["items.1.name"]),
-]
-
-
 def test_an_item_that_can_not_be_one_is_refused(reporter: Reporter) -> None:
     report = reporter.begin()
-    for members, fields in WRONG_ITEMS:
+    for members, fields in WRONG["items"]:
         items = [an_item("a"), an_item("b", **members)]
         content = json.dumps({**report, "items": items}).encode()
         headers = {"Authorization": f"Bearer {reporter.api_key}", "Content-Type": "application/json"}

@@ -46,12 +46,12 @@ class Alerts(Resource[M]):
         quarantined_count: int | None = None,
         flow_run_id: Id | None = None,
         has_begun: bool | None = None,
+        ledger: str | None = None,
+        is_partial: bool = False,
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[ReportRunResponse]:
         """Report that a run has not ended yet, or how it ended; the former again after `report_again_seconds`.
-
-        One that fails while `has_begun` is False is an alert only if an earlier run over the same subject had begun.
 
         Raises ConflictError `too_many_reports`.
         """
@@ -66,6 +66,8 @@ class Alerts(Resource[M]):
             quarantined_count=quarantined_count,
             flow_run_id=as_any(UUID, flow_run_id),
             has_begun=has_begun,
+            ledger=ledger,
+            is_partial=is_partial,
         )
         return Call(REPORT_RUN, request)
 

@@ -3,7 +3,7 @@ alert begins when something fails and ends when it works again. Rules say which 
 receiver is a delivery."""
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
 from pydantic import AfterValidator, Field, model_validator
@@ -19,7 +19,7 @@ from carrel.wire.common import (
 )
 from carrel.wire.fields import NO_NUL, EmailAddress, Instant, Label, RequestInstant, StrictFlag
 from carrel.wire.operations import ADDS_DATA, ADMIN, CONFLICT, KEYED, NOT_FOUND, SECRET, WRITE, ApiOperation
-from carrel.wire.sources import SourceText
+from carrel.wire.sources import LedgerName, SourceText
 
 MOST_SCHEDULES = 1000
 """Most schedules that one report names."""
@@ -85,6 +85,7 @@ WebhookUrl = Annotated[
     NO_NUL,
     AfterValidator(_refuse_other_schemes),
 ]
+Names = Annotated[list[SourceText], Field(max_length=100, examples=[["/srv/handbook"]])]
 Emails = Annotated[list[EmailAddress], Field(min_length=1, max_length=50)]
 Count = Annotated[int, Field(strict=True, ge=0, le=2**31 - 1)]
 
@@ -111,9 +112,11 @@ class ReportRunRequest(RequestModel):
     flow_run_id: UUID | None = None
     """Id of the run on the Prefect server, where the workbench shows it; absent of a run without one."""
     has_begun: StrictFlag | None = None
-    """False, not absent, while the run has read nothing of its source. One that fails so, as after a mistyped path, is
-    an alert only if an earlier run over the same subject had begun.
-    """
+    """False, not absent, while the run has read nothing of its source."""
+    ledger: LedgerName | None = None
+    """Name of the source's ledger, as `sources/reportSource` takes it: its quarantine decides about the alert."""
+    is_partial: StrictFlag = False
+    """True of a run over a part of its source, such as a retry: it says nothing about runs over the whole."""
 
 
 class ReportRunResponse(ResponseModel):
@@ -164,12 +167,14 @@ class ReportSchedulesResponse(ResponseModel):
 class AlertRule(Versioned):
     """A rule: which alerts are sent, and to whom."""
 
-    edited = ("kinds", "recipients", "enabled")
+    edited = ("kinds", "names", "recipients", "enabled")
 
     alert_rule_id: UUID
     """Id of the rule."""
     kinds: list[AlertKind]
     """Which alerts it is about."""
+    names: list[str] = Field(default_factory=list[str])
+    """Names of the sources, syncs or schedules that it is about; empty: all."""
     webhook_url: str | None = None
     """Address that it posts to; absent of a rule that sends mail."""
     recipients: list[UserPrincipal]
@@ -189,6 +194,8 @@ class AdminAlertRulesCreateRequest(RequestModel):
     """Public https address to post to, as the Standard Webhooks specification says; or `emails`."""
     emails: Emails | None = None
     """Addresses of people of the organization, at most 50; or `webhookUrl`."""
+    names: Names = Field(default_factory=list[str])
+    """Names of the sources, syncs or schedules that it is about, as alerts have them; all unless given."""
 
     @model_validator(mode="after")
     def require_one_target(self) -> "AdminAlertRulesCreateRequest":
@@ -230,6 +237,10 @@ class AdminAlertRulesUpdateRequest(VersionedRequest):
     """Addresses of people of the organization, of a rule that sends mail."""
     enabled: StrictFlag | None = None
     """Whether it sends anything."""
+    names: Names | None = None
+    """Names of the sources, syncs or schedules that it is about; an empty list: all."""
+    webhook_url: WebhookUrl | None = None
+    """Address to post to, of a rule that does; its secret stays the same."""
 
 
 class AdminAlertRulesUpdateResponse(AlertRule):
@@ -273,6 +284,8 @@ class DeliveryAttempt(ResponseModel):
     """What the receiver answered; absent when there was no answer, and of mail."""
     error: str | None = None
     """Why it failed, for people; absent when it did not."""
+    answer: str | None = None
+    """Beginning of the receiver's answer, at most 1000 bytes; absent of mail."""
 
 
 class AlertDelivery(ResponseModel):
@@ -296,10 +309,26 @@ class AlertDelivery(ResponseModel):
     """Number of attempts."""
     attempts: list[DeliveryAttempt]
     """The last ten attempts, oldest first."""
+    message: dict[str, Any] | None = None
+    """Body of the message; absent from a service that doesn't tell."""
     created_at: Instant
     """When it was made."""
     next_attempt_at: Instant | None = None
     """When it is tried again."""
+
+
+class AdminAlertRulesSendAgainRequest(RequestModel):
+    """Send a message again, with the same id and body; its outcome is listed with the deliveries."""
+
+    delivery_id: UUID
+    """Id of the delivery."""
+
+
+class AdminAlertRulesSendAgainResponse(ResponseModel):
+    """The delivery that is on its way again."""
+
+    delivery_id: UUID
+    """Id of the delivery."""
 
 
 class AdminAlertRulesListDeliveriesRequest(PagedRequest):
@@ -327,6 +356,8 @@ class Alert(ResponseModel):
     """What has failed: a source, a sync or a schedule, as people know it."""
     code: str
     """Stable code of the reason."""
+    text: str | None = None
+    """The reason in a sentence for people; absent from a service that doesn't tell."""
     quarantined_count: int | None = None
     """Number of items that could not be loaded, of an alert about quarantine."""
     flow: str | None = None
@@ -341,6 +372,12 @@ class Alert(ResponseModel):
     """Since when it is wrong."""
     ended_at: Instant | None = None
     """When it worked again; absent while it doesn't."""
+    acknowledged_at: Instant | None = None
+    """When an admin acknowledged it: it is not told again until its reason or number of items changes."""
+    acknowledged_by: str | None = None
+    """Name of the admin who acknowledged it."""
+    snoozed_until: Instant | None = None
+    """Until when nobody is told of it, unless it ends."""
 
 
 class AdminAlertsListRequest(PagedRequest):
@@ -368,12 +405,25 @@ class AdminAlertsEndResponse(Alert):
     """The alert, which has ended. What fails later begins another one."""
 
 
+class AdminAlertsUpdateRequest(RequestModel):
+    """Acknowledge or snooze an open alert. What isn't given stays."""
+
+    alert_id: UUID
+    """Id of the alert."""
+    acknowledged: StrictFlag | None = None
+    """true: acknowledge it; false: take that back."""
+    snoozed_until: RequestInstant | None = None
+    """Until when nobody is told of it; a time that is past ends the snooze."""
+
+
+class AdminAlertsUpdateResponse(Alert):
+    """The alert, as it is now."""
+
+
 REPORT_RUN = ApiOperation(
     "alerts/reportRun", ReportRunRequest, ReportRunResponse, WRITE, CONFLICT, by_position=("run_id", "outcome")
 )
 """Report that a run has not ended yet, or how it ended; the former again after `report_again_seconds`.
-
-One that fails while `has_begun` is False is an alert only if an earlier run over the same subject had begun.
 
 Raises ConflictError `too_many_reports`.
 """
@@ -391,7 +441,7 @@ ADMIN_ALERT_RULES_CREATE = ApiOperation(
     ADMIN,
     KEYED | SECRET | ADDS_DATA | CONFLICT,
 )
-"""Make a rule that posts to a web address, or sends mail to people of the organization: give one of both.
+"""Create a rule that posts to a web address or sends mail, and send the alerts that are open: give one of both.
 
 `webhook_secret` of the answer, which signatures are made with, is shown this once. Raises InvalidRequestError
 `webhook_not_allowed`, `mail_not_set_up` and `unknown_principal`, and ConflictError `too_many_alert_rules`.
@@ -403,7 +453,7 @@ ADMIN_ALERT_RULES_LIST = ApiOperation(
 ADMIN_ALERT_RULES_UPDATE = ApiOperation(
     "admin/alertRules/update", AdminAlertRulesUpdateRequest, AdminAlertRulesUpdateResponse, ADMIN, NOT_FOUND | CONFLICT
 )
-"""Change what a rule is about, or to whom it sends mail, or let it rest; what isn't given stays."""
+"""Change a rule, or pause it; what isn't given stays. Open alerts that it was not about before are sent."""
 ADMIN_ALERT_RULES_DELETE = ApiOperation(
     "admin/alertRules/delete", AdminAlertRulesDeleteRequest, AdminAlertRulesDeleteResponse, ADMIN, KEYED | NOT_FOUND
 )
@@ -412,6 +462,14 @@ ADMIN_ALERT_RULES_TEST = ApiOperation(
     "admin/alertRules/test", AdminAlertRulesTestRequest, AdminAlertRulesTestResponse, ADMIN, KEYED | NOT_FOUND
 )
 """Send a test message by a rule, once; `list_deliveries` tells what came of it."""
+ADMIN_ALERT_RULES_SEND_AGAIN = ApiOperation(
+    "admin/alertRules/sendAgain",
+    AdminAlertRulesSendAgainRequest,
+    AdminAlertRulesSendAgainResponse,
+    ADMIN,
+    KEYED | NOT_FOUND,
+)
+"""Send a message again, whether it was delivered or not; `list_deliveries` shows the result."""
 ADMIN_ALERT_RULES_LIST_DELIVERIES = ApiOperation(
     "admin/alertRules/listDeliveries",
     AdminAlertRulesListDeliveriesRequest,
@@ -422,5 +480,9 @@ ADMIN_ALERT_RULES_LIST_DELIVERIES = ApiOperation(
 """Walk the deliveries of the last 30 days, newest first, each with its last ten attempts."""
 ADMIN_ALERTS_LIST = ApiOperation("admin/alerts/list", AdminAlertsListRequest, AdminAlertsListResponse, ADMIN)
 """Walk the alerts of the last 30 days, newest first, or only what is wrong now (`only_open`)."""
+ADMIN_ALERTS_UPDATE = ApiOperation(
+    "admin/alerts/update", AdminAlertsUpdateRequest, AdminAlertsUpdateResponse, ADMIN, NOT_FOUND
+)
+"""Acknowledge an open alert, or snooze it: nobody is told of it until then, unless it ends."""
 ADMIN_ALERTS_END = ApiOperation("admin/alerts/end", AdminAlertsEndRequest, AdminAlertsEndResponse, ADMIN, NOT_FOUND)
 """End an alert whose subject nobody runs any more; nobody is told. Ending it again changes nothing."""

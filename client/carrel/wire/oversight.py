@@ -47,9 +47,9 @@ class SearchesInBucket(ResponseModel):
     without_results: int
     """Number of searches that found nothing."""
     thumbs_up: int
-    """Number of searches whose newest feedback is THUMBS_UP."""
+    """Number of thumbs up: the newest on each result, and on each search as a whole."""
     thumbs_down: int
-    """Number of searches whose newest feedback is THUMBS_DOWN."""
+    """Number of thumbs down, counted alike."""
 
 
 class AdminSearchLogSummarizeResponse(Tabular):
@@ -76,6 +76,8 @@ class IndexingState(ResponseModel):
     """Documents that are being indexed in the catalog, or wait for it."""
     failed: int
     """Documents that can't be indexed in the catalog."""
+    failed_in_collections: int | None = None
+    """Documents that can't be indexed in a collection, once for each collection; absent without any."""
     oldest_waiting_at: Instant | None = None
     """Since when the document that has waited longest waits; absent when none waits."""
     waiting_documents: int | None = None
@@ -102,12 +104,18 @@ class JobsState(ResponseModel):
 
 
 class SyncsState(ResponseModel):
-    """Syncs that are going on, or are about to; and those whose last run failed."""
+    """Numbers of syncs that run, failed or left something undone, and of documents that they could not take."""
 
     running: int
     """Syncs that run, or are about to."""
     failed: int
     """Syncs whose last run failed."""
+    incomplete: int | None = None
+    """Syncs whose last run left work undone, such as deletions; absent without any."""
+    refused_documents: int | None = None
+    """Documents that syncs could not take and that are still in their sources; absent without any."""
+    refusing: int | None = None
+    """Syncs that could not take some documents; absent without any."""
 
 
 class SourceQuarantine(ResponseModel):
@@ -199,6 +207,8 @@ class AdminStatusGetResponse(ResponseModel):
     """What could not be loaded; absent from a service that doesn't tell."""
     open_alert_count: int | None = None
     """Number of alerts that are open; absent from a service without alerts."""
+    failed_run_count: int | None = None
+    """Number of sources and other subjects whose last run failed, was lost or left work undone; absent without any."""
     pages_waiting: int | None = None
     """Scanned pages, and pictures within files, that wait for text recognition."""
     rebuilds_running: int
@@ -334,7 +344,7 @@ class AdminSearchLogQueryRequest(NarrowedRequest):
     False unless given.
     """
     feedback: SearchFeedback | None = None
-    """Only searches whose newest feedback is this."""
+    """Only searches that have this feedback, on a result or as a whole."""
 
 
 class LoggedSearch(ResponseModel):
@@ -358,6 +368,10 @@ class LoggedSearch(ResponseModel):
     """Whether anything that could be read has a word of the query; absent where no words were looked for."""
     feedback: SearchFeedback | None = None
     """Newest feedback on the search."""
+    thumbs_up: int | None = None
+    """Number of thumbs up: the newest on each result, and on the search as a whole; absent without any."""
+    thumbs_down: int | None = None
+    """Number of thumbs down, counted alike; absent without any."""
 
 
 class AdminSearchLogQueryResponse(PagedResponse):

@@ -14,24 +14,16 @@ from uuid import UUID
 
 from opentelemetry.trace import SpanKind
 
-from carrel.wire.alerts import AlertKind
 from carrel.wire.oauth_clients import LOOPBACK
 from service.alerting.sending.webhooks import Attempt
+from service.alerting.wording import one_line, subject_of, text_of
 from service.platform import traces
 from service.platform.settings import Settings
 
 SECONDS = 20.0
-_HAPPENED: Mapping[str, str] = {
-    AlertKind.RUN_FAILED: "A run failed",
-    AlertKind.RUN_QUARANTINE: "A run could not load everything",
-    AlertKind.SYNC_BEHIND: "A sync is behind",
-    AlertKind.SCHEDULE_MISSED: "A schedule was missed",
-}
-_STATES: Mapping[str, str] = {"alert.began": "", "alert.continues": "Still: ", "alert.ended": "Works again: "}
 _LABELS: Mapping[str, str] = {
     "name": "What",
     "flow": "Run",
-    "code": "Reason",
     "documentCount": "Documents",
     "quarantinedCount": "Not loaded",
     "beganAt": "Since",
@@ -77,7 +69,7 @@ def _compose(message: Mapping[str, Any], *, sender: str, to: str, delivery_id: U
     mail = EmailMessage()
     mail["From"] = Address(addr_spec=sender)
     mail["To"] = Address(addr_spec=to)
-    mail["Subject"] = _one_line(_subject(message), most=200)
+    mail["Subject"] = one_line(subject_of(message), most=200)
     mail["Date"] = formatdate(usegmt=True)
     # The same for every attempt: what comes twice is known for it.
     mail["Message-ID"] = f"<{delivery_id}@{sender.rpartition('@')[2]}>"
@@ -86,25 +78,11 @@ def _compose(message: Mapping[str, Any], *, sender: str, to: str, delivery_id: U
     return mail
 
 
-def _subject(message: Mapping[str, Any]) -> str:
-    data = message["data"]
-    organization = f"[{data['organization']['name']}]"
-    if message["type"] == "alert.test":
-        return f"{organization} A test of Carrel's alerts"
-    if message["type"] == "alert.left_out":
-        return f"{organization} {data['leftOutCount']:,} more messages of this hour were left out"
-    return f"{organization} {_STATES[message['type']]}{_HAPPENED[data['kind']]}: {data['name']}"
-
-
 def _text(message: Mapping[str, Any]) -> str:
     data = message["data"]
-    lines = [f"{label}: {_one_line(str(data[name]), most=4096)}" for name, label in _LABELS.items() if name in data]
-    why = f"An admin of {_one_line(data['organization']['name'], most=200)} has chosen you to be told."
-    return "\n".join([_one_line(_subject(message), most=5000), "", *lines, "", why, ""])
-
-
-def _one_line(text: str, *, most: int) -> str:
-    return " ".join("".join(char if char.isprintable() else " " for char in text).split())[:most]
+    lines = [f"{label}: {one_line(str(data[name]), most=4096)}" for name, label in _LABELS.items() if name in data]
+    why = f"An admin of {one_line(data['organization']['name'], most=200)} has chosen you to be told."
+    return "\n".join([text_of(message), "", *lines, "", why, ""])
 
 
 def _send(mail: EmailMessage, url: SplitResult) -> None:

@@ -6,13 +6,15 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, any_, case, delete, func, literal, or_, select, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import ColumnElement, and_, any_, case, delete, func, literal, null, or_, select, text, update
+from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.alerts import AlertKind, DeliveryStatus
+from carrel.wire.alerts import AlertDelivery, AlertKind, AlertRule, DeliveryStatus
 from service.alerting.queries import KEPT
-from service.platform.sql import as_member, columns_of, find_row, find_rows, in_array, matches
+from service.identity.queries import user_as
+from service.platform.identifiers import NIL
+from service.platform.sql import columns_of, find_row, find_rows, in_array, matches
 from service.schema.alerts import alert_deliveries, alert_rules
 from service.schema.identity import principals
 
@@ -27,21 +29,12 @@ class Rule:
 
     alert_rule_id: UUID
     kinds: list[str]
+    names: list[str]
     webhook_url: str | None
     sealed_secret: bytes | None
     recipient_ids: list[UUID]
     enabled: bool
     created_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Recipient:
-    """A person of the organization."""
-
-    principal_id: UUID
-    name: str
-    email: str
-    active: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,24 +51,6 @@ class Delivery:
     enabled: bool
     email: str | None
     active: bool | None
-
-
-@dataclass(frozen=True, slots=True)
-class ListedDelivery:
-    """A delivery, and to whom it goes."""
-
-    delivery_id: UUID
-    alert_rule_id: UUID
-    alert_id: UUID | None
-    type: str
-    status: DeliveryStatus
-    attempt_count: int
-    attempts: list[dict[str, Any]]
-    created_at: datetime
-    due_at: datetime | None
-    principal_id: UUID | None
-    name: str | None
-    email: str | None
 
 
 def _is_rule(organization_id: UUID, rule_id: UUID) -> ColumnElement[bool]:
@@ -105,31 +80,46 @@ async def find_rule(
     return await find_row(connection, statement.with_for_update() if lock else statement, Rule)
 
 
-async def list_rules(connection: AsyncConnection, organization_id: UUID, *, after: UUID, limit: int) -> list[Rule]:
-    """List rules, oldest first."""
-    statement = (
-        select(*columns_of(alert_rules, Rule))
-        .where(alert_rules.c.organization_id == organization_id, alert_rules.c.alert_rule_id > after)
-        .order_by(alert_rules.c.alert_rule_id)
-        .limit(limit)
+async def list_rules(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    after: UUID = NIL,
+    limit: int = 1,
+    rule_id: UUID | None = None,
+) -> list[AlertRule]:
+    """List rules, oldest first, with the people that they send mail to; or only the rule with this id."""
+    ids = alert_rules.c.recipient_ids
+    one = user_as("recipient", principals.c.principal_id)
+    order = func.array_position(ids, principals.c.principal_id)
+    people = select(func.coalesce(func.jsonb_agg(aggregate_order_by(one.element, order)), text("'[]'::jsonb")))
+    own = principals.c.organization_id == organization_id
+    people = people.where(own, principals.c.principal_id == any_(ids)).scalar_subquery().label("recipients")
+    statement = select(*columns_of(alert_rules, AlertRule, people)).where(
+        alert_rules.c.organization_id == organization_id, alert_rules.c.alert_rule_id > after
     )
-    return await find_rows(connection, statement, Rule)
+    if rule_id is not None:
+        statement = statement.where(alert_rules.c.alert_rule_id == rule_id)
+    return await find_rows(connection, statement.order_by(alert_rules.c.alert_rule_id).limit(limit), AlertRule)
 
 
-async def take_rules_about(connection: AsyncConnection, organization_id: UUID, *, kind: AlertKind) -> list[Rule]:
-    """Return the enabled rules about a kind of alert that may send another message this hour, and count it for each.
-
-    The others count one more that is left out. The rules stay until the transaction ends; the organization's alerts are
-    told one after the other, so that nobody waits for the rules of somebody who waits.
-    """
-    key = func.hashtextextended(f"carrel.alerts {organization_id}", 0)
-    await connection.execute(select(func.pg_advisory_xact_lock(key)))
+async def take_rules_about(
+    connection: AsyncConnection, organization_id: UUID, *, kind: AlertKind, name: str, rule_id: UUID | None
+) -> list[Rule]:
+    """Return the enabled rules about an alert that may send another message this hour, and count it for each. The
+    others count one more that is left out. The caller holds the lock of `queries.lock_alerts`."""
     rule = alert_rules.c
     is_over = rule.hour_began_at.is_(None) | ((rule.hour_began_at < func.now() - HOUR) & (rule.left_out_count == 0))
     may_send = or_(is_over, rule.sent_count < MOST_MESSAGES)
     statement = (
         update(alert_rules)
-        .where(rule.organization_id == organization_id, rule.enabled, literal(str(kind)) == any_(rule.kinds))
+        .where(
+            rule.organization_id == organization_id,
+            rule.enabled,
+            literal(str(kind)) == any_(rule.kinds),
+            or_(func.cardinality(rule.names) == 0, literal(name) == any_(rule.names)),
+            *([] if rule_id is None else [rule.alert_rule_id == rule_id]),
+        )
         .values(
             hour_began_at=case((is_over, func.now()), else_=rule.hour_began_at),
             sent_count=case((is_over, 1), (may_send, rule.sent_count + 1), else_=rule.sent_count),
@@ -181,16 +171,11 @@ async def delete_rule(connection: AsyncConnection, organization_id: UUID, *, rul
     await connection.execute(delete(alert_rules).where(_is_rule(organization_id, rule_id)))
 
 
-async def list_recipients(
-    connection: AsyncConnection, organization_id: UUID, *, ids: Collection[UUID]
-) -> list[Recipient]:
-    """List people of the organization by their ids, as they are now."""
-    statement = (
-        select(*columns_of(principals, Recipient))
-        .where(matches(principals, organization_id, kind="user"), in_array(principals.c.principal_id, ids))
-        .order_by(principals.c.email)
-    )
-    return await find_rows(connection, statement, Recipient)
+async def list_people(connection: AsyncConnection, organization_id: UUID, *, ids: Collection[UUID]) -> Sequence[UUID]:
+    """Return these of the ids that are of people of the organization, by their addresses."""
+    own = matches(principals, organization_id, kind="user"), in_array(principals.c.principal_id, ids)
+    statement = select(principals.c.principal_id).where(*own).order_by(principals.c.email)
+    return (await connection.execute(statement)).scalars().all()
 
 
 async def insert_deliveries(
@@ -227,6 +212,13 @@ async def find_delivery(connection: AsyncConnection, organization_id: UUID, *, d
         .where(_is_delivery(organization_id, delivery_id))
     )
     return await find_row(connection, statement, Delivery)
+
+
+async def send_again(connection: AsyncConnection, organization_id: UUID, *, delivery_id: UUID) -> UUID | None:
+    """Let a delivery be due now, even after it was delivered; return its rule, None without such a delivery."""
+    which = matches(alert_deliveries, organization_id, delivery_id=delivery_id)
+    statement = update(alert_deliveries).where(which).values(status=DeliveryStatus.PENDING, due_at=func.now())
+    return (await connection.execute(statement.returning(alert_deliveries.c.alert_rule_id))).scalar_one_or_none()
 
 
 async def take_overdue(
@@ -278,20 +270,16 @@ async def read_attempts(
 
 async def list_deliveries(
     connection: AsyncConnection, organization_id: UUID, *, rule_id: UUID | None, before: UUID | None, limit: int
-) -> list[ListedDelivery]:
+) -> list[AlertDelivery]:
     """List deliveries, newest first, each with the person it goes to."""
+    recipient_id = alert_deliveries.c.recipient_id
+    named = (
+        alert_deliveries.c.message["type"].astext.label("type"),
+        case((recipient_id.is_not(None), user_as("recipient", recipient_id)), else_=null()).label("recipient"),
+        alert_deliveries.c.due_at.label("next_attempt_at"),
+    )
     statement = (
-        select(
-            *columns_of(
-                alert_deliveries,
-                ListedDelivery,
-                as_member(alert_deliveries.c.status, DeliveryStatus),
-                alert_deliveries.c.message["type"].astext.label("type"),
-                principals.c.principal_id,
-                principals.c.name,
-                principals.c.email,
-            )
-        )
+        select(*columns_of(alert_deliveries, AlertDelivery, *named))
         .outerjoin(principals, principals.c.principal_id == alert_deliveries.c.recipient_id)
         .where(alert_deliveries.c.organization_id == organization_id)
         .order_by(alert_deliveries.c.delivery_id.desc())
@@ -301,7 +289,7 @@ async def list_deliveries(
         statement = statement.where(alert_deliveries.c.alert_rule_id == rule_id)
     if before is not None:
         statement = statement.where(alert_deliveries.c.delivery_id < before)
-    return await find_rows(connection, statement, ListedDelivery)
+    return await find_rows(connection, statement, AlertDelivery)
 
 
 async def delete_old_deliveries(connection: AsyncConnection, organization_id: UUID) -> None:

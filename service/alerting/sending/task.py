@@ -126,4 +126,5 @@ def _status(attempt: Attempt, pause: timedelta | None) -> DeliveryStatus:
 
 def _to_json(attempt: Attempt, *, at: datetime) -> Mapping[str, Any]:
     members = {"at": format_instant(at), "statusCode": attempt.status_code, "error": attempt.error}
+    members["answer"] = attempt.answer
     return {name: value for name, value in members.items() if value is not None}

@@ -12,7 +12,8 @@ import secrets
 import socket
 import ssl
 import time
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 import httpcore
@@ -20,6 +21,7 @@ import httpx
 from opentelemetry.trace import SpanKind
 from pydantic import SecretStr
 
+from service.alerting.wording import one_line
 from service.platform import traces
 from service.platform.addresses import parts_of
 from service.platform.errors import BadRequest, FieldError
@@ -28,6 +30,7 @@ from service.platform.version import VERSION
 
 SECONDS = 20.0
 _CONNECT_SECONDS = 10.0
+_ANSWER_SECONDS, _ANSWER_BYTES = 2.0, 1000
 _PREFIX = "whsec_"
 _SECRET_BYTES = 32
 _GONE = 410
@@ -35,11 +38,12 @@ _GONE = 410
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What came of an attempt: no `error` when the message was taken; `is_last` when no other is to follow."""
+    """The result of an attempt: no `error` when the message was taken; `is_last` when no other is to follow."""
 
     status_code: int | None = None
     error: str | None = None
     is_last: bool = False
+    answer: str | None = None
 
 
 def new_secret() -> SecretStr:
@@ -70,6 +74,7 @@ async def post(url: str, body: bytes, *, message_id: UUID, secret: SecretStr, al
     timestamp = int(time.time())
     headers = {
         "Content-Type": "application/json",
+        "Accept-Encoding": "identity",
         "User-Agent": f"carrel/{VERSION}",
         "webhook-id": str(message_id),
         "webhook-timestamp": str(timestamp),
@@ -78,7 +83,7 @@ async def post(url: str, body: bytes, *, message_id: UUID, secret: SecretStr, al
     try:
         async with asyncio.timeout(SECONDS):
             allowed = await asyncio.to_thread(allowed.resolve)
-            return _to_attempt(await _post(url, body, headers=headers, allowed=allowed))
+            return await _post(url, body, headers=headers, allowed=allowed)
     except AddressDenied as error:
         return Attempt(error=str(error))
     except (TimeoutError, httpcore.TimeoutException):
@@ -92,22 +97,28 @@ async def post(url: str, body: bytes, *, message_id: UUID, secret: SecretStr, al
         return Attempt(error="The connection broke, or what answered was not HTTP.")
 
 
-async def _post(url: str, body: bytes, *, headers: dict[str, str], allowed: AllowedHosts) -> int:
+async def _post(url: str, body: bytes, *, headers: dict[str, str], allowed: AllowedHosts) -> Attempt:
     # Of the address the host alone: what follows it may be a secret.
     host = {"server.address": httpx.URL(url).host}
     with traces.span("post webhook", host, kind=SpanKind.CLIENT) as span:
-        status = await _send(url, body, headers=headers, allowed=allowed)
-        span.set_attribute("http.response.status_code", status)
-    return status
+        async with (
+            httpx.AsyncClient(transport=GuardedTransport(allowed), timeout=_CONNECT_SECONDS) as http,
+            http.stream("POST", url, headers=headers, content=body) as response,
+        ):
+            span.set_attribute("http.response.status_code", response.status_code)
+            return replace(_to_attempt(response.status_code), answer=await _read_answer(response))
 
 
-async def _send(url: str, body: bytes, *, headers: dict[str, str], allowed: AllowedHosts) -> int:
-    async with (
-        httpx.AsyncClient(transport=GuardedTransport(allowed), timeout=_CONNECT_SECONDS) as http,
-        # What it answers is not read: the status says all.
-        http.stream("POST", url, headers=headers, content=body) as response,
-    ):
-        return response.status_code
+async def _read_answer(response: httpx.Response) -> str | None:
+    """Return the beginning of an answer; the status alone decides whether the message was taken."""
+    answer = b""
+    with suppress(TimeoutError, httpcore.NetworkError, httpcore.ProtocolError, httpx.HTTPError, OSError):
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            async for part in response.aiter_raw(_ANSWER_BYTES):
+                answer += part
+                if len(answer) >= _ANSWER_BYTES:
+                    break
+    return one_line(answer.decode(errors="replace"), most=_ANSWER_BYTES) or None
 
 
 def _to_attempt(status: int) -> Attempt:

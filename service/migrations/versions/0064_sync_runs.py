@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
-revision, down_revision, usable_from = "0064", "0062", None
+revision, down_revision, usable_from = "0064", "0063", None
 
 
 def upgrade() -> None:

@@ -2,6 +2,7 @@
 """admin/alertRules and admin/alerts: who is told when something fails, and what has failed."""
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import TypeVar
 from uuid import UUID
 
@@ -16,10 +17,12 @@ from carrel.wire.alerts import (
     ADMIN_ALERT_RULES_DELETE,
     ADMIN_ALERT_RULES_LIST,
     ADMIN_ALERT_RULES_LIST_DELIVERIES,
+    ADMIN_ALERT_RULES_SEND_AGAIN,
     ADMIN_ALERT_RULES_TEST,
     ADMIN_ALERT_RULES_UPDATE,
     ADMIN_ALERTS_END,
     ADMIN_ALERTS_LIST,
+    ADMIN_ALERTS_UPDATE,
     AdminAlertRulesCreateRequest,
     AdminAlertRulesCreateResponse,
     AdminAlertRulesDeleteRequest,
@@ -28,6 +31,8 @@ from carrel.wire.alerts import (
     AdminAlertRulesListDeliveriesResponse,
     AdminAlertRulesListRequest,
     AdminAlertRulesListResponse,
+    AdminAlertRulesSendAgainRequest,
+    AdminAlertRulesSendAgainResponse,
     AdminAlertRulesTestRequest,
     AdminAlertRulesTestResponse,
     AdminAlertRulesUpdateRequest,
@@ -36,6 +41,8 @@ from carrel.wire.alerts import (
     AdminAlertsEndResponse,
     AdminAlertsListRequest,
     AdminAlertsListResponse,
+    AdminAlertsUpdateRequest,
+    AdminAlertsUpdateResponse,
     Alert,
     AlertDelivery,
     AlertKind,
@@ -60,16 +67,20 @@ class AlertRules(Resource[M]):
         *,
         webhook_url: str | None = None,
         emails: Iterable[str] | None = None,
+        names: Iterable[str] = (),
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminAlertRulesCreateResponse]:
-        """Make a rule that posts to a web address, or sends mail to people of the organization: give one of both.
+        """Create a rule that posts to a web address or sends mail, and send the alerts that are open: give one of both.
 
         `webhook_secret` of the answer, which signatures are made with, is shown this once. Raises InvalidRequestError
         `webhook_not_allowed`, `mail_not_set_up` and `unknown_principal`, and ConflictError `too_many_alert_rules`.
         """
         request = AdminAlertRulesCreateRequest(
-            kinds=as_list(AlertKind, kinds), webhook_url=webhook_url, emails=as_list(str, emails)
+            kinds=as_list(AlertKind, kinds),
+            webhook_url=webhook_url,
+            emails=as_list(str, emails),
+            names=as_list(str, names),
         )
         return Call(ADMIN_ALERT_RULES_CREATE, request)
 
@@ -94,17 +105,19 @@ class AlertRules(Resource[M]):
         kinds: Iterable[AnyAlertKind] | None = None,
         emails: Iterable[str] | None = None,
         enabled: bool | None = None,
-        version: str | None = None,
+        names: Iterable[str] | None = None,
+        webhook_url: str | None = None,
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminAlertRulesUpdateResponse]:
-        """Change what a rule is about, or to whom it sends mail, or let it rest; what isn't given stays."""
+        """Change a rule, or pause it; what isn't given stays. Open alerts that it was not about before are sent."""
         request = AdminAlertRulesUpdateRequest(
-            version=version,
             alert_rule_id=as_any(UUID, alert_rule_id),
             kinds=as_list(AlertKind, kinds),
             emails=as_list(str, emails),
             enabled=enabled,
+            names=as_list(str, names),
+            webhook_url=webhook_url,
         )
         return Call(ADMIN_ALERT_RULES_UPDATE, request)
 
@@ -123,6 +136,14 @@ class AlertRules(Resource[M]):
         """Send a test message by a rule, once; `list_deliveries` tells what came of it."""
         request = AdminAlertRulesTestRequest(alert_rule_id=as_any(UUID, alert_rule_id))
         return Call(ADMIN_ALERT_RULES_TEST, request)
+
+    @Operation
+    def send_again(
+        self, delivery_id: Id, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
+    ) -> Call[AdminAlertRulesSendAgainResponse]:
+        """Send a message again, whether it was delivered or not; `list_deliveries` shows the result."""
+        request = AdminAlertRulesSendAgainRequest(delivery_id=as_any(UUID, delivery_id))
+        return Call(ADMIN_ALERT_RULES_SEND_AGAIN, request)
 
     @ListOperation
     def list_deliveries(
@@ -162,6 +183,22 @@ class AdminAlerts(Resource[M]):
         """Walk the alerts of the last 30 days, newest first, or only what is wrong now (`only_open`)."""
         request = AdminAlertsListRequest(page_size=page_size, page_token=page_token, only_open=only_open)
         return Listing(ADMIN_ALERTS_LIST, request, lambda page: page.alerts)
+
+    @Operation
+    def update(
+        self,
+        alert_id: Id,
+        *,
+        acknowledged: bool | None = None,
+        snoozed_until: datetime | str | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
+    ) -> Call[AdminAlertsUpdateResponse]:
+        """Acknowledge an open alert, or snooze it: nobody is told of it until then, unless it ends."""
+        request = AdminAlertsUpdateRequest(
+            alert_id=as_any(UUID, alert_id), acknowledged=acknowledged, snoozed_until=as_any(datetime, snoozed_until)
+        )
+        return Call(ADMIN_ALERTS_UPDATE, request)
 
     @Operation
     def end(

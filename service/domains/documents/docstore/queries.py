@@ -555,6 +555,12 @@ async def count_taken(connection: AsyncConnection, key: SyncKey) -> tuple[int, i
     return listed, taken
 
 
+async def count_failures(connection: AsyncConnection, key: SyncKey) -> int:
+    """Count the documents that a sync could not take."""
+    statement = select(func.count()).select_from(docstore_failures).where(key.is_of(docstore_failures))
+    return (await connection.execute(statement)).scalar_one()
+
+
 async def group_failures(connection: AsyncConnection, key: SyncKey, *, examples: int) -> list[FailureGroup]:
     """List the reasons for which a sync's documents failed, the most frequent first."""
     some = func.array_agg(aggregate_order_by(docstore_failures.c.source_id, docstore_failures.c.document_id))

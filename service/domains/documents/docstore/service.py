@@ -1,8 +1,6 @@
-"""Rules of syncs: who may create, see, launch, change and delete one, and which addresses it may connect to.
-
-EDITORs of a collection create, see and launch its syncs. The documents are the creator's, and runs act as that
-principal, until an admin hands both over. So only that principal or an admin changes or deletes a sync.
-"""
+"""Rules of syncs: who may create, see, launch, change and delete one, and which addresses it may connect to. EDITORs of
+a collection create, see and launch its syncs. The documents are the creator's, and runs act as that principal, until an
+admin hands both over. So only that principal or an admin changes or deletes a sync."""
 
 import asyncio
 import json
@@ -16,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire import docstore as wire
 from carrel.wire.common import Role
+from service.alerting.telling import Telling
 from service.audit.service import record, record_all
 from service.audit.versions import change_between, refuse_stale
 from service.auth.callers import Caller, acting_for
@@ -199,11 +198,12 @@ async def preview_sync(
 
 
 async def delete_sync(
-    connection: AsyncConnection, caller: Caller, *, request: wire.DeleteDocstoreSyncRequest
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.DeleteDocstoreSyncRequest
 ) -> wire.DeleteDocstoreSyncResponse:
     """Delete a sync and its address, for its creator and admins; its documents stay, and a run in progress ends."""
     sync = await _own_sync(connection, caller, request.docstore_credential_id)
     await queries.delete_sync(connection, _key(caller, sync.sync_id))
+    await Telling(runtime, connection, caller.organization_id).end_settled()
     await _record(connection, caller, "docstore.delete_sync", sync.sync_id, sync.collection_id)
     return wire.DeleteDocstoreSyncResponse(docstore_credential_id=request.docstore_credential_id)
 

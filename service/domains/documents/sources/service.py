@@ -1,8 +1,6 @@
-"""Rules of sources: who reports one, who sees it, and what of its quarantine is ignored.
-
-A source is its reporter's and the admins'; for everybody else there is none. A report replaces the one before as
-a whole, at its end, and of two that go on the one that was begun last.
-"""
+"""Rules of sources: who reports one, who sees it, and what of its quarantine is ignored. A source is its reporter's and
+the admins'; for everybody else there is none. A report replaces the one before as a whole, at its end, and of two that
+go on the one that was begun last."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,11 +9,14 @@ from uuid import UUID, uuid5
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire import sources as wire
+from service.alerting.queries import SOURCE
+from service.alerting.telling import Telling
 from service.audit.service import record
 from service.auth.callers import Caller
 from service.domains.documents.sources import queries
 from service.platform.errors import Conflict, NotFound
 from service.platform.identifiers import NIL, uuid7
+from service.runtime import Runtime
 from service.web.pagination import Cursor
 
 TARGET = "source"
@@ -82,7 +83,7 @@ async def add_items(
 
 
 async def end_report(
-    connection: AsyncConnection, caller: Caller, *, request: wire.EndSourceReportRequest
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.EndSourceReportRequest
 ) -> wire.EndSourceReportResponse:
     """End a report, whose items are the source's quarantine from now on; 409 `source_report_over`."""
     source_id, report_no = request.source_id, request.report_no
@@ -94,6 +95,7 @@ async def end_report(
             await queries.keep_ignored(connection, _key(caller, source, report_no), old=shown)
         await _show(connection, caller, source, report_no, reported=True)
         await queries.keep_only_report(connection, caller.organization_id, source_id=source_id, report_no=report_no)
+        await Telling(runtime, connection, caller.organization_id).end_settled()
     return wire.EndSourceReportResponse(**dict(await queries.read_source(connection, caller, source_id=source_id)))
 
 
@@ -127,45 +129,52 @@ async def list_items(
 
 
 async def ignore_items(
-    connection: AsyncConnection, caller: Caller, *, request: wire.IgnoreSourceItemsRequest
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.IgnoreSourceItemsRequest
 ) -> wire.IgnoreSourceItemsResponse:
     """Let items of a source count no more, until they change."""
-    unknown = await _set_ignored(connection, caller, request.source_id, request.names, ignored=True)
+    to = Telling(runtime, connection, caller.organization_id)
+    unknown = await _set_ignored(to, caller, request.source_id, request.names, ignored=True)
     return wire.IgnoreSourceItemsResponse(source_id=request.source_id, unknown_names=unknown)
 
 
 async def restore_items(
-    connection: AsyncConnection, caller: Caller, *, request: wire.RestoreSourceItemsRequest
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.RestoreSourceItemsRequest
 ) -> wire.RestoreSourceItemsResponse:
     """Let items that are ignored count again."""
-    unknown = await _set_ignored(connection, caller, request.source_id, request.names, ignored=False)
+    to = Telling(runtime, connection, caller.organization_id)
+    unknown = await _set_ignored(to, caller, request.source_id, request.names, ignored=False)
     return wire.RestoreSourceItemsResponse(source_id=request.source_id, unknown_names=unknown)
 
 
 async def _set_ignored(
-    connection: AsyncConnection, caller: Caller, source_id: UUID, names: Sequence[str], *, ignored: bool
+    to: Telling, caller: Caller, source_id: UUID, names: Sequence[str], *, ignored: bool
 ) -> list[str]:
     """Ignore items, or let them count again, and return the names that are not in quarantine."""
-    source = await _lock(connection, caller, source_id)
+    source = await _lock(to.connection, caller, source_id)
     if source.shown_no is None:
         return list(names)
     key = _key(caller, source, source.shown_no)
-    there, changed = await queries.set_ignored(connection, key, names=names, ignored=ignored)
+    there, changed = await queries.set_ignored(to.connection, key, names=names, ignored=ignored)
     if changed:
-        await _show(connection, caller, source, source.shown_no)
+        await _show(to.connection, caller, source, source.shown_no)
+        shown = await queries.read_source(to.connection, caller, source_id=source_id)
+        await to.tell_of_quarantine(
+            shown.item_count, subject=f"{SOURCE}{source_id}", name=shown.source, code="run_quarantine", quiet=True
+        )
         action = "source.ignore_items" if ignored else "source.restore_items"
-        await _record(connection, caller, action, source, names=[name for name in names if name in changed])
+        await _record(to.connection, caller, action, source, names=[name for name in names if name in changed])
     return [name for name in names if name not in there]
 
 
 async def remove_source(
-    connection: AsyncConnection, caller: Caller, *, request: wire.RemoveSourceRequest
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.RemoveSourceRequest
 ) -> wire.RemoveSourceResponse:
     """Remove a source that is never loaded again, with what is kept of its quarantine."""
     source_id = request.source_id
     source = await _lock(connection, caller, source_id)
     await _record(connection, caller, "source.remove", source)
     await queries.delete_source(connection, caller.organization_id, source_id=source_id)
+    await Telling(runtime, connection, caller.organization_id).end_settled()
     return wire.RemoveSourceResponse(source_id=request.source_id)
 
 

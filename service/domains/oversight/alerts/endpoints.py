@@ -14,5 +14,7 @@ router.serve(wire.ADMIN_ALERT_RULES_UPDATE, service.update_rule, name="update_al
 router.serve(wire.ADMIN_ALERT_RULES_DELETE, service.delete_rule, name="delete_alert_rule")
 router.serve(wire.ADMIN_ALERT_RULES_TEST, service.test_rule, name="test_alert_rule")
 router.read(wire.ADMIN_ALERT_RULES_LIST_DELIVERIES, service.list_deliveries, name="list_alert_deliveries")
+router.serve(wire.ADMIN_ALERT_RULES_SEND_AGAIN, service.send_again, name="send_alert_delivery_again")
+router.serve(wire.ADMIN_ALERTS_UPDATE, service.update_alert)
 router.serve(wire.ADMIN_ALERTS_END, service.end_alert)
 router.read(wire.ADMIN_ALERTS_LIST, service.list_alerts)

@@ -1,7 +1,5 @@
-"""The reports of runs and schedules, and alerts when a due report is missing.
-
-A run that has not ended, and a served schedule, is a lease that each report renews; a watch looks for expired leases.
-"""
+"""The reports of runs and schedules, and alerts when a due report is missing. A run that has not ended, and a served
+schedule, is a lease that each report renews; a watch looks for expired leases."""
 
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -13,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire import alerts as wire
 from service.alerting import queries
 from service.alerting.sending import queries as sending_queries
-from service.alerting.telling import ReportedRun, begin_alert, end_alerts
+from service.alerting.telling import Telling
 from service.auth.callers import Caller
 from service.identity.queries import organization_ids
 from service.platform.background import for_each_organization
@@ -46,13 +44,13 @@ async def report_run(
         "run_id": request.run_id,
         "flow": request.flow,
         "flow_run_id": request.flow_run_id,
-        "has_begun": request.has_begun is not False,
     }
     lasts = LEASE if goes_on else None
-    has_begun = await queries.save_run(connection, caller, subject=request.subject, values=values, lasts=lasts)
-    # A run that never read anything, nor did one before it, is somebody's mistyped command.
-    if has_begun and not goes_on:
-        await _end_run(runtime, connection, caller, request)
+    is_new = request.is_partial or await queries.save_run(
+        connection, caller, subject=request.subject, values=values, lasts=lasts
+    )
+    if is_new and not goes_on:
+        await _end_run(Telling(runtime, connection, caller.organization_id), caller, request)
     return wire.ReportRunResponse(run_id=request.run_id, report_again_seconds=AGAIN_SECONDS if goes_on else None)
 
 
@@ -69,43 +67,29 @@ async def report_schedules(
     forgotten = await queries.delete_other_schedules(connection, caller, subjects=subjects)
     await queries.save_schedules(connection, caller, rows=rows)
     on_time = [one.subject for one in request.schedules if _missed_at(one.due_at) > now]
-    await end_alerts(
-        runtime,
-        connection,
-        caller.organization_id,
-        kinds=[wire.AlertKind.SCHEDULE_MISSED],
-        subjects=[_subject(caller.principal_id, one) for one in (*on_time, *forgotten)],
-    )
+    ended = [_subject(caller.principal_id, one) for one in (*on_time, *forgotten)]
+    await Telling(runtime, connection, caller.organization_id).end(wire.AlertKind.SCHEDULE_MISSED, *ended)
     return wire.ReportSchedulesResponse(report_again_seconds=AGAIN_SECONDS)
 
 
-async def _end_run(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, request: wire.ReportRunRequest
-) -> None:
-    """Begin the alert of how a run ended, and end those that are over with that."""
-    if request.outcome is wire.RunOutcome.STOPPED:
-        return
-    subject = _subject(caller.principal_id, request.subject)
-    is_quarantine = request.outcome is wire.RunOutcome.QUARANTINE
-    over: Mapping[wire.RunOutcome, list[wire.AlertKind]] = {
-        wire.RunOutcome.COMPLETED: [wire.AlertKind.RUN_FAILED, wire.AlertKind.RUN_QUARANTINE],
-        wire.RunOutcome.QUARANTINE: [wire.AlertKind.RUN_FAILED],
-        wire.RunOutcome.INCOMPLETE: [wire.AlertKind.RUN_QUARANTINE],
-    }
-    kinds = over.get(request.outcome, [])
-    await end_alerts(runtime, connection, caller.organization_id, kinds=kinds, subjects=[subject])
-    if request.outcome is not wire.RunOutcome.COMPLETED:
-        await begin_alert(
-            runtime,
-            connection,
-            caller.organization_id,
-            kind=wire.AlertKind.RUN_QUARANTINE if is_quarantine else wire.AlertKind.RUN_FAILED,
-            subject=subject,
-            name=request.source,
-            code=request.code or _CODES[request.outcome],
-            quarantined_count=request.quarantined_count if is_quarantine else None,
-            run=ReportedRun(request.flow, request.flow_run_id, request.document_count),
-        )
+async def _end_run(to: Telling, caller: Caller, request: wire.ReportRunRequest) -> None:
+    """Begin or end the alert that a run failed, and the alert about its source's quarantine."""
+    subject, outcome, whole = _subject(caller.principal_id, request.subject), request.outcome, not request.is_partial
+    run = {name: getattr(request, name) for name in ("flow", "flow_run_id", "document_count")}
+    run["name"] = request.source
+    if whole and outcome in {wire.RunOutcome.COMPLETED, wire.RunOutcome.QUARANTINE}:
+        await to.end(wire.AlertKind.RUN_FAILED, subject)
+    elif whole and outcome in _CODES:
+        code = request.code or _CODES[outcome]
+        await to.begin(wire.AlertKind.RUN_FAILED, subject=subject, code=code, **run)
+    found = await queries.find_quarantine(to.connection, caller, ledger=request.ledger)
+    count = request.quarantined_count if whole and outcome is wire.RunOutcome.QUARANTINE else 0
+    if found is not None and (found[1] or count == 0):  # else the run could not report its quarantine
+        await to.end(wire.AlertKind.RUN_QUARANTINE, subject)
+        subject, count = f"{queries.SOURCE}{found[0]}", found[1]
+    elif whole and outcome in {wire.RunOutcome.COMPLETED, wire.RunOutcome.INCOMPLETE}:
+        await to.end(wire.AlertKind.RUN_QUARANTINE, subject)
+    await to.tell_of_quarantine(count, subject=subject, code=_CODES[wire.RunOutcome.QUARANTINE], **run)
 
 
 def _missed_at(due_at: datetime) -> datetime:
@@ -131,15 +115,13 @@ def _subject(principal_id: object, subject: str) -> str:
 async def begin_expired(runtime: Runtime, connection: AsyncConnection, organization_id: UUID) -> None:
     """Begin the alerts of runs and schedules that were to be reported by now, and were not."""
     for lease in await queries.take_expired(connection, organization_id, limit=AT_ONCE):
-        await begin_alert(
-            runtime,
-            connection,
-            organization_id,
-            kind=lease.kind,
+        await Telling(runtime, connection, organization_id).begin(
+            lease.kind,
             subject=_subject(lease.principal_id, lease.subject),
             name=lease.name,
             code=LOST if lease.kind is wire.AlertKind.RUN_FAILED else MISSED,
-            run=None if lease.flow is None else ReportedRun(lease.flow, lease.flow_run_id),
+            flow=lease.flow,
+            flow_run_id=lease.flow_run_id,
         )
 
 

@@ -1,21 +1,24 @@
 """Rules about who is told of alerts, for admins; and what admins see of alerts and deliveries."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import asdict
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
+from sqlalchemy import func
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire import alerts as wire
-from carrel.wire.common import UserPrincipal
+from carrel.wire.fields import format_instant
 from service.alerting import queries as alert_queries
+from service.alerting.queries import StoredAlert
 from service.alerting.sending import queries
-from service.alerting.sending.queries import ListedDelivery, Recipient, Rule
-from service.alerting.sending.task import TEST
+from service.alerting.sending.queries import Rule
+from service.alerting.sending.task import TEST, enqueue_deliveries
 from service.alerting.sending.webhooks import check_url, new_secret
-from service.alerting.telling import send
+from service.alerting.telling import Telling
+from service.alerting.wording import reason_of
 from service.audit.service import record, record_all
 from service.audit.versions import change_between, refuse_stale
 from service.auth.callers import Caller
@@ -35,10 +38,7 @@ MOST_RULES = 100
 async def create_rule(
     runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminAlertRulesCreateRequest
 ) -> wire.AdminAlertRulesCreateResponse:
-    """Make a rule that posts alerts to a web address, or sends them to people of the organization by mail.
-
-    Raises BadRequest `webhook_not_allowed`, `mail_not_set_up` and `unknown_principal`, Conflict `too_many_alert_rules`.
-    """
+    """Create a rule that sends alerts to a web address or by mail, and send the alerts that are open now."""
     organization_id = caller.organization_id
     await lock_organization(connection, organization_id)
     if await queries.count_rules(connection, organization_id) >= MOST_RULES:
@@ -46,6 +46,7 @@ async def create_rule(
         raise Conflict(message, code="too_many_alert_rules")
     rule_id, secret = uuid7(), None
     values: dict[str, Any] = {"alert_rule_id": rule_id, "kinds": _in_order(request.kinds), "recipient_ids": []}
+    values["names"] = sorted(set(request.names))
     if request.webhook_url is not None:
         check_url(request.webhook_url, AllowedHosts.of(runtime.settings.webhook_allowed_hosts))
         secret = new_secret()
@@ -56,10 +57,9 @@ async def create_rule(
     await queries.insert_rule(connection, organization_id, values=values)
     rule = await _require_rule(connection, caller, rule_id)
     await _record(connection, caller, "create", rule)
-    shown = await _to_rule(connection, caller, rule)
-    return wire.AdminAlertRulesCreateResponse(
-        **dict(shown), webhook_secret=None if secret is None else secret.get_secret_value()
-    )
+    await Telling(runtime, connection, organization_id).tell_open(rule)
+    shown = await _describe(connection, caller, rule)
+    return wire.AdminAlertRulesCreateResponse(**dict(shown), webhook_secret=secret and secret.get_secret_value())
 
 
 async def list_rules(
@@ -69,29 +69,31 @@ async def list_rules(
     cursor = Cursor.read(caller, operation=wire.ADMIN_ALERT_RULES_LIST.path, request=request)
     rows = await queries.list_rules(connection, caller.organization_id, after=cursor.after_id, limit=cursor.limit)
     page = cursor.page(rows, position=lambda row: [str(row.alert_rule_id)])
-    people = await _people_of(connection, caller, page.items)
     return wire.AdminAlertRulesListResponse(
-        alert_rules=[_describe(row, people) for row in page.items],
-        next_page_token=page.next_page_token,
-        mail_enabled=runtime.settings.smtp_url is not None,
+        alert_rules=page.items, next_page_token=page.next_page_token, mail_enabled=runtime.settings.smtp_url is not None
     )
 
 
 async def update_rule(
     runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminAlertRulesUpdateRequest
 ) -> wire.AdminAlertRulesUpdateResponse:
-    """Change what a rule is about, or to whom it sends mail, or let it rest.
-
-    Raises NotFound, and BadRequest as `create_rule`, or `not_a_mail_rule`.
-    """
+    """Change a rule or pause it, and send the open alerts that it was not about before."""
     rule = await _require_rule(connection, caller, request.alert_rule_id, lock=True)
-    before = await _to_rule(connection, caller, rule)
+    before = await _describe(connection, caller, rule)
     await refuse_stale(connection, caller, request.version, before, target_id=rule.alert_rule_id)
     values: dict[str, Any] = {}
     if request.kinds is not None:
         values["kinds"] = _in_order(request.kinds)
     if request.enabled is not None:
         values["enabled"] = request.enabled
+    if request.names is not None:
+        values["names"] = sorted(set(request.names))
+    if request.webhook_url is not None:
+        if rule.webhook_url is None:
+            message = "This rule sends mail. Create another rule for a web address."
+            raise BadRequest(message, code="not_a_webhook_rule", details=[FieldError("webhookUrl", message)])
+        check_url(request.webhook_url, AllowedHosts.of(runtime.settings.webhook_allowed_hosts))
+        values["webhook_url"] = request.webhook_url
     if request.emails is not None:
         if rule.webhook_url is not None:
             message = "This rule posts to a web address. Make another one for mail."
@@ -99,8 +101,9 @@ async def update_rule(
         values["recipient_ids"] = await _recipient_ids(runtime, connection, caller, request.emails)
     if values:
         await queries.update_rule(connection, caller.organization_id, rule_id=rule.alert_rule_id, values=values)
-        rule = await _require_rule(connection, caller, rule.alert_rule_id)
-    after = await _to_rule(connection, caller, rule)
+        former, rule = rule, await _require_rule(connection, caller, rule.alert_rule_id)
+        await Telling(runtime, connection, caller.organization_id).tell_open(rule, before=former)
+    after = await _describe(connection, caller, rule)
     if values:
         about = ("alertRule.update", TARGET, rule.alert_rule_id)
         await record_all(connection, caller, changes=[change_between(*about, before, after, details=_details(rule))])
@@ -124,9 +127,21 @@ async def test_rule(
     """Send a test message by a rule, now and once."""
     rule = await _require_rule(connection, caller, request.alert_rule_id, lock=True)
     await _record(connection, caller, "test", rule)
-    return wire.AdminAlertRulesTestResponse(
-        delivery_ids=await send(runtime, connection, caller.organization_id, [rule], what=TEST, about={})
-    )
+    to = Telling(runtime, connection, caller.organization_id)
+    return wire.AdminAlertRulesTestResponse(delivery_ids=await to.send([rule], what=TEST, about={}))
+
+
+async def send_again(
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminAlertRulesSendAgainRequest
+) -> wire.AdminAlertRulesSendAgainResponse:
+    """Send a message again, whether it was delivered or not."""
+    organization_id, delivery_id = caller.organization_id, request.delivery_id
+    rule_id = await queries.send_again(connection, organization_id, delivery_id=delivery_id)
+    if rule_id is None:
+        raise NotFound("There is no such delivery in this organization.", code="alert_delivery_not_found")
+    await enqueue_deliveries(runtime, connection, organization_id, delivery_ids=[delivery_id])
+    await _record(connection, caller, "send_again", await _require_rule(connection, caller, rule_id))
+    return wire.AdminAlertRulesSendAgainResponse(delivery_id=delivery_id)
 
 
 async def list_deliveries(
@@ -141,9 +156,7 @@ async def list_deliveries(
         connection, caller.organization_id, rule_id=request.alert_rule_id, before=before, limit=cursor.limit
     )
     page = cursor.page(rows, position=lambda row: [str(row.delivery_id)])
-    return wire.AdminAlertRulesListDeliveriesResponse(
-        deliveries=[_to_delivery(row) for row in page.items], next_page_token=page.next_page_token
-    )
+    return wire.AdminAlertRulesListDeliveriesResponse(deliveries=page.items, next_page_token=page.next_page_token)
 
 
 async def list_alerts(
@@ -157,8 +170,7 @@ async def list_alerts(
     )
     page = cursor.page(rows, position=lambda row: [str(row.alert_id)])
     return wire.AdminAlertsListResponse(
-        alerts=[wire.Alert.model_validate(row, from_attributes=True) for row in page.items],
-        next_page_token=page.next_page_token,
+        alerts=[wire.Alert(**_to_alert(row)) for row in page.items], next_page_token=page.next_page_token
     )
 
 
@@ -166,15 +178,48 @@ async def end_alert(
     connection: AsyncConnection, caller: Caller, *, request: wire.AdminAlertsEndRequest
 ) -> wire.AdminAlertsEndResponse:
     """End an alert whose subject nobody runs any more; nobody is told."""
-    alert_id = request.alert_id
-    ended = await alert_queries.end_alert(connection, caller.organization_id, alert_id=alert_id)
-    alert = await alert_queries.find_alert(connection, caller.organization_id, alert_id=alert_id)
+    values = {"ended_at": func.now()}
+    return wire.AdminAlertsEndResponse(**await _change_alert(connection, caller, request.alert_id, "end", values))
+
+
+async def update_alert(
+    connection: AsyncConnection, caller: Caller, *, request: wire.AdminAlertsUpdateRequest
+) -> wire.AdminAlertsUpdateResponse:
+    """Acknowledge an open alert, or snooze it: nobody is told of it until then."""
+    values: dict[str, Any] = {}
+    if request.acknowledged is not None:
+        values["acknowledged_at"] = func.now() if request.acknowledged else None
+        values["acknowledged_by"] = caller.principal_id
+    if request.snoozed_until is not None:
+        values["snoozed_until"] = request.snoozed_until
+    return wire.AdminAlertsUpdateResponse(**await _change_alert(connection, caller, request.alert_id, "update", values))
+
+
+async def _change_alert(
+    connection: AsyncConnection, caller: Caller, alert_id: UUID, action: str, values: dict[str, Any]
+) -> dict[str, Any]:
+    """Set columns of an alert if it is open, with an audit entry, and return its members."""
+    organization_id = caller.organization_id
+    changed = values and await alert_queries.update_alert(connection, organization_id, alert_id=alert_id, values=values)
+    alert = await alert_queries.find_alert(connection, organization_id, alert_id=alert_id)
     if alert is None:
         raise NotFound("There is no such alert in this organization.", code="alert_not_found")
-    if ended:
+    if changed:
         details = {"kind": alert.kind, "code": alert.code}
-        await record(connection, caller, "alert.end", "alert", alert_id, details=details)
-    return wire.AdminAlertsEndResponse.model_validate(alert, from_attributes=True)
+        if action == "update":
+            details |= {
+                "acknowledged": alert.acknowledged_at is not None,
+                "snoozedUntil": alert.snoozed_until and format_instant(alert.snoozed_until),
+            }
+        await record(connection, caller, f"alert.{action}", "alert", alert_id, details=details)
+    return _to_alert(alert)
+
+
+def _to_alert(row: StoredAlert) -> dict[str, Any]:
+    acknowledged_by = row.acknowledged_by if row.acknowledged_at else None
+    text = reason_of(row.code, row.quarantined_count)
+    members = {**asdict(row), "sync_id": row.sync_id, "acknowledged_by": acknowledged_by, "text": text}
+    return {name: value for name, value in members.items() if name in wire.Alert.model_fields}
 
 
 def _in_order(kinds: Collection[wire.AlertKind]) -> list[str]:
@@ -196,45 +241,16 @@ async def _recipient_ids(
         message = "The service has no mail server: an operator sets CARREL_SMTP_URL and CARREL_MAIL_FROM."
         raise BadRequest(message, code="mail_not_set_up", details=[FieldError("emails", message)])
     ids = await find_people(connection, caller.organization_id, emails=emails, field="emails")
-    people = await queries.list_recipients(connection, caller.organization_id, ids=ids)
+    people = await queries.list_people(connection, caller.organization_id, ids=ids)
     if len(people) < len(ids):
         message = "Mail goes to people, and one of these addresses is a service account's."
         raise BadRequest(message, code="unknown_principal", details=[FieldError("emails", message)])
-    return [one.principal_id for one in people]
+    return list(people)
 
 
-async def _people_of(connection: AsyncConnection, caller: Caller, rules: Sequence[Rule]) -> dict[UUID, Recipient]:
-    ids = {one for rule in rules for one in rule.recipient_ids}
-    if not ids:
-        return {}
-    found = await queries.list_recipients(connection, caller.organization_id, ids=ids)
-    return {one.principal_id: one for one in found}
-
-
-async def _to_rule(connection: AsyncConnection, caller: Caller, rule: Rule) -> wire.AlertRule:
-    return _describe(rule, await _people_of(connection, caller, [rule]))
-
-
-def _describe(rule: Rule, people: dict[UUID, Recipient]) -> wire.AlertRule:
-    recipients = [people[one] for one in rule.recipient_ids if one in people]
-    return wire.AlertRule(
-        alert_rule_id=rule.alert_rule_id,
-        kinds=[wire.AlertKind(kind) for kind in rule.kinds],
-        webhook_url=rule.webhook_url,
-        recipients=[_principal(one.principal_id, one.name, one.email) for one in recipients],
-        enabled=rule.enabled,
-        created_at=rule.created_at,
-    )
-
-
-def _to_delivery(row: ListedDelivery) -> wire.AlertDelivery:
-    has_recipient = row.principal_id is not None and row.email is not None
-    recipient = _principal(row.principal_id, row.name or "", row.email or "") if has_recipient else None
-    return wire.AlertDelivery.model_validate(asdict(row) | {"recipient": recipient, "next_attempt_at": row.due_at})
-
-
-def _principal(principal_id: UUID | None, name: str, email: str) -> UserPrincipal:
-    return UserPrincipal(id=str(principal_id), name=name, email=email)
+async def _describe(connection: AsyncConnection, caller: Caller, rule: Rule) -> wire.AlertRule:
+    [shown] = await queries.list_rules(connection, caller.organization_id, rule_id=rule.alert_rule_id)
+    return shown
 
 
 async def _record(connection: AsyncConnection, caller: Caller, what: str, rule: Rule) -> None:
@@ -246,6 +262,7 @@ def _details(rule: Rule) -> dict[str, Any]:
     host = None if rule.webhook_url is None else urlsplit(rule.webhook_url).hostname
     return {
         "kinds": rule.kinds,
+        "names": rule.names,
         "enabled": rule.enabled,
         **({"recipientIds": [str(one) for one in rule.recipient_ids]} if host is None else {"host": host}),
     }

@@ -1,7 +1,6 @@
 """SQL of an organization's state: one statement, each figure from an index or from tables that are small."""
 
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -9,18 +8,20 @@ from sqlalchemy import ColumnElement, DateTime, Subquery, Text, Uuid, and_, cast
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire.alerts import AlertKind
 from carrel.wire.common import ResourceType
 from carrel.wire.oversight import SourceQuarantine
 from service.alerting.sending.task import ALERTS
+from service.domains.documents.docstore.running.applying import SOME_FAILED
 from service.domains.documents.recognition.jobs import OCR
 from service.index.progress import FAILED_AFTER
 from service.index.queries import is_pending
-from service.platform.sql import columns_of, find_rows, get_row, matches
+from service.platform.sql import columns_of, find_rows, matches
 from service.schema.alerts import alerts
 from service.schema.catalog import document_versions, scanned_pages
 from service.schema.collections import collections
 from service.schema.conversations import conversations, turns
-from service.schema.docstore import docstore_syncs
+from service.schema.docstore import docstore_failures, docstore_syncs
 from service.schema.indexing import TOTAL_TERM, space_documents, spaces, term_deltas, term_statistics
 from service.schema.permissions import resources
 from service.schema.rebuilds import index_rebuilds
@@ -32,61 +33,60 @@ REPLYING = timedelta(hours=1)
 MOST_SOURCES = 20
 NO_DOCUMENTS = (ResourceType.DOCUMENT_COLLECTION.value, ResourceType.AGENT.value)
 
+_SYNC_TROUBLES = ("incomplete", "refused_documents", "refusing")
 _jobs = table("procrastinate_jobs", column("status", Text), column("args", JSONB), column("queue_name", Text))
 
 
-@dataclass(frozen=True, slots=True)
-class State:
-    """The database's figures of `AdminStatusGetResponse`; `embedding_model` is None before any upload."""
-
-    documents: int
-    collections: int
-    chunks: int
-    indexing: int
-    unindexed: int
-    indexing_since: datetime | None
-    jobs_waiting: int
-    jobs_running: int
-    jobs_since: datetime | None
-    replies_failed: int
-    pages_waiting: int
-    syncs_running: int
-    syncs_failed: int
-    quarantined: int
-    quarantined_sources: int
-    open_alerts: int
-    rebuilds: int
-    embedding_model: str | None
-
-
-async def read_state(connection: AsyncConnection, organization_id: UUID) -> State:
-    """Read the state of an organization."""
+async def read_state(connection: AsyncConnection, organization_id: UUID) -> dict[str, Any]:
+    """Read the figures of `AdminStatusGetResponse`, each by the path to its member."""
     pending, jobs = _pending(organization_id), _select_jobs(organization_id)
     is_document = resources.c.resource_type.not_in(NO_DOCUMENTS)
     has_failed, waits = pending.c.attempts >= FAILED_AFTER, jobs.c.status == "todo"
+    has_items = and_(sources.c.organization_id == organization_id, sources.c.item_count > 0)
+    own_sync = docstore_syncs.c.organization_id == organization_id
+    refused = docstore_failures.c.organization_id == organization_id
+    is_open = and_(alerts.c.organization_id == organization_id, alerts.c.ended_at.is_(None))
     of_rebuilds = index_rebuilds.c.organization_id == organization_id
-    figures = {
-        "documents": _number(resources, resources.c.organization_id == organization_id, is_document),
-        "collections": _number(collections, collections.c.organization_id == organization_id),
-        "chunks": _chunks(organization_id),
-        "indexing": _number(pending, ~has_failed),
-        "unindexed": _number(pending, has_failed),
-        "indexing_since": _oldest(pending, ~has_failed),
-        "jobs_waiting": _number(jobs, waits),
-        "jobs_running": _number(jobs, jobs.c.status == "doing"),
-        "jobs_since": _oldest(jobs, waits),
-        "replies_failed": _failed_replies(organization_id),
-        "pages_waiting": _pages(organization_id),
-        "syncs_running": _syncs(organization_id, "PENDING", "RUNNING"),
-        "syncs_failed": _syncs(organization_id, "FAILED"),
-        "quarantined": _select_quarantine(organization_id, func.coalesce(func.sum(sources.c.item_count), 0)),
-        "quarantined_sources": _select_quarantine(organization_id, func.count()),
-        "open_alerts": _number(alerts, alerts.c.organization_id == organization_id, alerts.c.ended_at.is_(None)),
-        "rebuilds": _number(index_rebuilds, of_rebuilds, index_rebuilds.c.status == "RUNNING"),
+    figures: dict[str, ColumnElement[Any]] = {
+        "document_count": _number(resources, resources.c.organization_id == organization_id, is_document),
+        "collection_count": _number(collections, collections.c.organization_id == organization_id),
+        "chunk_count": _chunks(organization_id),
+        "indexing.running": _number(pending, ~has_failed),
+        "indexing.failed": _number(pending, has_failed),
+        "indexing.failed_in_collections": _number(
+            space_documents,
+            space_documents.c.organization_id == organization_id,
+            space_documents.c.space_id != _catalog(organization_id, spaces.c.space_id),
+            space_documents.c.attempts >= FAILED_AFTER,
+            is_pending(),
+        ),
+        "indexing.oldest_waiting_at": _oldest(pending, ~has_failed),
+        "jobs.waiting": _number(jobs, waits),
+        "jobs.running": _number(jobs, jobs.c.status == "doing"),
+        "jobs.oldest_waiting_at": _oldest(jobs, waits),
+        "jobs.failed": _failed_replies(organization_id),
+        "pages_waiting": _number(
+            scanned_pages, scanned_pages.c.organization_id == organization_id, scanned_pages.c.state == "WAITING"
+        ),
+        "syncs.running": _number(docstore_syncs, own_sync, docstore_syncs.c.status.in_(["PENDING", "RUNNING"])),
+        "syncs.failed": _number(docstore_syncs, own_sync, docstore_syncs.c.status == "FAILED"),
+        "syncs.incomplete": _number(docstore_syncs, own_sync, docstore_syncs.c.warning_code != SOME_FAILED),
+        "syncs.refused_documents": select(func.count()).where(refused).scalar_subquery(),
+        "syncs.refusing": select(func.count(docstore_failures.c.sync_id.distinct())).where(refused).scalar_subquery(),
+        "quarantine.item_count": select(func.coalesce(func.sum(sources.c.item_count), 0))
+        .where(has_items)
+        .scalar_subquery(),
+        "quarantine.source_count": _number(sources, has_items),
+        "open_alert_count": _number(alerts, is_open),
+        "failed_run_count": _number(alerts, is_open, alerts.c.kind == AlertKind.RUN_FAILED),
+        "rebuilds_running": _number(index_rebuilds, of_rebuilds, index_rebuilds.c.status == "RUNNING"),
         "embedding_model": _catalog(organization_id, spaces.c.model),
     }
+    # These are absent without any, as from a service that doesn't know them.
+    for name in ("failed_run_count", "indexing.failed_in_collections", *(f"syncs.{one}" for one in _SYNC_TROUBLES)):
+        figures[name] = func.nullif(figures[name], 0)
     statement = select(*(figure.label(name) for name, figure in figures.items()))
-    return await get_row(connection, statement, State)
+    return dict((await connection.execute(statement)).mappings().one())
 
 
 async def list_quarantined(connection: AsyncConnection, organization_id: UUID) -> list[SourceQuarantine]:
@@ -100,11 +100,6 @@ async def list_quarantined(connection: AsyncConnection, organization_id: UUID) -
         .limit(MOST_SOURCES)
     )
     return await find_rows(connection, statement, SourceQuarantine)
-
-
-def _select_quarantine(organization_id: UUID, figure: ColumnElement[int]) -> ColumnElement[int]:
-    has_items = and_(sources.c.organization_id == organization_id, sources.c.item_count > 0)
-    return select(figure).where(has_items).scalar_subquery()
 
 
 def _number(source: Any, *conditions: ColumnElement[bool]) -> ColumnElement[int]:
@@ -178,13 +173,3 @@ def _failed_replies(organization_id: UUID) -> ColumnElement[int]:
         matches(turns, organization_id, status="FAILED"),
         turns.c.finished_at > func.now() - LATELY,
     )
-
-
-def _pages(organization_id: UUID) -> ColumnElement[int]:
-    is_waiting = scanned_pages.c.state == "WAITING"
-    return _number(scanned_pages, scanned_pages.c.organization_id == organization_id, is_waiting)
-
-
-def _syncs(organization_id: UUID, *statuses: str) -> ColumnElement[int]:
-    own = docstore_syncs.c.organization_id == organization_id
-    return _number(docstore_syncs, own, docstore_syncs.c.status.in_(statuses))

@@ -1,5 +1,8 @@
 """The state of an organization, for the page Health."""
 
+from collections import defaultdict
+from typing import Any
+
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire import oversight as wire
@@ -20,40 +23,30 @@ async def get_status(
     runtime: Runtime, connection: AsyncConnection, caller: Caller, *, connections: Connections | None
 ) -> wire.AdminStatusGetResponse:
     """Return the organization's state at this moment; for admins."""
-    row = await queries.read_state(connection, caller.organization_id)
+    figures = await queries.read_state(connection, caller.organization_id)
     backlog = await measure_backlog(connection, caller.organization_id)
     settings, indexer = runtime.settings, runtime.indexer
+    parts: dict[str, dict[str, Any]] = defaultdict(dict)
+    for path, figure in figures.items():
+        part, _, name = path.rpartition(".")
+        parts[part][name] = figure
+    state, indexing, quarantine = parts.pop(""), parts["indexing"], parts["quarantine"]
+    indexing |= {
+        "done": state["document_count"] - indexing["running"] - indexing["failed"],
+        "waiting_documents": backlog.documents,
+        "waiting_chunks": indexer.deps.pace.chunks_in(backlog),
+        "chunks_per_second": round(indexer.pace_of(caller.organization_id), 1) if backlog.documents else 0.0,
+        "uploads_refused_seconds": indexer.refused_seconds(caller.organization_id),
+    }
+    sources = await queries.list_quarantined(connection, caller.organization_id) if quarantine["item_count"] else []
+    state["embedding_model"] = state["embedding_model"] or runtime.embedders.default.model.name
     return wire.AdminStatusGetResponse(
+        **state,
+        indexing=wire.IndexingState(**indexing),
+        jobs=wire.JobsState(**parts["jobs"]),
+        syncs=wire.SyncsState(**parts["syncs"]),
+        quarantine=wire.QuarantineState(**quarantine, sources=sources),
         version=VERSION,
-        document_count=row.documents,
-        collection_count=row.collections,
-        chunk_count=row.chunks,
-        indexing=wire.IndexingState(
-            done=row.documents - row.indexing - row.unindexed,
-            running=row.indexing,
-            failed=row.unindexed,
-            oldest_waiting_at=row.indexing_since,
-            waiting_documents=backlog.documents,
-            waiting_chunks=indexer.deps.pace.chunks_in(backlog),
-            chunks_per_second=round(indexer.pace_of(caller.organization_id), 1) if backlog.documents else 0.0,
-            uploads_refused_seconds=indexer.refused_seconds(caller.organization_id),
-        ),
-        jobs=wire.JobsState(
-            waiting=row.jobs_waiting,
-            running=row.jobs_running,
-            failed=row.replies_failed,
-            oldest_waiting_at=row.jobs_since,
-        ),
-        syncs=wire.SyncsState(running=row.syncs_running, failed=row.syncs_failed),
-        quarantine=wire.QuarantineState(
-            item_count=row.quarantined,
-            source_count=row.quarantined_sources,
-            sources=await queries.list_quarantined(connection, caller.organization_id) if row.quarantined else [],
-        ),
-        open_alert_count=row.open_alerts,
-        pages_waiting=row.pages_waiting,
-        rebuilds_running=row.rebuilds,
-        embedding_model=row.embedding_model or runtime.embedders.default.model.name,
         language_model=settings.model_names[0] if settings.model_url else BUILT_IN,
         text_retention_days=settings.text_retention_days,
         storage=[file_system.describe() for file_system in runtime.disk.file_systems],

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.alerts import AlertKind
 from carrel.wire.docstore import DocstoreConfig
 from carrel.wire.oversight import StorageLevel
-from service.alerting.telling import begin_alert, end_alerts
+from service.alerting.telling import Telling
 from service.audit.service import Change, Origin, record_later
 from service.domains.documents.docstore import queries
 from service.domains.documents.docstore.queries import Note, StoredSync, SyncKey, list_stuck_syncs
@@ -33,12 +33,10 @@ AWAY = Note("database_unavailable", "The service's database went away again and 
 
 
 async def run_sync(runtime: Runtime, *, organization_id: UUID, sync_id: UUID) -> None:
-    """Carry out the requested run of a sync, or the rest of an interrupted one, and save how it ended.
-
-    Raises the database's errors while it can't be reached, and InsufficientStorage while a disk is short of room: then
-    the run stays as it is and is continued later, unless that was the job's last attempt. No room elsewhere, such as in
-    a bucket, fails the run.
-    """
+    """Carry out the requested run of a sync, or the rest of an interrupted one, and save how it ended. Raises the
+    database's errors while it can't be reached, and InsufficientStorage while a disk is short of room: then the run
+    stays as it is and is continued later, unless that was the job's last attempt. No room elsewhere, such as in a
+    bucket, fails the run."""
     async with runtime.database.transaction(organization_id) as connection:
         sync = await queries.begin_run(connection, SyncKey(organization_id, sync_id))
     if sync is None:
@@ -116,25 +114,20 @@ async def _finish(
             **({} if error is None else {"error": error.code}),
             **({} if warning is None else {"warning": warning.code}),
         }
-        await _tell(runtime, connection, organization_id, sync, problem=error or warning)
+        await _tell(Telling(runtime, connection, organization_id), sync, problem=error or warning)
         change = Change(action="docstore.sync", target_type="docstoreSync", target_id=sync.sync_id, details=details)
         await record_later(connection, organization_id, origin=_origin(sync), change=change)
 
 
-async def _tell(
-    runtime: Runtime, connection: AsyncConnection, organization_id: UUID, sync: StoredSync, *, problem: Note | None
-) -> None:
-    """Begin the alert that a sync is behind, or end it; some documents that could not be taken are no such problem."""
+async def _tell(to: Telling, sync: StoredSync, *, problem: Note | None) -> None:
+    """Begin or end the alert that a sync is behind, and the alert about documents that it could not take."""
     subject, name = str(sync.sync_id), str(sync.config["syncName"])
-    failed = problem is not None and problem.code == SOME_FAILED
-    over = [AlertKind.RUN_QUARANTINE] if not failed else []
-    over += [AlertKind.SYNC_BEHIND] if problem is None or failed else []
-    await end_alerts(runtime, connection, organization_id, kinds=over, subjects=[subject])
-    if problem is not None:
-        kind = AlertKind.RUN_QUARANTINE if failed else AlertKind.SYNC_BEHIND
-        await begin_alert(
-            runtime, connection, organization_id, kind=kind, subject=subject, name=name, code=problem.code
-        )
+    if problem is None or problem.code == SOME_FAILED:
+        await to.end(AlertKind.SYNC_BEHIND, subject)
+    else:
+        await to.begin(AlertKind.SYNC_BEHIND, subject=subject, name=name, code=problem.code)
+    count = await queries.count_failures(to.connection, SyncKey(to.organization_id, sync.sync_id))
+    await to.tell_of_quarantine(count, subject=subject, name=name, code=SOME_FAILED)
 
 
 def _origin(sync: StoredSync) -> Origin:
@@ -155,13 +148,6 @@ async def begin_stuck(runtime: Runtime, connection: AsyncConnection, organizatio
     after = NIL
     while syncs := await list_stuck_syncs(connection, organization_id, after=after, limit=TOLD_AT_ONCE):
         for sync in syncs:
-            await begin_alert(
-                runtime,
-                connection,
-                organization_id,
-                kind=AlertKind.SYNC_BEHIND,
-                subject=str(sync.sync_id),
-                name=sync.name,
-                code=STUCK,
-            )
+            to = Telling(runtime, connection, organization_id)
+            await to.begin(AlertKind.SYNC_BEHIND, subject=str(sync.sync_id), name=sync.name, code=STUCK)
         after = syncs[-1].sync_id
