@@ -29,13 +29,7 @@ from app.ui.progress import offer_export
 from app.ui.tables import ALL_ROWS, PageAsked, pages_of, show_pages, source_of, time_cell
 from carrel import Pager
 from carrel.wire.common import ResourceIdentifier
-from carrel.wire.oversight import (
-    AdminAuditLogQueryResponse,
-    AdminSearchLogQueryResponse,
-    Bucket,
-    LoggedSearch,
-    SearchesInBucket,
-)
+from carrel.wire.oversight import AdminSearchLogQueryResponse, AuditEntry, Bucket, LoggedSearch, SearchesInBucket
 from carrel.wire.search import SearchFeedback, SearchMode
 from flows.operations.formatting import count_text
 
@@ -88,10 +82,9 @@ def share(part: int, whole: int) -> str:
     return f"{part:,} ({percent})"
 
 
-def comments_on(search_id: UUID) -> AdminAuditLogQueryResponse:
-    """Return the newest feedback on a search; without a text it is only a thumb."""
-    listed = api.client().admin.audit_log.query(action="search.feedback", target_id=str(search_id), page_size=50)
-    return next(listed.pages())
+def comments_on(search_id: UUID) -> list[AuditEntry]:
+    """Return all feedback on a search, newest first; without a text it is only a thumb."""
+    return list(api.client().admin.audit_log.query(action="search.feedback", target_id=str(search_id), page_size=1000))
 
 
 @dataclass(frozen=True)
@@ -204,10 +197,17 @@ def _row(search: LoggedSearch, names: dict[str, str]) -> dict[str, object]:
         "Search in": names.get(where, UNSEEN),
         "Match by": MODES[search.mode],
         "Results": search.result_count,
-        "Thumbs": _THUMBS[search.feedback] if search.feedback is not None else "",
+        "Thumbs": _thumbs_text(search),
         "Who": search.actor.name,
         "When": time_cell(search.at),
     }
+
+
+def _thumbs_text(search: LoggedSearch) -> str:
+    up, down = search.thumbs_up or 0, search.thumbs_down or 0
+    if up + down > 1:
+        return ", ".join(f"{number:,} {way}" for number, way in ((up, "up"), (down, "down")) if number)
+    return _THUMBS[search.feedback] if search.feedback is not None else ""
 
 
 def show_replay(search_id: str) -> None:
@@ -257,11 +257,11 @@ def _search_again(query: str, where: str) -> None:
 
 
 def _show_comments(search_id: UUID) -> None:
-    page = show_errors(lambda: comments_on(search_id))
-    if not page.entries:
+    entries = show_errors(lambda: comments_on(search_id))
+    if not entries:
         show_text("Nobody has said anything about it.")
         return
-    about = [entry.details.get("documentId", "") for entry in page.entries]
+    about = [entry.details.get("documentId", "") for entry in entries]
     names = show_errors(lambda: names_of(about)) | {"": "All of it"}
     rows = [
         (
@@ -271,11 +271,9 @@ def _show_comments(search_id: UUID) -> None:
             entry.text or "No text.",
             ago(entry.at),
         )
-        for entry, document in zip(page.entries, about, strict=True)
+        for entry, document in zip(entries, about, strict=True)
     ]
     show_table(rows, heads=("Who", "Thumbs", "About", "What they said", "When"))
-    if page.next_page_token is not None:
-        show_text("These are the newest; the audit log has all.")
 
 
 def _show_found(query: str, where: str, mode: SearchMode) -> None:
@@ -346,7 +344,7 @@ def _bad_query(searches: Sequence[LoggedSearch]) -> BadQuery:
     return BadQuery(
         query=newest.query or "",
         where=str(newest.document_collection_id or CATALOG),
-        down_count=sum(one.feedback is SearchFeedback.THUMBS_DOWN for one in searches),
+        down_count=sum(one.thumbs_down or one.feedback is SearchFeedback.THUMBS_DOWN for one in searches),
         without_count=sum(one.result_count == 0 for one in searches),
         no_words_count=sum(one.has_words is False and one.result_count > 0 for one in searches),
         people_count=len({one.actor.id for one in searches}),

@@ -192,47 +192,29 @@ def test_the_worst_queries_come_first_whoever_asked(house: House) -> None:
 def test_bad_queries_are_weighed() -> None:
     """Each person who was failed counts; of equals the newest comes first, and erased words are left out."""
 
-    def search(
-        query: str | None,
-        person: str,
-        *,
-        minute: int,
-        down: bool = False,
-        found: int = 0,
-        has_words: bool | None = None,
-    ) -> LoggedSearch:
-        return LoggedSearch(
+    searches = [
+        ("once", "ada", 1, {}),
+        ("twice", "ada", 2, {}),
+        (" Twice", "ben", 3, {}),
+        ("down", "ada", 4, {"feedback": SearchFeedback.THUMBS_DOWN, "result_count": 5}),
+        ("later", "ada", 5, {}),
+        (None, "ada", 6, {}),
+        *(("near in meaning alone", one, 0, {"result_count": 5, "has_words": False}) for one in ("ada", "ben")),
+        ("of no word at all", "ada", 0, {"has_words": False}),
+    ]
+    found = worst_first(
+        LoggedSearch(
             search_id=uuid4(),
             at=datetime(2026, 1, 1, 9, minute, tzinfo=UTC),
             actor=UserPrincipal(id=person, email=f"{person}@example.test", name=person),
             query=query,
             mode=SearchMode.HYBRID,
-            result_count=5 if down else found,
-            has_words=has_words,
-            feedback=SearchFeedback.THUMBS_DOWN if down else None,
+            **{"result_count": 0, **more},
         )
-
-    found = worst_first(
-        [
-            search("once", "ada", minute=1),
-            search("twice", "ada", minute=2),
-            search(" Twice", "ben", minute=3),
-            search("down", "ada", minute=4, down=True),
-            search("later", "ada", minute=5),
-            search(None, "ada", minute=6),
-            search("near in meaning alone", "ada", minute=0, found=5, has_words=False),
-            search("near in meaning alone", "ben", minute=0, found=5, has_words=False),
-            search("of no word at all", "ada", minute=0, has_words=False),
-        ]
+        for query, person, minute, more in searches
     )
-    assert [(one.query, one.badness) for one in found] == [
-        ("down", 4),
-        (" Twice", 4),
-        ("near in meaning alone", 4),
-        ("later", 2),
-        ("once", 2),
-        ("of no word at all", 2),
-    ]
+    four, two = ("down", " Twice", "near in meaning alone"), ("later", "once", "of no word at all")
+    assert [(one.query, one.badness) for one in found] == [*((one, 4) for one in four), *((one, 2) for one in two)]
 
 
 def test_results_are_judged_with_one_click_and_taken_back_with_another(house: House) -> None:

@@ -1,5 +1,6 @@
 """search/submitSearchFeedback: on a search of one's own or by an admin, on what it found, for members and others."""
 
+import random
 from typing import Any
 
 import httpx
@@ -134,6 +135,33 @@ def test_only_what_was_found_is_judged(library: RunningService) -> None:
     empty = searched(library, "zeppelin")["searchId"]
     assert code(judge(library, empty, documentId=result["documentId"])) == (400, "document_not_in_results")
     done(judge(library, empty))
+
+
+def test_a_thumb_is_counted_for_each_result(own_service: RunningService) -> None:
+    """Only the newest thumb on the same result replaces a thumb; a thumb from before they were kept counts."""
+    library = a_library(own_service)
+    options, older = {"mode": "LEXICAL", "maxResults": 9}, searched(library)["searchId"]
+    on_rows(library, "UPDATE searches SET feedback = 'THUMBS_UP'")
+    found = searched(library, "ferry gate", searchOptions=options)
+    documents = [None, *(each["documentId"] for each in found["results"])]
+    assert len(documents) == 3
+    search_id, chance, given = found["searchId"], random.Random(1), dict[Any, str]()  # noqa: S311 - no secret
+    for _ in range(15):
+        document = chance.choice(documents)
+        verdict = given[document] = chance.choice(["THUMBS_UP", "THUMBS_DOWN"])
+        named = {"documentId": document} if document else {}
+        done(judge(library, search_id, feedback=verdict, comments="Because.", **named))
+        counts = [list(given.values()).count(verdict) for verdict in ("THUMBS_UP", "THUMBS_DOWN")]
+        logged = {one["searchId"]: one for one in walk(library, "admin/searchLog/query", {}, page_size=100)}
+        assert [logged[search_id].get(one, 0) for one in ("thumbsUp", "thumbsDown")] == counts
+        for wanted, count in zip(("THUMBS_UP", "THUMBS_DOWN"), counts, strict=True):
+            listed = walk(library, "admin/searchLog/query", {"feedback": wanted}, page_size=100)
+            assert (search_id in {one["searchId"] for one in listed}) is bool(count)
+    assert logged[older]["thumbsUp"] == 1
+    span = {"from": "2026-01-01T00:00:00Z", "to": "2033-01-01T00:00:00Z", "bucket": "week"}
+    weeks = done(library.call("admin/searchLog/summarize", span))["buckets"]
+    assert [sum(one[kind] for one in weeks) for kind in ("thumbsUp", "thumbsDown")] == [counts[0] + 1, counts[1]]
+    assert len(entries(library, search_id)) == 15
 
 
 def test_what_was_found_in_a_collection_is_judged_also_when_it_is_gone(service: RunningService) -> None:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Text, bindparam, func, insert, literal_column, select, tuple_, update
+from sqlalchemy import ColumnElement, Text, bindparam, case, func, insert, literal_column, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.common import ResourceType
@@ -253,7 +253,7 @@ def _log() -> AnySelect:
     values = {
         column.key: bindparam(column.key, type_=column.type)
         for column in searches.c
-        if column.key not in {"organization_id", "at", "feedback"}
+        if column.key not in {"organization_id", "at", "feedback", "thumbs"}
     }
     logged = (
         insert(searches).values(organization_id=ORGANIZATION, **values).returning(searches.c.search_id).cte("logged")
@@ -268,6 +268,11 @@ def log_search(batch: Batch, organization_id: UUID, *, row: Mapping[str, object]
     batch.ask(_log(), dict, {**row, "organization_id": organization_id, "query": query})
 
 
+# Of a search from before thumbs were kept, the newest feedback is the only thumb.
+_IS_OLDER = (searches.c.thumbs == literal_column("'{}'")) & searches.c.feedback.is_not(None)
+_THUMBS = case((_IS_OLDER, func.jsonb_build_object("", searches.c.feedback)), else_=searches.c.thumbs)
+
+
 async def note_feedback(
     connection: AsyncConnection,
     organization_id: UUID,
@@ -275,6 +280,7 @@ async def note_feedback(
     search_id: UUID,
     principal_ids: Collection[UUID] | None,
     feedback: str,
+    about: str,
 ) -> Findings | None:
     """Keep these principals' (None: anyone's) newest feedback on a search; return its results, or None without such a
     search."""
@@ -285,10 +291,16 @@ async def note_feedback(
             searches.c.search_id == search_id,
             optional_in(searches.c.principal_id, principal_ids),
         )
-        .values(feedback=feedback)
+        .values(feedback=feedback, thumbs=_THUMBS.op("||")(func.jsonb_build_object(about, feedback)))
         .returning(searches.c.document_ids)
     )
     return await find_row(connection, statement, Findings)
+
+
+def _count_thumbs(feedback: SearchFeedback) -> ColumnElement[int]:
+    """Build the number of a search's thumbs of a kind: one on each result, and on the whole; NULL without any."""
+    path = literal_column(f"'$.* ? (@ == \"{feedback.value}\")'")
+    return func.nullif(func.jsonb_array_length(func.jsonb_path_query_array(_THUMBS, path)), 0)
 
 
 async def list_searches(
@@ -304,6 +316,8 @@ async def list_searches(
         user_as("actor", searches.c.principal_id),
         free_texts.c.text.label("query"),
         searches.c.collection_id.label("document_collection_id"),
+        _count_thumbs(SearchFeedback.THUMBS_UP).label("thumbs_up"),
+        _count_thumbs(SearchFeedback.THUMBS_DOWN).label("thumbs_down"),
     )
     statement = (
         select(*columns_of(searches, LoggedSearch, *named))
@@ -329,8 +343,8 @@ async def count_searches(
             start,
             func.count().label("searches"),
             count_where(searches.c.result_count == 0, "without_results"),
-            count_where(searches.c.feedback == SearchFeedback.THUMBS_UP.value, "thumbs_up"),
-            count_where(searches.c.feedback == SearchFeedback.THUMBS_DOWN.value, "thumbs_down"),
+            func.coalesce(func.sum(_count_thumbs(SearchFeedback.THUMBS_UP)), 0).label("thumbs_up"),
+            func.coalesce(func.sum(_count_thumbs(SearchFeedback.THUMBS_DOWN)), 0).label("thumbs_down"),
         )
         .where(
             searches.c.organization_id == organization_id, searches.c.at >= request.from_, searches.c.at < request.to
@@ -352,5 +366,5 @@ def _log_conditions(request: AdminSearchLogQueryRequest) -> list[ColumnElement[b
     if request.without_words:
         conditions.append(~searches.c.has_words)
     if request.feedback is not None:
-        conditions.append(searches.c.feedback == request.feedback.value)
+        conditions += [searches.c.feedback.is_not(None), _count_thumbs(request.feedback) > 0]
     return conditions

@@ -36,9 +36,7 @@ async def search_catalog(
     runtime: Runtime, caller: Caller, *, request: SearchDocumentCatalogRequest
 ) -> SearchDocumentCatalogResponse:
     """Search all documents the caller may READ, by metadata and contents; nothing else is ranked, counted or shown.
-
-    Raises BadRequest for a query without anything in it, and what `acting_for` raises.
-    """
+    Raises BadRequest for a query without anything in it, and what `acting_for` raises."""
     query, options, about = require_text(request.search_query), request.search_options, Batch()
     asked = ask_acting_for(about, caller, request.user_email)
     catalog = ask_catalog(about, caller.organization_id)
@@ -84,6 +82,7 @@ async def submit_feedback(
         search_id=request.search_id,
         principal_ids=author.subject_ids,
         feedback=feedback,
+        about=str(request.document_id or ""),
     )
     if judged is None:
         raise NotFound("You made no such search. Send the searchId of a search response.", code="search_not_found")
