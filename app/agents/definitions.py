@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any
 from uuid import UUID
 
 import streamlit as st
@@ -15,14 +14,16 @@ from app.chat.conversations import message_html, reply_html
 from app.formatting import one_line
 from app.labels import COLLECTION, GROUP, types_of
 from app.lookup import Principal, Resource, by_id
-from app.permissions.changing import ConflictError, Grants, grants_on
+from app.permissions.changing import Grants, grants_on
 from app.ui.dialogs import confirm, naming, text_in
 from app.ui.errors import Problem, problem_of, show_errors, show_kept_problem
 from app.ui.notices import show_link, show_note, show_text, show_warning
 from app.ui.pickers import drop_choice, pick_principals
+from app.ui.saving import ConflictError, opened, send_changes, show_conflict
 from app.ui.tables import forget
 from carrel import Reply
 from carrel.drafts import lend_draft, may_ask
+from carrel.errors import ChangedMeanwhileError
 from carrel.wire.agents import BUILT_IN_MODEL, AgentDefinition, RetrievalOptions
 from carrel.wire.common import ResourceType
 
@@ -61,20 +62,10 @@ def _as_resource(agent: AgentDefinition) -> Resource:
     return Resource(ResourceType.AGENT, str(agent.agent_id), agent.name, agent.agent_id)
 
 
-def save(agent: AgentDefinition, written: Mapping[str, Any]) -> None:
-    """Save an agent's settings; raises ConflictError when the agent was changed meanwhile."""
-    now = find_agent(str(agent.agent_id))
-    if now is None or now.updated_at != agent.updated_at:
-        raise ConflictError
-    api.client().admin.agents.update(agent.agent_id, **written)
-
-
 def deploy(agent: AgentDefinition, *, before: Grants, who: Mapping[str, Principal], everybody: bool) -> None:
-    """Replace the grants on an agent; raises ConflictError when they were changed meanwhile."""
-    if grants_on(api.client(), _as_resource(agent)) != before:
-        raise ConflictError
+    """Replace the grants on an agent; raises ChangedMeanwhileError when they were changed meanwhile."""
     references = [one.reference for one in who.values()]
-    api.client().admin.agents.deploy(agent.agent_id, references, organization_wide=everybody)
+    api.client().admin.agents.deploy(agent.agent_id, references, organization_wide=everybody, version=before.version)
 
 
 def without_sources(agent: AgentDefinition, who: Iterable[Principal]) -> list[Principal]:
@@ -114,10 +105,6 @@ def _join_names(labels: list[str]) -> str:
 
 
 _PROBLEM = "agent.problem"
-_MEANWHILE = Problem(
-    "Somebody else has changed this agent since you opened it, and nothing was saved.",
-    ("What you wrote is still here. Look at theirs in another window, then save again to replace it by yours.",),
-)
 _INSTRUCTING = "What the model is told before every conversation. A model may repeat it: write no secrets."
 _PATIENCE = 120.0
 _READS = {
@@ -131,10 +118,9 @@ def show_definition(agent: AgentDefinition) -> None:
     """Show an agent's settings in a form; changes hold from the next message on."""
     names = show_errors(all_collections)
     known = [str(one) for one in agent.collection_ids if str(one) in names]
-    if _key(agent, "name") not in st.session_state:
-        st.session_state.pop(_key(agent, "seen"), None)
-    seen: AgentDefinition = st.session_state.setdefault(_key(agent, "seen"), agent)
-    with st.form(_key(agent, "form"), border=False):
+    form = _key(agent, "form")
+    seen = opened(form, agent, field=_key(agent, "name"))
+    with st.form(form, border=False):
         st.text_input("Name", agent.name, key=_key(agent, "name"), max_chars=200)
         for part, text, most, height, said in (
             ("description", agent.description, 10_000, 90, "Its purpose, as people see it."),
@@ -166,6 +152,7 @@ def show_definition(agent: AgentDefinition) -> None:
             "Open to programs (API keys and service accounts)", agent.api_access_enabled, key=_key(agent, "api")
         )
         _show_retrieval(agent)
+        show_conflict(form)
         st.form_submit_button("Save", type="primary", on_click=_save, args=(seen,))
     show_kept_problem(_PROBLEM)
     if not known:
@@ -204,19 +191,25 @@ def _save(seen: AgentDefinition) -> None:
             enable_reranking=state.get(_key(seen, "enable_reranking")),
         ),
     }
-    state.pop(_key(seen, "seen"), None)  # what is drawn next is what is there then
     if not written["name"]:
         state[_PROBLEM] = Problem("An agent needs a name.")
         return
     try:
-        save(seen, written)
-    except ConflictError:
-        state[_PROBLEM] = _MEANWHILE
+        send_changes(_key(seen, "form"), seen, written, partial(api.client().admin.agents.update, seen.agent_id))
+    except ConflictError as error:
+        state[_PROBLEM] = Problem(str(error))
     except carrel.CarrelError as error:
         state[_PROBLEM] = problem_of(error)
     else:
+        forget_fields(seen)
         forget("agents")
         st.toast("Saved. It counts from the next message on.")
+
+
+def forget_fields(agent: AgentDefinition) -> None:
+    """Forget what is in the fields of an agent's settings, so that the page shows what is saved."""
+    for part in ("name", "description", "instructions", "model", "collections", "api", *_READS, "enable_reranking"):
+        st.session_state.pop(_key(agent, part), None)
 
 
 def show_deployment(agent: AgentDefinition) -> None:
@@ -261,7 +254,7 @@ def _deploy(agent: AgentDefinition, before: Grants, after: Mapping[str, Principa
     try:
         with naming(*after.values()):
             deploy(agent, before=before, who=after, everybody=everybody)
-    except ConflictError as exc:
+    except ChangedMeanwhileError as exc:
         msg = "Somebody else has changed its access since, and nothing was saved. Undo, and load the page again."
         raise carrel.CarrelError(msg) from exc
     _drop(agent)

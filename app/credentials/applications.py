@@ -16,6 +16,7 @@ from app.ui.dialogs import NotYetError, Secret, confirm, dialog, hold_secret, of
 from app.ui.errors import show_errors
 from app.ui.notices import show_empty, show_text
 from app.ui.pickers import pick_principals
+from app.ui.saving import opened, send_changes
 from app.ui.tables import forget, pages_of, show_pages, time_cell
 from carrel.wire.oauth_clients import OAuthAudience, OAuthClient, OAuthClientStatus, OAuthConsent, RedirectUri
 from carrel.wire.scopes import ApiScope
@@ -129,6 +130,7 @@ def show_new() -> None:
 @dialog("Edit the application", EDIT, width="large")
 def show_edit(client: OAuthClient) -> None:
     """Show the dialog that changes an application."""
+    client = opened(EDIT, client)
     show_text("What is taken away here stops at once, for those who allowed it before, too.")
     _ask()
     offer_submit(EDIT, "Save", action=partial(_update, client))
@@ -205,7 +207,8 @@ def _create() -> None:
 
 def _update(client: OAuthClient) -> None:
     name, addresses, scopes = _read_fields()
-    api.client().admin.oauth_clients.update(client.client_id, name=name, redirect_uris=addresses, scopes=scopes)
+    written = {"name": name, "redirect_uris": addresses, "scopes": scopes}
+    send_changes(EDIT, client, written, partial(api.client().admin.oauth_clients.update, client.client_id))
     clear_caches()
 
 

@@ -8,6 +8,7 @@ import streamlit as st
 from app import api
 from app.ui.dialogs import NotYetError, confirm, dialog, offer_submit, open_dialog, text_in
 from app.ui.notices import show_text
+from app.ui.saving import opened, send_changes
 from carrel.wire.common import SecondFactorPolicy
 from carrel.wire.organization import Organization
 from carrel.wire.sign_in_providers import GroupsClaim, SignInProvider
@@ -52,6 +53,7 @@ def show_new() -> None:
 @dialog("Change the sign-in provider", EDIT, width="large")
 def show_edit(provider: SignInProvider) -> None:
     """Show the dialog that changes a provider."""
+    provider = opened(EDIT, provider)
     show_text(f"Its issuer stays {provider.issuer}. Without a client secret here, the one that is kept stays.")
     _ask()
     offer_submit(EDIT, "Save", action=partial(_update, provider))
@@ -115,9 +117,8 @@ def _create() -> None:
 
 
 def _update(provider: SignInProvider) -> None:
-    values = _read_fields()
-    values["client_secret"] = values["client_secret"] or None
-    api.client().admin.sign_in_providers.update(provider.provider_id, **values)
+    update = partial(api.client().admin.sign_in_providers.update, provider.provider_id)
+    send_changes(EDIT, provider, _read_fields(), update)
 
 
 POLICIES = {
@@ -150,12 +151,8 @@ def show_policy(organization: Organization) -> None:
             if chosen is SecondFactorPolicy.NOBODY
             else "Who must have one, and has none, sets it up at the next sign-in, and gets nothing before.",
             doing="Change it",
-            action=partial(_change, chosen),
+            action=partial(api.client().admin.organization.update, second_factor=chosen, version=organization.version),
         )
-
-
-def _change(policy: SecondFactorPolicy) -> None:
-    api.client().admin.organization.update(second_factor=policy)
 
 
 def show_passwords(organization: Organization) -> None:
@@ -175,5 +172,7 @@ def show_passwords(organization: Organization) -> None:
             if on
             else "People can sign in with the passwords and passkeys that they had before.",
             doing="Switch off" if on else "Allow",
-            action=partial(api.client().admin.organization.update, passwords_enabled=not on),
+            action=partial(
+                api.client().admin.organization.update, passwords_enabled=not on, version=organization.version
+            ),
         )

@@ -41,6 +41,7 @@ from app.ui.errors import show_errors
 from app.ui.notices import offer_way_back, show_empty, show_heading, show_link, show_table, show_text, show_warning
 from app.ui.passages import label
 from app.ui.pickers import drop_choice, get_principals, pick_principals
+from app.ui.saving import opened, send_changes
 from app.ui.tables import pages_of, show_pages
 from carrel.wire.access import ResourceCount
 from carrel.wire.admin import ListedUser
@@ -269,6 +270,7 @@ def _invite(person: ListedUser) -> None:
 
 @dialog("Change this person", CHANGE)
 def _show_change(person: ListedUser) -> None:
+    person = opened(CHANGE, person)
     st.text_input("Name", value=person.name, key="person.name", max_chars=200)
     is_admin = st.checkbox("Admin", value=person.is_admin, key="person.admin")
     if is_admin and not person.is_admin:
@@ -278,11 +280,8 @@ def _show_change(person: ListedUser) -> None:
 
 def _change(person: ListedUser) -> None:
     name = text_in("person.name", missing="Give the name that others see.")
-    is_admin = bool(st.session_state["person.admin"])
-    # What was not touched is left out: somebody else may have changed it meanwhile.
-    changed: dict[str, object] = {"name": name} if name != person.name else {}
-    changed |= {"is_admin": is_admin} if is_admin != person.is_admin else {}
-    _set(person, **changed)
+    written = {"name": name, "is_admin": bool(st.session_state["person.admin"])}
+    send_changes(CHANGE, person, written, partial(_set, person))
 
 
 def _set(person: ListedUser, **fields: object) -> None:

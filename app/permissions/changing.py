@@ -20,6 +20,7 @@ from app.ui.passages import label
 from app.ui.pickers import drop_choice, pick_principals
 from app.ui.tables import forget
 from carrel import Carrel
+from carrel.errors import ChangedMeanwhileError
 from carrel.wire.admin import Grant
 from carrel.wire.common import GrantRole, ResourceType, Role
 from carrel.wire.permissions import AuthorizationStep, ExplainAuthorizationResponse, StepType
@@ -152,10 +153,6 @@ def _show_words(words: list[str]) -> None:
     st.html(f'<ol class="carrel-ways">{rows}</ol>')
 
 
-class ConflictError(Exception):
-    """Somebody else changed the grants since they were read."""
-
-
 @dataclass(frozen=True)
 class Grants:
     """The grants on a resource: roles by key of the principal, and whether everybody in the organization may read."""
@@ -163,6 +160,7 @@ class Grants:
     roles: Mapping[str, GrantRole]
     everybody: bool
     who: Mapping[str, Principal] = field(compare=False)
+    version: str | None = field(default=None, compare=False)
 
     def with_changes(
         self, *, added: Iterable[Principal], role: GrantRole, removed: Iterable[str], everybody: bool
@@ -172,21 +170,21 @@ class Grants:
         gone = frozenset(removed)
         roles = {key: had for key, had in self.roles.items() if key not in gone}
         roles |= {one.key: role for one in new}
-        return Grants(roles, everybody, {**self.who, **{one.key: one for one in new}})
+        return Grants(roles, everybody, {**self.who, **{one.key: one for one in new}}, self.version)
 
 
 def grants_on(client: Carrel, resource: Resource) -> Grants:
     """Read all grants on a resource; its owner holds none of them."""
     roles: dict[str, GrantRole] = {}
     who: dict[str, Principal] = {}
-    everybody = False
+    everybody, version = False, None
     for page in client.admin.grants.list(resource.reference, page_size=1000).pages():
-        everybody = page.organization_wide
+        everybody, version = page.organization_wide, page.version
         for grant in page.grants:
             principal = Principal.of(grant.principal)
             who[principal.key] = principal
             roles[principal.key] = grant.role
-    return Grants(roles, everybody, who)
+    return Grants(roles, everybody, who, version)
 
 
 def _changes_in_words(before: Grants, after: Grants) -> list[str]:
@@ -201,14 +199,6 @@ def _changes_in_words(before: Grants, after: Grants) -> list[str]:
     if before.everybody and not after.everybody:
         said.insert(0, "It is not open to everybody in the organization any more.")
     return said
-
-
-def make_so(client: Carrel, resource: Resource, *, before: Grants, after: Grants) -> None:
-    """Set the grants on a resource; raises ConflictError, and changes nothing, when they were changed meanwhile."""
-    if grants_on(client, resource) != before:
-        raise ConflictError
-    wanted = [Grant(principal=after.who[key].reference, role=role) for key, role in after.roles.items()]
-    client.admin.grants.set(resource.reference, wanted, organization_wide=after.everybody)
 
 
 def _change(had: GrantRole | None, has: GrantRole | None) -> str:
@@ -299,10 +289,13 @@ def _show_changes(resource: Resource, said: Sequence[str]) -> None:
 
 def save(resource: Resource, before: Grants, after: Grants) -> None:
     """Save the changes, unless somebody else has changed the grants meanwhile."""
+    wanted = [Grant(principal=after.who[key].reference, role=role) for key, role in after.roles.items()]
     try:
         with naming(*after.who.values()):
-            make_so(api.client(), resource, before=before, after=after)
-    except ConflictError:
+            api.client().admin.grants.set(
+                resource.reference, wanted, organization_wide=after.everybody, version=before.version
+            )
+    except ChangedMeanwhileError:
         said = "Somebody else has changed this, so nothing was saved. Close this, look, and begin again."
         raise NotYetError(said) from None
     forget(READERS)

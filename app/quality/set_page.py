@@ -27,6 +27,7 @@ from app.quality.sets import (
 from app.ui.dialogs import NotYetError, confirm
 from app.ui.errors import problem_of, show_errors
 from app.ui.notices import offer_way_back, show_empty, show_heading, show_note, show_text, show_warning
+from app.ui.saving import ConflictError, opened, send_changes, show_conflict
 from carrel import CarrelError
 from carrel.evaluation import find_unsaid
 from carrel.wire.evaluation import EvaluationCase, EvaluationSet
@@ -37,29 +38,38 @@ from flows.operations.formatting import count_text
 
 def _offer_expectations(one: EvaluationSet, case: EvaluationCase) -> None:
     key = f"case.{case.case_id}"
+    case = opened(key, case, field=f"{key}.note")
     with st.form("case.form", border=False):
         ask_for_statements(f"{key}.statements", case.statements)
         st.checkbox(NOTHING_ANSWERS, case.nothing_answers, key=f"{key}.nothing", help=NOTHING_ANSWERS_HELP)
         st.text_area("Note", case.note or "", key=f"{key}.note", max_chars=1000, help="For people. It isn't scored.")
+        show_conflict(key)
         if st.form_submit_button("Save"):
             _save(one, case, key)
 
 
 def _save(one: EvaluationSet, case: EvaluationCase, key: str) -> None:
+    def send(**changed: object) -> None:
+        question = {"question": case.question, **changed}
+        api.client().admin.evaluation_sets.put_judgements(one.evaluation_set_id, [question])
+
     try:
         kept = {
-            "question": case.question,
             "statements": read_statements(f"{key}.statements"),
             "nothing_answers": bool(st.session_state[f"{key}.nothing"]),
             "note": str(st.session_state[f"{key}.note"] or "").strip(),
         }
-        api.client().admin.evaluation_sets.put_judgements(one.evaluation_set_id, [kept])
+        send_changes(key, case, kept, send)
+    except ConflictError:
+        st.rerun()
     except NotYetError as error:
         show_warning(str(error))
         return
     except CarrelError as error:
         problem_of(error).show()
         return
+    for part in ("statements", "nothing", "note"):
+        st.session_state.pop(f"{key}.{part}", None)
     forget_sets()
     st.toast("Saved.")
     st.rerun()  # what of the replies is missing is said above

@@ -16,6 +16,7 @@ from app.ui.errors import Problem, keep_problem, problem_of, show_errors, show_k
 from app.ui.filters import choice_filter
 from app.ui.notices import look_at, show_empty, show_link, show_note, show_text, show_warning
 from app.ui.progress import offer_export
+from app.ui.saving import opened, send_changes
 from app.ui.tables import forget, pages_of, show_pages, time_cell
 from carrel import CarrelError, evaluation
 from carrel.judgements import CASE_HEADS, JudgementsError, case_rows, read_cases
@@ -204,14 +205,15 @@ def _open_rename(one: EvaluationSet) -> None:
 
 @dialog("Rename", _RENAME)
 def _show_rename(one: EvaluationSet) -> None:
+    one = opened(_RENAME, one)
     st.text_input("Name", key="sets.new_name", max_chars=200)
     offer_submit(_RENAME, "Rename", action=partial(_rename, one))
 
 
 def _rename(one: EvaluationSet) -> None:
-    api.client().admin.evaluation_sets.update(
-        one.evaluation_set_id, name=text_in("sets.new_name", missing="Give the set a name.")
-    )
+    written = {"name": text_in("sets.new_name", missing="Give the set a name.")}
+    update = api.client().admin.evaluation_sets.update
+    send_changes(_RENAME, one, written, partial(update, one.evaluation_set_id))
     forget_sets()
 
 

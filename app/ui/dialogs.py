@@ -16,6 +16,7 @@ from app.labels import PRINCIPALS
 from app.lookup import Principal
 from app.ui.errors import FAILURES, Problem, problem_of
 from app.ui.notices import leave, show_table, show_text, show_warning
+from app.ui.saving import ConflictError, forget_form, show_conflict
 from carrel import APIError, CarrelError
 
 P = ParamSpec("P")
@@ -207,6 +208,7 @@ def open_dialog(name: str, about: str = "") -> None:
     st.session_state[_OPEN] = (name, about)
     for kept in (_PROBLEM, _LED):
         st.session_state.pop(kept, None)
+    forget_form(name)
 
 
 def is_open(name: str, about: str | None = None) -> bool:
@@ -225,6 +227,7 @@ def offer_submit(name: str, label: str, *, action: Callable[[], object], disable
     """Show the buttons that submit and cancel a dialog; an error is shown, and the dialog stays open. `action` runs in
     a callback, once for two clicks, and no click ends it half-way. It reads fields from the session, since they may
     have changed after they were drawn, and raises NotYetError for wrong fields."""
+    show_conflict(name)
     with st.container(key=f"{name}-actions"):  # stays in sight at the window's end
         _show_problem(partial(_submit, name, action))
         sure, never = _place_buttons(label)
@@ -249,6 +252,8 @@ def _submit(name: str, action: Callable[[], object]) -> None:
     _forget_problem()
     try:
         action()
+    except ConflictError as error:
+        st.session_state[_PROBLEM] = Problem(str(error))
     except Exception as error:  # noqa: BLE001 - _problem_of logs it
         st.session_state[_PROBLEM] = _problem_of(error)
     else:

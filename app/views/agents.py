@@ -7,6 +7,7 @@ import streamlit as st
 from app import api
 from app.agents.definitions import find_agent, show_definition, show_deployment, show_trial
 from app.agents.questions import show_questions
+from app.agents.versions import show_versions
 from app.quality.set_page import show_set
 from app.quality.sets import SET, list_sets
 from app.ui.dialogs import confirm, dialog, offer_dialog, offer_submit, text_in
@@ -25,7 +26,13 @@ SHOWN = {"agents": "Agents", "questions": "Questions"}
 COPYING = (
     "Makes an agent with the same settings that nobody may use yet: change it, and compare both in Evaluation sets."
 )
-PARTS = {"define": "Settings", "deploy": "Access", "try": "Test", "answers": "Evaluation sets"}
+PARTS = {
+    "define": "Settings",
+    "deploy": "Access",
+    "try": "Test",
+    "answers": "Evaluation sets",
+    "versions": "Earlier settings",
+}
 
 
 def _show_no_agents(name: str) -> None:
@@ -80,6 +87,8 @@ def _show_agent(agent: AgentDefinition) -> None:
                 )
     elif part == "deploy":
         show_deployment(agent)
+    elif part == "versions":
+        show_versions(agent)
     elif part == "answers" and (one := st.query_params.get(SET)) is not None:
         show_set(one)
     elif part == "answers":

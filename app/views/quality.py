@@ -82,14 +82,18 @@ def offer_models() -> None:
             "Rerank searches that don't choose it themselves, and what agents look up",
             "Their words and what they find are sent to the reranking endpoint, and each waits for it.",
             is_on=organization.enable_reranking,
-            keep=lambda is_on: api.client().admin.organization.update(enable_reranking=is_on),
+            keep=lambda is_on: api.client().admin.organization.update(
+                enable_reranking=is_on, version=organization.version
+            ),
         )
     if len(show_errors(models)) > 1:  # the last is the built-in one, which reads no queries
         offer_switch(
             "Let the language model read filters and questions from the text of searches",
             "Searches that have them read are sent to the language model, and each waits for it.",
             is_on=organization.enable_query_model,
-            keep=lambda is_on: api.client().admin.organization.update(enable_query_model=is_on),
+            keep=lambda is_on: api.client().admin.organization.update(
+                enable_query_model=is_on, version=organization.version
+            ),
         )
 
 

@@ -79,11 +79,29 @@ def test_what_somebody_else_changed_meanwhile_is_not_overwritten_unawares(house:
     box = f"agent.{agent.agent_id}.instructions"
     page.text_area(key=box).set_value("Mine.")
     page.press("Save")
-    assert "Somebody else has changed this agent" in page.shown
+    assert "has changed this since you opened it" in page.shown
+    assert "Theirs." in str(page.radio(key=f"agent.{agent.agent_id}.form.choice.instructions").proto)
     assert as_it_is(house, agent).instructions == "Theirs."
     assert page.text_area(key=box).value == "Mine."
     page.press("Save")
     assert as_it_is(house, agent).instructions == "Mine."
+
+
+def test_earlier_settings_are_compared_and_restored(house: House, agent: AgentDefinition) -> None:
+    update = house.client.admin.agents.update
+    update(agent.agent_id, instructions="Be brief.\nQuote.")
+    update(agent.agent_id, instructions="Be kind.\nQuote.")
+    page = open_agent(house, agent, "versions")
+    assert page.selectbox(key=f"agent.{agent.agent_id}.earlier").value.number == 2
+    assert [one.value for one in page.code] == ["@@ instructions @@\n- Be kind.\n+ Be brief."]
+    page.press("Restore …").answer("Restore …", "Restore")
+    assert as_it_is(house, agent).instructions == "Be brief.\nQuote."
+    kept = list(house.client.admin.agents.list_versions(agent.agent_id))
+    assert [one.number for one in kept] == [4, 3, 2, 1]
+    assert kept[0].version == kept[2].version
+    [entry] = next(house.client.admin.audit_log.query(target_id=str(agent.agent_id), page_size=1).pages()).entries
+    page = house.open("audit_log", entry=str(entry.audit_log_id))
+    assert "Be kind." in page.shown
 
 
 def test_deploying_says_who_gains_and_who_loses_and_asks_first(house: House, agent: AgentDefinition) -> None:

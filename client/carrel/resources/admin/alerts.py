@@ -107,11 +107,13 @@ class AlertRules(Resource[M]):
         enabled: bool | None = None,
         names: Iterable[str] | None = None,
         webhook_url: str | None = None,
+        version: str | None = None,
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminAlertRulesUpdateResponse]:
         """Change a rule, or pause it; what isn't given stays. Open alerts that it was not about before are sent."""
         request = AdminAlertRulesUpdateRequest(
+            version=version,
             alert_rule_id=as_any(UUID, alert_rule_id),
             kinds=as_list(AlertKind, kinds),
             emails=as_list(str, emails),
