@@ -36,6 +36,7 @@ from app.ui.notices import (
     show_warning,
 )
 from app.ui.pickers import get_named_principal
+from app.ui.saving import opened
 from app.ui.tables import forget, pages_of, show_text_pages, source_of
 from carrel.wire.docstore import DocstoreFailure, DocstoreRun, DocstoreSync, DocstoreSyncStatus
 from flows.operations.formatting import count_text, waiting_text
@@ -174,7 +175,8 @@ def show_sync_page(name: str) -> None:
             "The address is never shown: without another address, it stays as it is. Saving ends a run in progress, "
             "and begins one; who may read the documents becomes what you say here."
         )
-        save: Callable[[Draft], None] = partial(_change, sync)
+        opened_at = opened("sync.change", sync, field="sync.address")
+        save: Callable[[Draft], None] = partial(_change, opened_at)
         into, saved = str(sync.document_collection_id), sync.docstore_credential_id
         doing = "Save, and start a run"
         sync_form.ask(draft_of(sync.config), doing=doing, known=readers_of(sync), save=save, into=into, saved=saved)
@@ -255,7 +257,7 @@ def readers_of(sync: DocstoreSync) -> list[Principal]:
 
 def _change(sync: DocstoreSync, draft: Draft) -> None:
     api.client().document_collections.docstore.update_docstore_sync(
-        sync.docstore_credential_id, docstore_uri=draft.address or None, config=draft.config()
+        sync.docstore_credential_id, docstore_uri=draft.address or None, config=draft.config(), version=sync.version
     )
     forget(LIST)
     st.query_params.pop("change", None)
