@@ -103,7 +103,6 @@ def test_documents_are_found_by_name_and_added_with_their_fields(house: House) -
     page = page.press("Add")
     assert page.shown.count("The field is a whole number: write it like 1200, within 64 bits.") == 1
     assert page.multiselect(key="add.chosen").value == [first, second, gone]
-    assert inside(house, collection) == {}
     page.text_input(key=f"add.value.{collection}.0").set_value("12")
     page = page.press("Add")
     assert "1 of 3 documents failed." in page.shown

@@ -19,6 +19,7 @@ from carrel.wire.oversight import LoggedSearch
 from carrel.wire.search import SearchFeedback, SearchMode
 from tests.app.conftest import House
 from tests.app.pages import MARKUP, Page, drawn
+from tests.harness.cases import cases
 
 
 def load(house: House, name: str, text: str) -> str:
@@ -468,13 +469,7 @@ def test_judgements_are_read_as_spreadsheets_write_them(delimiter: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "There is nothing in it."),
-        ("a,b\n1,2\n", "The first line must name the columns"),
-        ("query,external id,grade\nx,y,high\n", "the grade must be a whole number"),
-        (f"query,external id,grade\nx,y,{'9' * 400}\n", "the grade must be a whole number, at most 10"),
-        ("query,external id,grade\nx,y,11\n", "the grade must be a whole number, at most 10"),
-        ("query,external id,grade\nx,y,1\nx,y,2\n", "Line 3: this document has another grade for the same query"),
-        (f"query,external id\nx,{MARKUP}\n,y\n", "it needs a query and an external id"),
+        *cases("judgements_that_are_none_are_said"),
         ("query,id\n" + "".join(f"q{number},x\n" for number in range(2001)), "a set has at most 2,000"),
         ("query,id\n" + "".join(f"q,x{number}\n" for number in range(201)), "A query has at most 200 documents"),
     ],

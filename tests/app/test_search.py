@@ -15,6 +15,7 @@ from carrel.wire.search import FilterOperator, SearchMode, count_strong
 from service.text.reranking import Reranker
 from tests.app.conftest import NOBODY_LISTENS, House, MakeHouse
 from tests.app.pages import HOSTILE, HOSTILE_CASES, NOWHERE, Page
+from tests.harness.cases import cases
 from tests.harness.proxy import Fault, faulty
 from tests.harness.reranking import KEY, serving_reranking
 from tests.harness.services import RunningService
@@ -561,18 +562,7 @@ def add_chunks(house: House, collection: str, document: str, *chunks: str) -> No
     )
 
 
-@pytest.mark.parametrize(
-    ("shares", "strong"),
-    [
-        ([], 0),
-        ([1.0], 1),
-        ([1.0, 0.48, 0.48], 1),
-        ([1.0, 0.58, 0.58, 0.58], 3),
-        ([1.0, 0.7, 0.61, 0.6, 0.59], 4),
-        ([1.0, 0.4, 0.4, 0.9], 1),
-        ([1.0] * 10, 10),
-    ],
-)
+@pytest.mark.parametrize(("shares", "strong"), cases("strong_results_end_where_relevance_falls"))
 def test_strong_results_end_where_relevance_falls(shares: list[float], strong: int) -> None:
     """At three fifths of the best result's, for the first three at half of it; by keywords all of them are strong."""
     assert count_strong(shares, SearchMode.HYBRID) == count_strong(shares, SearchMode.SEMANTIC) == strong

@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from tests.harness.cases import cases
 from tests.harness.documents import add_to_collection, add_users, chunks, create_collection, embedded, refused, uploaded
 from tests.harness.services import RunningService
 from tests.service.directory import collection as resource_of
@@ -94,16 +95,7 @@ def test_a_list_of_ids_tells_which_documents_are_in_a_collection(service: Runnin
     assert members(service, collection, ids=asked, userEmail=ANN) == []
 
 
-METADATA = {
-    "STRING": (["", "anything ⛴"], []),
-    "INT": (["0", "-7", "+42", "9223372036854775807"], ["", "4.5", "1_000", "٤", "9223372036854775808", "1,000"]),
-    "DOUBLE": (["1", "-1.5", ".5", "1e-7"], ["", "nan", "inf", "1e999", "1,200", "1,200,50", "0x1"]),
-    "DATETIME": (
-        ["2026-01-31", "2026-01-31T09:00:00Z", "2026-01-31T09:00:00.123+02:00"],
-        ["", "2026-02-30", "4/3/2025", "29.2.2025", "4.3.25", "20260131", "2026-W01-1", "noon"],
-    ),
-    "BOOLEAN": (["true", "false"], ["", "maybe", "2"]),
-}
+METADATA = cases("metadata_is_checked_by_type")
 
 
 def test_metadata_is_checked_by_type(service: RunningService) -> None:
