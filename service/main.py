@@ -165,7 +165,10 @@ def _keep_tasks(runtime: Runtime) -> None:
         repeat("erasure", erase, every=erasure.EVERY_SECONDS)
     repeat("abandoned-replies", partial(jobs.expire_turns, beside), every=jobs.EVERY_SECONDS)
     repeat("stalled-jobs", partial(release_stalled, runtime), every=RELEASE_SECONDS)
-    tell = (lambda *of: Telling(*of).end_settled(), lambda *of: Telling(*of).tell_left_out())
+    tell: tuple[reports.Check, ...] = (
+        lambda run, link, org: Telling(run, link, org).end_settled(),
+        lambda run, link, org: Telling(run, link, org).tell_left_out(),
+    )
     watch = reports.Watch(beside, checks=(begin_expired, begin_stuck, *tell, enqueue_overdue))
     repeat("missing-reports", watch.look, every=reports.EVERY_SECONDS)
     repeat("old-alerts", partial(reports.purge, beside), every=reports.PURGE_SECONDS)

@@ -299,7 +299,7 @@ async def note_feedback(
 
 def _count_thumbs(feedback: SearchFeedback) -> ColumnElement[int]:
     """Build the number of a search's thumbs of a kind: one on each result, and on the whole; NULL without any."""
-    path = literal_column(f"'$.* ? (@ == \"{feedback.value}\")'")
+    path: ColumnElement[str] = literal_column(f"'$.* ? (@ == \"{feedback.value}\")'")
     return func.nullif(func.jsonb_array_length(func.jsonb_path_query_array(_THUMBS, path)), 0)
 
 
