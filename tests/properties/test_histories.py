@@ -1,0 +1,202 @@
+"""Random histories of loads, syncs and feedback: pages, commands and the API say what an independent count says."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from app.health import Level, findings_of
+from flows.errors import SourceError
+from flows.settings import FlowSettings
+from tests.flows.sources import Source
+from tests.harness.mongo.processes import MongoServer
+from tests.harness.services import RunningService
+from tests.service.directory import done
+from tests.service.docstore import LOOPBACK, Syncing, a_thing
+
+HISTORIES = int(os.environ.get("HISTORIES", "2000"))
+STEPS = 12
+NAMES = tuple(f"note-{number}.md" for number in range(6))
+EMPTY = b""
+
+
+@dataclass
+class History:
+    """A folder and a document database that a person loads, and an independent count of what must be shown of them."""
+
+    source: Source
+    syncing: Syncing
+    random: Random
+    folder: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    loaded: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    failed: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    ignored: set[str] = field(default_factory=set[str])
+    things: dict[int, bool] = field(default_factory=dict[int, bool])
+    taken: set[int] = field(default_factory=set[int])
+    not_taken: set[int] = field(default_factory=set[int])
+    is_behind: bool = False
+    has_run_failed: bool = False
+    told: list[str] = field(default_factory=list[str])
+
+    async def step(self) -> None:
+        ways = (self.write, self.remove, self.load, self.load, self.plan, self.retry, self.ignore, self.sync)
+        way = self.random.choice(ways)
+        self.told.append(way.__name__)
+        await way()
+        self.compare_loading()
+
+    async def write(self) -> None:
+        name = self.random.choice(NAMES)
+        content = EMPTY if self.random.random() < 0.4 else f"# {name}\n\nFerry {self.random.random()}.\n".encode()
+        self.source.write(name, content)
+        self.folder[name] = content
+
+    async def remove(self) -> None:
+        if self.folder:
+            name = self.random.choice(sorted(self.folder))
+            (self.source.folder / name).unlink()
+            del self.folder[name]
+
+    async def load(self) -> None:
+        deletes = self.random.random() < 0.5
+        if await self.is_refused():
+            return
+        expected = self.expected_plan(deletes=deletes)
+        summary = (await self.source.load(delete_missing=deletes, delete_limit_percent=100)).summary
+        gone = set(self.loaded) - set(self.folder) if deletes and self.folder else set[str]()
+        self.has_run_failed = bool(deletes and self.loaded and not self.folder)
+        self.take(self.folder)
+        self.loaded = {name: content for name, content in self.loaded.items() if name not in gone}
+        for name in self.failed.keys() - self.folder.keys():
+            del self.failed[name]
+        self.ignored &= self.failed.keys()
+        assert summary.deleted == len(gone), self.told
+        assert summary.quarantined == len(self.waiting), self.told
+        assert summary.unchanged == expected["unchanged"], self.told
+
+    async def is_refused(self, *, dry_run: bool = False) -> bool:
+        """Return whether a run refuses the folder, because it is empty and no document of it was ever loaded."""
+        if self.folder or self.loaded:
+            return False
+        with pytest.raises(SourceError, match="has no document"):
+            await self.source.load(dry_run=dry_run)
+        self.has_run_failed = self.has_run_failed or not dry_run
+        return True
+
+    async def plan(self) -> None:
+        deletes = self.random.random() < 0.5
+        if await self.is_refused(dry_run=True):
+            return
+        plan = (await self.source.load(dry_run=True, delete_missing=deletes, delete_limit_percent=100)).plan
+        expected = self.expected_plan(deletes=deletes)
+        assert {name: getattr(plan, name) for name in expected} == expected, self.told
+
+    async def retry(self) -> None:
+        if not self.waiting:
+            return
+        names = self.random.sample(sorted(self.waiting), self.random.randint(1, len(self.waiting)))
+        await self.source.retry(names=names)
+        self.take({name: self.folder[name] for name in names if name in self.folder})
+
+    async def ignore(self) -> None:
+        if not self.failed:
+            return
+        names = self.random.sample(sorted(self.failed), 1)
+        undo = names[0] in self.ignored
+        await self.source.ignore(*names, undo=undo)
+        self.ignored.symmetric_difference_update(names)
+
+    async def sync(self) -> None:
+        number = self.random.randrange(6)
+        collection, has_title = self.syncing.mongo.collection, self.random.random() < 0.6
+        thing = a_thing(number) if has_title else {**a_thing(number), "title": ""}
+        await asyncio.to_thread(collection.replace_one, {"_id": thing["_id"]}, thing, upsert=True)
+        self.things[number] = has_title
+        self.is_behind = self.random.random() < 0.3
+        if self.is_behind:
+            self.syncing.mongo.misbehave(find_code=13, find_times=50)
+        run = self.syncing.run if self.syncing.sync_id else self.syncing.first_run
+        ended = await asyncio.to_thread(run)
+        self.syncing.mongo.misbehave()
+        is_reached, self.is_behind = not self.is_behind, ended["status"] == "FAILED"
+        assert self.is_behind == (not is_reached or not any(self.things.values())), (self.told, ended)
+        if is_reached:
+            self.not_taken = {one for one, is_good in self.things.items() if not is_good}
+            self.taken |= self.things.keys() - self.not_taken
+
+    @property
+    def waiting(self) -> set[str]:
+        """What can't be loaded, and nobody ignores."""
+        return self.failed.keys() - self.ignored
+
+    def take(self, files: dict[str, bytes]) -> None:
+        """Count what a run that sends these files does."""
+        for name, content in files.items():
+            if name in self.ignored and self.failed[name] == content:
+                continue
+            self.ignored.discard(name)
+            if content:
+                self.loaded[name] = content
+                self.failed.pop(name, None)
+            else:
+                self.failed[name] = content
+
+    def expected_plan(self, *, deletes: bool) -> dict[str, int]:
+        """Count what a run would do with each file of the folder, and with what is gone from it."""
+        fresh = {name: content for name, content in self.folder.items() if self.failed.get(name) != content}
+        changed = {name for name, content in fresh.items() if self.loaded.get(name) != content}
+        return {
+            "create": len(changed - self.loaded.keys()),
+            "update": len(changed & self.loaded.keys()),
+            "unchanged": len(fresh) - len(changed),
+            "delete": len(self.loaded.keys() - self.folder.keys()) if deletes and self.folder else 0,
+        }
+
+    def compare_loading(self) -> None:
+        """Compare what the API, the alerts and the page Health say with the count."""
+        with self.source.client() as client:
+            found = list(client.admin.alerts.list(only_open=True))
+            alerts = {(one.kind.value, one.sync_id is not None) for one in found}
+            status = client.admin.status.get()
+            documents = {one.document_external_id for one in client.catalog.list_documents()}
+        synced = {self.syncing.external_id(a_thing(number)["_id"]) for number in self.taken}
+        assert documents == self.loaded.keys() | synced, self.told
+        expected = {("RUN_QUARANTINE", False)} if self.waiting else set[Any]()
+        expected |= {("RUN_QUARANTINE", True)} if self.not_taken else set()
+        expected |= {("SYNC_BEHIND", True)} if self.is_behind else set()
+        expected |= {("RUN_FAILED", False)} if self.has_run_failed else set()
+        assert alerts == expected, (self.told, [(one.code, one.name) for one in found])
+        assert status.quarantine is None or status.quarantine.item_count == len(self.waiting), self.told
+        troubles = {one.about for one in findings_of(status) if one.level is Level.TROUBLE}
+        assert ("Loading" in troubles) == bool(self.waiting or self.has_run_failed), self.told
+        assert ("Syncs" in troubles) == bool(self.not_taken or self.is_behind), self.told
+
+
+async def run_history(service: RunningService, mongo: MongoServer, folder: Path, seed: int) -> None:
+    """Run a random history in an organization of its own; the seed tells which."""
+    with service.new_organization() as organization:
+        settings = FlowSettings(
+            base_url=organization.base_url, api_key=SecretStr(organization.api_key), data_dir=folder / "data"
+        )
+        (folder / "notes").mkdir(parents=True)
+        syncing = await asyncio.to_thread(Syncing, organization, mongo.with_collection())
+        history = History(Source(folder / "notes", settings, organization), syncing, Random(seed))
+        for _ in range(STEPS):
+            await history.step()
+
+
+@pytest.fixture(scope="module")
+def service(service_harness: Any) -> Any:
+    with service_harness.running(docstore_allowed_hosts=LOOPBACK) as service:
+        yield service
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_a_history(service: RunningService, mongo: MongoServer, tmp_path: Path, seed: int) -> None:
+    await run_history(service, mongo, tmp_path, seed)
