@@ -70,8 +70,8 @@ _SAID: Mapping[str, str] = {
 """The options of an upload by the parameters of its command."""
 
 
-def _options(given: Mapping[str, Any], **more: bool) -> UploadOptions:
-    said = {_SAID[name]: value for name, value in given.items() if name in _SAID and value is not None}
+def _options(given: Mapping[str, Any], **more: Any) -> UploadOptions:
+    said: dict[str, Any] = {_SAID[name]: value for name, value in given.items() if name in _SAID and value is not None}
     public = given["internal_public"] or None
     return UploadOptions(**said, **more, internal_public=public, metadata=pairs(given["metadata"]))
 

@@ -118,14 +118,11 @@ async def add_to_collection(
     hooks: Hooks = NO_HOOKS,
     retry: Retry | None = None,
 ) -> Outcome:
-    """Add every document that the source names, by its external id, to the collection; no file is read or sent.
+    """Add every document that the source names, by its external id, to the collection; no file is read or sent. Without
+    metadata from the source or the options, a document keeps its metadata in the collection. A source `catalog://…`
+    selects from the catalog (flows.operations.sources.selection). `retry` adds only what is in quarantine.
 
-    If neither the source nor the options give metadata, a document keeps its metadata in the collection. A source
-    `catalog://…` is a selection from the catalog itself (flows.operations.sources.selection). `retry` adds
-    only these of the documents in quarantine.
-
-    Needs EDITOR on the collection and READ on the documents. Raises the errors of `upload`.
-    """
+    Needs EDITOR on the collection and READ on the documents. Raises the errors of `upload`."""
     named, is_partial = {"source": name_source(source), "within": options.collection}, retry is not None
     reporting = report_run(settings, flow="collection-add", is_partial=is_partial, **named)
     async with reporting as report, open_client(settings) as client:

@@ -75,12 +75,9 @@ async def scan(
     retry: Retry | None = None,
     chunks: AsyncIterator[list[SourceItem]] | None = None,
 ) -> Scanned:
-    """Read the source into the ledger, a thousand items at a time; what an earlier scan had beyond it is forgotten.
-
-    `retry`: of the source just that of what is in quarantine, or in a folder that is. `prepare` makes the ledger's
-    entries (by default hash_documents, for uploads). `chunks` are the source's items where reading them takes more than
-    its name. Raises SourceError when the source can't be read at all.
-    """
+    """Read the source into the ledger, a thousand items at a time; forget what only an earlier scan found. `retry`
+    takes what is in quarantine alone. `prepare` makes the ledger's entries, by default hash_documents. `chunks` are the
+    source's items where its name is not enough to read them. Raises SourceError for a source that can't be read."""
     prepare = prepare or hash_documents
     scanned = Scanned()
     async for chunk in chunks or _chunks_of(read_source(source, defaults=defaults)):

@@ -47,12 +47,10 @@ from flows.operations.sources.documents import Problem, former_fingerprint, key_
 
 _PAGE = 1000
 _FORBIDDEN = ("external_id_taken", "The external id names a document that this caller may not update.")
-_TWO = (
-    "external_id_in_two_sources",
-    (
-        "The source {} has loaded another file under this external id, which this file would replace. Load the folder"
-        " above both, or give this file another externalId in a manifest."
-    ),
+_TWO = "external_id_in_two_sources"
+_TWO_SOURCES = (
+    "The source {} has loaded another file under this external id, which this file would replace. Load the folder"
+    " above both, or give this file another externalId in a manifest."
 )
 _NOT_IN_CATALOG = ("not_in_catalog", "No document of this external id can be read by this caller. Upload it first.")
 
@@ -164,12 +162,9 @@ class Ledger(ClaimedRun):
         document_ids: Mapping[str, str] = MappingProxyType({}),
         former: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Set up to a thousand documents to PLANNED with an action, to UNCHANGED or to FORBIDDEN.
-
-        The catalog has those in `former` with the fingerprint of an earlier version, which they keep.
-
-        What this run has sent itself stays sent when the service says UNCHANGED; what is in quarantine since its index
-        could not be made, and has an id in `document_ids`, is UPLOADED, so that its index is asked after.
+        """Set up to a thousand documents to PLANNED with an action, to UNCHANGED or to FORBIDDEN. Documents in `former`
+        keep this fingerprint of an earlier version. A document that this run has sent stays sent when it is UNCHANGED;
+        one whose index could not be made, with an id in `document_ids`, is UPLOADED, so that its index is asked after.
         """
         by_verdict: dict[Action | State, list[bytes]] = {}
         for external_id, verdict in plan.items():
@@ -433,7 +428,7 @@ class Ledger(ClaimedRun):
                     del refused[name]
                     continue
                 self._plan_rest(connection, State.FORBIDDEN, [key_of(name)])
-                self._quarantine(connection, [key_of(name)], State.FORBIDDEN, (_TWO[0], _TWO[1].format(source)))
+                self._quarantine(connection, [key_of(name)], State.FORBIDDEN, (_TWO, _TWO_SOURCES.format(source)))
         return set(refused)
 
     def named_by_problems(self, names: Sequence[str]) -> set[str]:

@@ -59,15 +59,9 @@ async def create_rule(
     await _record(connection, caller, "create", rule)
     await Telling(runtime, connection, organization_id).tell_open(rule)
     shown = await _describe(connection, caller, rule)
-<<<<<<< ours
-    return wire.AdminAlertRulesCreateResponse(**dict(shown), webhook_secret=secret and secret.get_secret_value())
-||||||| base
-    return wire.AdminAlertRulesCreateResponse(**shown, webhook_secret=secret and secret.get_secret_value())
-=======
     return wire.AdminAlertRulesCreateResponse(
-        **shown, webhook_secret=None if secret is None else secret.get_secret_value()
+        **dict(shown), webhook_secret=None if secret is None else secret.get_secret_value()
     )
->>>>>>> theirs
 
 
 async def list_rules(
