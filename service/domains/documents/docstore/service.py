@@ -236,7 +236,8 @@ def _unseal(runtime: Runtime, caller: Caller, sync: StoredSync) -> SecretStr:
     try:
         return unseal_uri(runtime, caller.organization_id, sync)
     except RunError as error:
-        raise BadRequest(error.message, code="docstore_uri_lost") from error
+        message = "The address of this sync was lost with the secret key. Give docstoreURI."
+        raise BadRequest(message, code="docstore_uri_lost") from error
 
 
 async def _check(runtime: Runtime, uri: SecretStr | None, config: wire.DocstoreConfig) -> None:
