@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -17,7 +16,6 @@ from flows.settings import FlowSettings
 from tests.flows.sources import Source
 from tests.harness.mongo.processes import MongoServer
 from tests.harness.services import RunningService
-from tests.service.directory import done
 from tests.service.docstore import LOOPBACK, Syncing, a_thing
 
 HISTORIES = int(os.environ.get("HISTORIES", "2000"))
