@@ -73,9 +73,10 @@ def to_text(changes: Mapping[str, object]) -> str:
 
 
 def _has_words(value: object) -> bool:
-    # A member of an enum is a setting.
-    values = cast("list[object]", value) if isinstance(value, list) else [value]
-    return type(value) is str or any(isinstance(one, BaseModel) for one in values)
+    # A member of an enum is a setting; values that documents have in a collection are words.
+    if isinstance(value, list):
+        return any(isinstance(one, BaseModel) for one in cast("list[object]", value))
+    return type(value) is str or isinstance(value, BaseModel | dict)
 
 
 def _shorten(old: object, new: object) -> dict[str, object]:
@@ -88,6 +89,8 @@ def _shorten(old: object, new: object) -> dict[str, object]:
 
 
 def _cut(value: object, start: int) -> object:
+    if isinstance(value, dict):
+        return {name: _cut(one, 0) for name, one in cast("dict[str, object]", value).items()}
     if not isinstance(value, str) or len(value) <= LONGEST:
         return value
     end = start + LONGEST

@@ -184,7 +184,7 @@ async def run_history(service: RunningService, mongo: MongoServer, folder: Path,
         )
         (folder / "notes").mkdir(parents=True)
         syncing = await asyncio.to_thread(Syncing, organization, mongo.with_collection())
-        history = History(Source(folder / "notes", settings, organization), syncing, Random(seed))
+        history = History(Source(folder / "notes", settings, organization), syncing, Random(seed))  # noqa: S311 - no secret
         for _ in range(STEPS):
             await history.step()
 

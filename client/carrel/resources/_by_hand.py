@@ -122,6 +122,7 @@ class AgentChanges(Resource[M]):
         collection_ids: Iterable[Id] | None = None,
         api_access_enabled: bool | None = None,
         retrieval: agents.RetrievalOptions | Members | None = None,
+        version: str | None = None,
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[agents.AdminAgentsUpdateResponse]:
@@ -136,6 +137,7 @@ class AgentChanges(Resource[M]):
             "collection_ids": as_list(UUID, collection_ids),
             "api_access_enabled": api_access_enabled,
             "retrieval": as_any(agents.RetrievalOptions, retrieval),
+            "version": version,
         }
         changes = {member: value for member, value in given.items() if value is not None}
         if model is not UNCHANGED:
