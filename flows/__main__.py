@@ -1,7 +1,5 @@
-"""`python -m flows serve`: run what the workbench, `carrel` and schedules start, on this machine.
-
-The service and its key come from CARREL_BASE_URL and CARREL_API_KEY. Single runs are started with `carrel`.
-"""
+"""`python -m flows serve`: run what the workbench, `carrel` and schedules start, on this machine. The service and its
+key come from CARREL_BASE_URL and CARREL_API_KEY. Single runs are started with `carrel`."""
 
 import argparse
 import asyncio

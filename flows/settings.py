@@ -97,10 +97,8 @@ def prefect_environment(settings: FlowSettings) -> dict[str, str]:
 
 
 def prepare_http(base_url: str) -> None:
-    """Drop the proxies and certificates that httpx, which Prefect uses, can't read, and keep the service's own.
-
-    This machine is reached without a proxy: Prefect's server is usually on it.
-    """
+    """Drop the proxies and certificates that httpx, which Prefect uses, can't read, and keep the service's own. This
+    machine is reached without a proxy: Prefect's server is usually on it."""
     proxy = http_options(base_url)["proxy"]
     try:
         httpx.Client().close()

@@ -119,10 +119,8 @@ def ask(
     into: str,
     saved: UUID | None = None,
 ) -> None:
-    """Show the form, filled with a draft, and call `save` with its values; `known` are the readers in the draft.
-
-    The documents go `into` a collection; a `saved` sync keeps its address where none is typed.
-    """
+    """Show the form, filled with a draft, and call `save` with its values; `known` are the readers in the draft. The
+    documents go `into` a collection; a `saved` sync keeps its address where none is typed."""
     filled = _with_readers(_with_fields(draft), known)
     # Above the button, which stands at the window's end: what is wrong is seen by whoever presses it.
     said = st.container()

@@ -132,9 +132,7 @@ _GIVEN = (
 
 def add_entries(batch: Batch, organization_id: UUID, *, entries: Sequence[Mapping[str, object]]) -> None:
     """Append entries with the names that their targets, and who acted, have now; one statement for each kind of target.
-
-    A target's id is a UUID where the target has a name.
-    """
+    A target's id is a UUID where the target has a name."""
     by_kind: dict[str | None, list[Mapping[str, object]]] = {}
     for entry in entries:
         by_kind.setdefault(_kind_of(entry["target_type"]), []).append(entry)
@@ -235,10 +233,8 @@ async def find_last_change(connection: AsyncConnection, organization_id: UUID, *
 async def list_entries(
     connection: AsyncConnection, organization_id: UUID, *, filters: EntryFilter, before: Position | None, limit: int
 ) -> list[StoredEntry]:
-    """List audit entries, newest first, before a position.
-
-    By a filter that looks through entries, those of the next MOST_LOOKED_THROUGH alone.
-    """
+    """List audit entries, newest first, before a position. By a filter that looks through entries, those of the next
+    MOST_LOOKED_THROUGH alone."""
     actors, subjects = principals.alias("actors"), principals.alias("subjects")
     looked_through = MOST_LOOKED_THROUGH if filters.looks_through else limit
     entries = _entries(organization_id, filters, before).limit(looked_through).subquery("entries")

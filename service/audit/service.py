@@ -135,10 +135,8 @@ def _entry(change: Change, caller: Caller | None) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class FeedbackAuthor:
-    """The author of feedback: `caller`, or the end user `named` by it who is no active user of the organization.
-
-    The feedback may be about what was found for, or said to, the principals `subject_ids`; None: everybody, for admins.
-    """
+    """The author of feedback: `caller`, or the end user `named` by it who is no active user of the organization. The
+    feedback may be about what was found for, or said to, the principals `subject_ids`; None: everybody, for admins."""
 
     caller: Caller
     named: str | None

@@ -48,10 +48,8 @@ def change_between(
     *,
     details: Mapping[str, Any] | None = None,
 ) -> Change:
-    """Describe a change for the audit log with the old and new value of each member.
-
-    Words of people go to the entry's text, which can be erased: `details` name the members alone.
-    """
+    """Describe a change for the audit log with the old and new value of each member. Words of people go to the entry's
+    text, which can be erased: `details` name the members alone."""
     changes = differences(before, after)
     words = {
         to_camel(name) for name in after.edited if _has_words(getattr(before, name)) or _has_words(getattr(after, name))

@@ -115,10 +115,8 @@ async def list_organizations(connection: AsyncConnection) -> list[Organization]:
 
 
 async def is_only_organization(connection: AsyncConnection, organization_id: UUID) -> bool:
-    """Check, within a transaction of the organization, whether the database has no other one.
-
-    Row-level security shows all organizations outside of any: the transaction leaves its own for this statement.
-    """
+    """Check, within a transaction of the organization, whether the database has no other one. Row-level security shows
+    all organizations outside of any: the transaction leaves its own for this statement."""
     await enter_organization(connection, None)
     others = exists(select(organizations.c.organization_id).where(organizations.c.organization_id != organization_id))
     alone = (await connection.execute(select(~others))).scalar_one()
@@ -168,10 +166,8 @@ async def find_principals(
     ids: Collection[UUID] = (),
     deleted: bool = False,
 ) -> list[Principal]:
-    """Find people by addresses (lower case), and groups and service accounts by ids.
-
-    A deleted service account is not there any more, except for `deleted`: its address stays taken.
-    """
+    """Find people by addresses (lower case), and groups and service accounts by ids. A deleted service account is not
+    there any more, except for `deleted`: its address stays taken."""
     by_email = in_array(principals.c.email, emails)
     by_id = and_(in_array(principals.c.principal_id, ids), principals.c.kind.in_(["group", "serviceAccount"]))
     statement = select(*_PRINCIPAL).where(principals.c.organization_id == organization_id, or_(by_email, by_id))
@@ -409,10 +405,8 @@ async def mark_members(
 async def add_members(
     connection: AsyncConnection, organization_id: UUID, *, memberships: Collection[Membership]
 ) -> list[tuple[UUID, UUID]]:
-    """Add memberships, and return the (group, member) pairs that were new.
-
-    They stay when a token of a sign-in provider that brought them before names them no more.
-    """
+    """Add memberships, and return the (group, member) pairs that were new. They stay when a token of a sign-in provider
+    that brought them before names them no more."""
     added = await bring_members(connection, organization_id, memberships=memberships)
     wanted, brought = _unnest_memberships(memberships), provider_memberships.c
     await connection.execute(

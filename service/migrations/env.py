@@ -1,7 +1,5 @@
-"""Alembic's entry: it migrates the connection it is given, each migration in a transaction of its own.
-
-Otherwise the first one's locks would be held until the last one has built its indexes.
-"""
+"""Alembic's entry: it migrates the connection it is given, each migration in a transaction of its own. Otherwise the
+first one's locks would be held until the last one has built its indexes."""
 
 from typing import Any
 
@@ -21,10 +19,8 @@ def _is_ours(name: str | None, kind: str, _parents: Any) -> bool:
 
 
 def _keep_usable_from(ctx: MigrationContext, step: MigrationInfo, *_: Any, **__: Any) -> None:
-    """Keep from which schema on code can use the database, where a migration has taken something away.
-
-    A later bound stays: that of an index that was spread over several servers, for one.
-    """
+    """Keep from which schema on code can use the database, where a migration has taken something away. A later bound
+    stays: that of an index that was spread over several servers, for one."""
     usable_from = getattr(context.script.get_revision(step.up_revision_id or "").module, "usable_from", None)
     if usable_from is not None:
         assert ctx.connection is not None  # noqa: S101 - nothing is migrated without a database

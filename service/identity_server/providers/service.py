@@ -204,10 +204,8 @@ def _describe_unconfirmed(provider: StoredProvider) -> list[str]:
 
 
 async def confirm_domain(database: Database, organization_id: UUID, *, domain: str, confirmed: bool) -> bool:
-    """Confirm that a domain is an organization's, or is no more, for an operator; False when nothing changed.
-
-    Raises IntegrityError when it is confirmed for another organization.
-    """
+    """Confirm that a domain is an organization's, or is no more, for an operator; False when nothing changed. Raises
+    IntegrityError when it is confirmed for another organization."""
     async with database.transaction(organization_id) as connection:
         now = await Clock().now(connection)
         provider_id = await queries.confirm_domain(

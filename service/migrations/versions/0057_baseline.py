@@ -1,7 +1,5 @@
-"""The schema of version 0.2.0: tables, the job queue, the service's role, and row-level security.
-
-It stands for the 57 migrations that led there. A database at an older schema goes through version 0.2.0 first.
-"""
+"""The schema of version 0.2.0: tables, the job queue, the service's role, and row-level security. It stands for the 57
+migrations that led there. A database at an older schema goes through version 0.2.0 first."""
 
 from pathlib import Path
 
@@ -177,10 +175,8 @@ def _create_entrance() -> None:
 
 
 def _create_metadata_look_up() -> None:
-    """Make the function that finds documents by the keys of their metadata, in the transaction's organization alone.
-
-    It reads with the rights of the user who migrates, as the functions of chunks do.
-    """
+    """Make the function that finds documents by the keys of their metadata, in the transaction's organization alone. It
+    reads with the rights of the user who migrates, as the functions of chunks do."""
     op.execute(
         f"""
         CREATE FUNCTION documents_with_values(of_space integer, keys text[], most integer)

@@ -1,7 +1,5 @@
-"""The refusals a parser can give, in a form that travels between processes.
-
-Unreadable        a reason to refuse a file; `service.text.extraction.workers` turns it into the error callers see
-"""
+"""The refusals a parser can give, in a form that travels between processes. Unreadable a reason to refuse a file;
+`service.text.extraction.workers` turns it into the error callers see"""
 
 from typing import Literal
 

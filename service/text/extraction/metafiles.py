@@ -1,7 +1,5 @@
 """Drawings of Windows, WMF ([MS-WMF]) and EMF ([MS-EMF], [MS-EMFPLUS]): the lines of text, and the largest bitmap.
-
-Office keeps what an object of another program looks like as such a drawing: a chart, an equation, a part of a sheet.
-"""
+Office keeps what an object of another program looks like as such a drawing: a chart, an equation, a part of a sheet."""
 
 import struct
 import zlib
@@ -34,9 +32,7 @@ _BITMAP_HEADERS = frozenset({12, 40, 52, 56, 64, 108, 124})
 @dataclass(frozen=True, slots=True)
 class Drawing:
     """What a drawing says: its lines from top to bottom as they were drawn, and its largest bitmap, empty for none.
-
-    `others` counts the bitmaps other than the largest in which text may be.
-    """
+    `others` counts the bitmaps other than the largest in which text may be."""
 
     lines: tuple[str, ...]
     bitmap: bytes

@@ -14,10 +14,8 @@ from service.platform.identifiers import document_id_for
 async def plan_uploads(
     connection: AsyncConnection, caller: Caller, *, planned: Sequence[PlannedUpload]
 ) -> list[UploadPlan]:
-    """Return, in the order asked, what uploading each document would do for this caller.
-
-    FORBIDDEN tells that the external id belongs to somebody's document, as the upload's 403 would; nothing else of it.
-    """
+    """Return, in the order asked, what uploading each document would do for this caller. FORBIDDEN tells that the
+    external id belongs to somebody's document, as the upload's 403 would; nothing else of it."""
     organization_id = caller.organization_id
     names = {each.document_external_id for each in planned}
     stored = await queries.find_external_ids(connection, organization_id, names)

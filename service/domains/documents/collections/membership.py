@@ -1,7 +1,5 @@
-"""Putting documents into collections: their own contents, or chunks that a caller made.
-
-The request is recorded under the document's lock; indexing follows, and the sweeper takes it up after a crash.
-"""
+"""Putting documents into collections: their own contents, or chunks that a caller made. The request is recorded under
+the document's lock; indexing follows, and the sweeper takes it up after a crash."""
 
 import asyncio
 from collections.abc import Collection, Mapping

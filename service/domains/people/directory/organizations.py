@@ -94,10 +94,8 @@ async def update_organization(
 
 
 def _hosts_after(before: Sequence[str], changes: wire.AdminOrganizationUpdateRequest) -> Sequence[str] | None:
-    """Return the hosts of documents after a change, each once; None when it names none.
-
-    Raises BadRequest for too many.
-    """
+    """Return the hosts of documents after a change, each once; None when it names none. Raises BadRequest for too
+    many."""
     hosts, added = changes.client_document_hosts, changes.added_client_document_hosts
     removed = changes.removed_client_document_hosts
     if hosts is None and added is None and removed is None:

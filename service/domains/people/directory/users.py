@@ -42,10 +42,8 @@ async def upsert_users(
 
 
 async def set_password(connection: AsyncConnection, organization_id: UUID, *, email: str, password_hash: str) -> bool:
-    """Replace the password hash of the user of an address (lower case); False when there is no such user.
-
-    For an operator: no caller's rights are checked.
-    """
+    """Replace the password hash of the user of an address (lower case); False when there is no such user. For an
+    operator: no caller's rights are checked."""
     await queries.lock_organization(connection, organization_id)
     found = await queries.find_principals(connection, organization_id, emails=[email], ids=())
     users = [one for one in found if one.kind == "user"]

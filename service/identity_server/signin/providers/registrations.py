@@ -66,10 +66,8 @@ class Registered:
 
 
 async def open_registration(runtime: Runtime, chosen: ChosenProvider | None) -> Registered:
-    """Return the registration at a provider, or at the one of the settings (None).
-
-    Raises NotFound `sign_in_provider_not_found`, and BadRequest `no_upstream_provider` or `provider_secret_lost`.
-    """
+    """Return the registration at a provider, or at the one of the settings (None). Raises NotFound
+    `sign_in_provider_not_found`, and BadRequest `no_upstream_provider` or `provider_secret_lost`."""
     if chosen is None:
         registration = registration_of(runtime.settings)
         if registration is None:
