@@ -1,27 +1,34 @@
 """Random histories of loads, syncs and feedback: pages, commands and the API say what an independent count says."""
 
 import asyncio
+import json
 import os
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any
+from uuid import UUID
 
 import pytest
-from pydantic import SecretStr
+from typer.testing import CliRunner
 
 from app.health import Level, findings_of
+from carrel.wire.search import SearchFeedback
+from cli.app import app as cli_app
 from flows.errors import SourceError
 from flows.settings import FlowSettings
 from tests.flows.sources import Source
 from tests.harness.mongo.processes import MongoServer
-from tests.harness.services import RunningService
+from tests.harness.services import RunningService, ServiceHarness
 from tests.service.docstore import LOOPBACK, Syncing, a_thing
 
 HISTORIES = int(os.environ.get("HISTORIES", "2000"))
 STEPS = 12
 NAMES = tuple(f"note-{number}.md" for number in range(6))
 EMPTY = b""
+THUMBS = (SearchFeedback.THUMBS_UP, SearchFeedback.THUMBS_DOWN)
 
 
 @dataclass
@@ -40,10 +47,22 @@ class History:
     not_taken: set[int] = field(default_factory=set[int])
     is_behind: bool = False
     has_run_failed: bool = False
+    searches: dict[UUID, list[UUID]] = field(default_factory=dict[UUID, list[UUID]])
+    thumbs: dict[tuple[UUID, UUID], SearchFeedback] = field(default_factory=dict[tuple[UUID, UUID], SearchFeedback])
     told: list[str] = field(default_factory=list[str])
 
     async def step(self) -> None:
-        ways = (self.write, self.remove, self.load, self.load, self.plan, self.retry, self.ignore, self.sync)
+        ways = (
+            self.write,
+            self.remove,
+            self.load,
+            self.load,
+            self.plan,
+            self.retry,
+            self.ignore,
+            self.sync,
+            self.judge,
+        )
         way = self.random.choice(ways)
         self.told.append(way.__name__)
         await way()
@@ -128,6 +147,17 @@ class History:
             self.not_taken = {one for one, is_good in self.things.items() if not is_good}
             self.taken |= self.things.keys() - self.not_taken
 
+    async def judge(self) -> None:
+        with self.source.client() as client:
+            answer = client.search.search_document_catalog("ferry lamp", mode="LEXICAL")
+            self.searches[answer.search_id] = [one.document_id for one in answer.results]
+            search = self.random.choice(list(self.searches))
+            if not self.searches[search]:
+                return
+            document, verdict = self.random.choice(self.searches[search]), self.random.choice(THUMBS)
+            client.search.submit_search_feedback(search_id=search, feedback=verdict, document_id=document, comments="!")
+        self.thumbs[search, document] = verdict
+
     @property
     def waiting(self) -> set[str]:
         """What can't be loaded, and nobody ignores."""
@@ -163,6 +193,9 @@ class History:
             alerts = {(one.kind.value, one.sync_id is not None) for one in found}
             status = client.admin.status.get()
             documents = {one.document_external_id for one in client.catalog.list_documents()}
+            logged = {
+                one.search_id: (one.thumbs_up or 0, one.thumbs_down or 0) for one in client.admin.search_log.query()
+            }
         synced = {self.syncing.external_id(a_thing(number)["_id"]) for number in self.taken}
         assert documents == self.loaded.keys() | synced, self.told
         expected = {("RUN_QUARANTINE", False)} if self.waiting else set[Any]()
@@ -171,30 +204,46 @@ class History:
         expected |= {("RUN_FAILED", False)} if self.has_run_failed else set()
         assert alerts == expected, (self.told, [(one.code, one.name) for one in found])
         assert status.quarantine is None or status.quarantine.item_count == len(self.waiting), self.told
+        given = Counter((search, verdict) for (search, _), verdict in self.thumbs.items())
+        assert all(logged[one] == tuple(given[one, verdict] for verdict in THUMBS) for one in self.searches), self.told
         troubles = {one.about for one in findings_of(status) if one.level is Level.TROUBLE}
         assert ("Loading" in troubles) == bool(self.waiting or self.has_run_failed), self.told
         assert ("Syncs" in troubles) == bool(self.not_taken or self.is_behind), self.told
 
 
 async def run_history(service: RunningService, mongo: MongoServer, folder: Path, seed: int) -> None:
-    """Run a random history in an organization of its own; the seed tells which."""
-    with service.new_organization() as organization:
-        settings = FlowSettings(
-            base_url=organization.base_url, api_key=SecretStr(organization.api_key), data_dir=folder / "data"
-        )
+    """Run a random history in an organization of its own, and compare what `carrel quarantine list` says at its end."""
+    with service.new_organization() as organization, pytest.MonkeyPatch.context() as environment:
+        values = {"base_url": organization.base_url, "api_key": organization.api_key, "data_dir": str(folder / "data")}
+        for name, value in values.items():
+            environment.setenv(f"CARREL_{name.upper()}", value)
         (folder / "notes").mkdir(parents=True)
         syncing = await asyncio.to_thread(Syncing, organization, mongo.with_collection())
-        history = History(Source(folder / "notes", settings, organization), syncing, Random(seed))  # noqa: S311 - no secret
+        source = Source(folder / "notes", FlowSettings(), organization)
+        history = History(source, syncing, Random(seed))  # noqa: S311 - no secret
         for _ in range(STEPS):
             await history.step()
+        listed = await asyncio.to_thread(CliRunner().invoke, cli_app, ["quarantine", "list", "--json"])
+        assert {one["document"] for one in json.loads(listed.output)["quarantine"]} == history.waiting, history.told
 
 
 @pytest.fixture(scope="module")
-def service(service_harness: Any) -> Any:
+def service(service_harness: ServiceHarness) -> Iterator[RunningService]:
     with service_harness.running(docstore_allowed_hosts=LOOPBACK) as service:
         yield service
 
 
-@pytest.mark.parametrize("seed", range(8))
-async def test_a_history(service: RunningService, mongo: MongoServer, tmp_path: Path, seed: int) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6))
+async def test_pages_commands_and_api_say_what_is(
+    service: RunningService, mongo: MongoServer, tmp_path: Path, seed: int
+) -> None:
     await run_history(service, mongo, tmp_path, seed)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(4 * 3600)
+async def test_two_thousand_histories(service: RunningService, mongo: MongoServer, tmp_path: Path) -> None:
+    """HISTORIES of them, each another one; the failing one is named by its number."""
+    for seed in range(HISTORIES):
+        await run_history(service, mongo, tmp_path / str(seed), seed)
