@@ -1,8 +1,10 @@
 """The alerts on the page Health: open alerts, the rules, and the last deliveries."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, cast
+from uuid import UUID
 
 import streamlit as st
 
@@ -25,6 +27,7 @@ from app.ui.dialogs import (
 from app.ui.errors import show_errors
 from app.ui.notices import LinkedText, address, show_empty, show_heading, show_note, show_table, show_text
 from app.ui.pickers import Principal, drop_choice, get_principals, pick_principals
+from app.ui.saving import opened, send_changes
 from carrel.wire.alerts import (
     AdminAlertRulesListDeliveriesResponse,
     AdminAlertRulesListResponse,
@@ -34,6 +37,7 @@ from carrel.wire.alerts import (
     AlertKind,
     AlertRule,
 )
+from carrel.wire.common import UserPrincipal
 from flows.operations.formatting import count_text
 
 
@@ -92,7 +96,7 @@ def _is_mail(rule: AlertRule | None) -> bool:
 
 @dialog("Alert rule", NEW, width="medium")
 def _show_rule_fields(rules: list[AlertRule], names: list[str], *, mail_enabled: bool) -> None:
-    rule = next((one for one in rules if is_open(NEW, str(one.alert_rule_id))), None)
+    rule = opened(NEW, next((one for one in rules if is_open(NEW, str(one.alert_rule_id))), None))
     st.multiselect("Alerts", list(KINDS), key=_KINDS, format_func=KINDS.__getitem__)
     options = list(dict.fromkeys([*st.session_state[_NAMES], *names]))
     st.multiselect(
@@ -128,10 +132,20 @@ def save_rule(rule: AlertRule | None) -> None:
         url = text_in(_URL, missing="Give the address that messages are posted to.")
     rules = api.client().admin.alert_rules
     if rule is not None:
-        rules.update(rule.alert_rule_id, kinds=kinds, names=names, webhook_url=url, emails=emails)
+        people = [one for one in rule.recipients if one.email in (emails or ())]
+        new = sorted({*(emails or ())} - {one.email for one in people})
+        people += [UserPrincipal(email=one, id="", name=one) for one in new]
+        kinds = [one for one in AlertKind if one in kinds]
+        written = {"kinds": kinds, "names": sorted(names), "webhook_url": url, "recipients": people}
+        send_changes(NEW, rule, written, partial(_update, rule.alert_rule_id))
     elif secret := rules.create(kinds, names=names, webhook_url=url, emails=emails).webhook_secret:
         hint = "The receiver verifies with it that messages come from here (Standard Webhooks)."
         hold_secret(Secret("The webhook's secret", secret, hint=hint))
+
+
+def _update(rule_id: UUID, *, recipients: Sequence[UserPrincipal] | None = None, **changed: Any) -> None:
+    emails = None if recipients is None else [one.email for one in recipients]
+    api.client().admin.alert_rules.update(rule_id, emails=emails, **changed)
 
 
 _SHOWN = 20
@@ -211,7 +225,8 @@ def _show_rule(rule: AlertRule) -> None:
 
 
 def _set_enabled(rule: AlertRule) -> None:
-    show_errors(partial(api.client().admin.alert_rules.update, rule.alert_rule_id, enabled=not rule.enabled))
+    update = api.client().admin.alert_rules.update
+    show_errors(partial(update, rule.alert_rule_id, enabled=not rule.enabled, version=rule.version))
 
 
 @st.fragment(run_every=3.0)

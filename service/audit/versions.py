@@ -55,7 +55,8 @@ def change_between(
         to_camel(name) for name in after.edited if _has_words(getattr(before, name)) or _has_words(getattr(after, name))
     }
     shown = {member: None if member in words else pair for member, pair in changes.items()}
-    said = {member: pair for member, pair in changes.items() if member in words}
+    hidden = set(map(to_camel, after.secret))
+    said = {member: pair for member, pair in changes.items() if member in words - hidden}
     return Change(action, target_type, target_id, {**(details or {}), "changes": shown}, to_text(said))
 
 

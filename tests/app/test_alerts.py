@@ -23,12 +23,16 @@ def test_a_webhook_is_set_and_its_secret_shown_once(house: House) -> None:
     page = page.press("Send a test")
     assert [one.type for one in house.client.admin.alert_rules.list_deliveries()] == ["alert.test"]
     page = page.press_key(f"alert_rule.{rule.alert_rule_id}.change")
+    house.client.admin.alert_rules.update(rule.alert_rule_id, webhook_url="https://hooks.example.test/theirs")
     page.multiselect(key="alert_rule.names").set_value(["/srv/handbook"]).run()
     page.text_input(key="alert_rule.url").set_value("hooks.example.test").run().press_key("alert_rule.submit")
     assert "Address: must be an https address" in page.shown
     page.text_input(key="alert_rule.url").set_value("https://hooks.example.test/other").run()
     page.press_key("alert_rule.submit")
+    page.radio(key="alert_rule.choice.webhook_url").set_value("Use mine").run().press_key("alert_rule.submit")
     assert "Every alert of /srv/handbook → https://hooks.example.test/other" in page.shown
+    [entry, *_] = house.client.admin.audit_log.query(action="alertRule.update")
+    assert "hooks.example.test/" not in entry.model_dump_json()
     [sent] = list(house.client.admin.alert_rules.list_deliveries())
     page.selectbox(key="delivery").set_value(str(sent.delivery_id)).run()
     assert "A test of Carrel" in page.json[0].value

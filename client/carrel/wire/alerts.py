@@ -167,7 +167,8 @@ class ReportSchedulesResponse(ResponseModel):
 class AlertRule(Versioned):
     """A rule: which alerts are sent, and to whom."""
 
-    edited = ("kinds", "names", "recipients", "enabled")
+    edited = ("kinds", "names", "webhook_url", "recipients", "enabled")
+    secret = ("webhook_url",)  # the path of its address may let others post there
 
     alert_rule_id: UUID
     """Id of the rule."""

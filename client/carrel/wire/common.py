@@ -128,6 +128,8 @@ class Versioned(ResponseModel):
 
     edited: ClassVar[tuple[str, ...]] = ()
     """Names of the members that the version is made of; the service gives another version where there are none."""
+    secret: ClassVar[tuple[str, ...]] = ()
+    """Names of edited members whose values the audit log leaves out."""
     version: str | None = None
     """Version of what can be changed of it. A change that names the version is refused (409 `changed_meanwhile`) once
     somebody else has changed the resource."""
