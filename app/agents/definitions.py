@@ -23,7 +23,6 @@ from app.ui.saving import ConflictError, opened, send_changes, show_conflict
 from app.ui.tables import forget
 from carrel import Reply
 from carrel.drafts import lend_draft, may_ask
-from carrel.errors import ChangedMeanwhileError
 from carrel.wire.agents import BUILT_IN_MODEL, AgentDefinition, RetrievalOptions
 from carrel.wire.common import ResourceType
 
@@ -251,12 +250,8 @@ def _drop(agent: AgentDefinition) -> None:
 
 
 def _deploy(agent: AgentDefinition, before: Grants, after: Mapping[str, Principal], *, everybody: bool) -> None:
-    try:
-        with naming(*after.values()):
-            deploy(agent, before=before, who=after, everybody=everybody)
-    except ChangedMeanwhileError as exc:
-        msg = "Somebody else has changed its access since, and nothing was saved. Undo, and load the page again."
-        raise carrel.CarrelError(msg) from exc
+    with naming(*after.values()):
+        deploy(agent, before=before, who=after, everybody=everybody)
     _drop(agent)
 
 

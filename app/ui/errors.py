@@ -15,7 +15,7 @@ from app.auth.current import AWAY, PREFECT, SERVICE, offer_sign_in
 from app.labels import FIELDS
 from app.settings import settings
 from app.ui.notices import help_address, help_address_of_code, show_empty, show_problem, show_warning
-from carrel.errors import InvalidClientError, SignInRequiredError
+from carrel.errors import ChangedMeanwhileError, InvalidClientError, SignInRequiredError
 from carrel.wire.common import ErrorDetail
 from flows.runs import NotServedError, PrefectAwayError, RunsError, UnknownError
 
@@ -155,6 +155,8 @@ def line_of(error: carrel.CarrelError) -> str:
 
 def _message_of(error: carrel.APIError) -> tuple[str, ...]:
     """Return the service's message, or its messages about parts of the request if they say the same in detail."""
+    if isinstance(error, ChangedMeanwhileError):
+        return ("Somebody else has changed this, so nothing was saved. Look at it anew, and repeat your change.",)
     parts = tuple(_of_part(detail) for detail in error.details)
     repeats = any(detail.message in error.message for detail in error.details)
     return parts if repeats else (error.message, *parts)

@@ -192,9 +192,13 @@ def _ask_approving(client: OAuthClient) -> None:
         f"{scopes_named(client.scopes, agents=names)}. It sends them back to {', '.join(client.redirect_uris)}. "
         "Each of them is asked before it may do anything.",
         doing="Approve it",
-        action=lambda: api.client().admin.oauth_clients.approve(client.client_id),
-        then=clear_caches,
+        action=partial(_approve, client),
     )
+
+
+def _approve(client: OAuthClient) -> None:
+    clear_caches()  # a refusal leads to the application as it is now
+    api.client().admin.oauth_clients.approve(client.client_id, version=client.version)
 
 
 def _rotate(client: OAuthClient) -> None:

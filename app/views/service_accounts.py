@@ -52,7 +52,7 @@ def _show_switch(settings: Organization) -> None:
                 "Every request with a token of a service account is refused from now on, and none can be created. What "
                 "there is stays, and works again when they are switched on.",
                 doing="Switch them off",
-                action=partial(_switch, on=False),
+                action=partial(_switch, settings, on=False),
             )
         return
     show_warning(
@@ -60,13 +60,13 @@ def _show_switch(settings: Organization) -> None:
         "Every request with a token of theirs is refused, and neither accounts nor tokens can be created.",
     )
     if st.button("Switch service accounts on", key="switch.on", type="primary"):
-        show_errors(partial(_switch, on=True))
+        show_errors(partial(_switch, settings, on=True))
         st.rerun()
 
 
-def _switch(*, on: bool) -> None:
-    api.client().admin.organization.update(service_accounts_enabled=on)
-    clear_caches()
+def _switch(settings: Organization, *, on: bool) -> None:
+    clear_caches()  # a refusal leads to the settings as they are now
+    api.client().admin.organization.update(service_accounts_enabled=on, version=settings.version)
 
 
 def _account_row(tokens: Sequence[ServiceAccountToken], account: ServiceAccount) -> dict[str, str]:

@@ -32,6 +32,11 @@ def test_what_waits_is_approved_with_its_meaning_said(house: House) -> None:
     listed = house.open("oauth_clients", status="pending").rows()
     assert [(row["Name"], row["Asked for by"]) for row in listed] == [("Travel", "asks@example.test")]
     page = house.open("oauth_clients", client=str(asked.client_id))
+    page.press("Approve")
+    house.client.admin.oauth_clients.update(asked.client_id, redirect_uris=["https://elsewhere.example/callback"])
+    page.press_key("confirm.yes")
+    assert found(house, "Travel").status is OAuthClientStatus.PENDING
+    page = house.open("oauth_clients", client=str(asked.client_id))
     assert "asks@example.test asks for it" in page.shown
     assert "gives the application everything an admin may do" in page.shown
     page.press("Approve")
