@@ -26,6 +26,7 @@ from app.formatting import ago, moment
 from app.ui.dialogs import NotYetError, confirm, dialog, is_open, offer_submit, open_dialog, text_in
 from app.ui.errors import problem_of, show_errors
 from app.ui.notices import show_empty, show_heading, show_link, show_problem, show_table, show_text, show_warning
+from app.ui.saving import opened, send_changes
 from app.ui.tables import forget, pages_of, show_pages, time_cell
 from carrel.wire.collections import DocumentCollection, DocumentInCollection
 from carrel.wire.field_values import expectation, read_value
@@ -217,6 +218,7 @@ def _state(document: DocumentInCollection) -> str:
 
 @dialog("Change values", CHANGE)
 def _ask_for_change(collection: DocumentCollection, document: DocumentInCollection) -> None:
+    document = opened(CHANGE, document)
     key = f"{CHANGE}.{document.document_id}"
     ask_for_values(collection, key, document.custom_metadata)
     offer_submit(CHANGE, "Save", action=partial(_change, collection, document, key))
@@ -230,13 +232,16 @@ def _change(collection: DocumentCollection, document: DocumentInCollection, key:
         if written[field.name] and read_value(field.type, written[field.name]) is None:
             raise NotYetError(expectation(field.type, written[field.name]))
     before = {field.name: shown_value(field.type, document.custom_metadata.get(field.name, "")) for field in fields}
-    [now] = api.client().document_collections.list_documents_in_collection(where, ids=[document.document_id])
+    collections = api.client().document_collections
+    now = next(iter(collections.list_documents_in_collection(where, ids=[document.document_id])), None)
+    if now is None:
+        raise NotYetError("It was removed from the collection.")
     changed = {name: value for name, value in written.items() if value != before[name]}
-    api.client().document_collections.add_document_to_collection(
-        document_id=document.document_id,
-        document_collection_id=where,
-        custom_metadata={name: value for name, value in {**now.custom_metadata, **changed}.items() if value},
-    )
+    is_apart = all(now.custom_metadata.get(name) == document.custom_metadata.get(name) for name in changed)
+    values = {name: value for name, value in {**now.custom_metadata, **changed}.items() if value}
+    add = collections.add_document_to_collection
+    send = partial(add, document_id=document.document_id, document_collection_id=where)
+    send_changes(CHANGE, now if is_apart else document, {"custom_metadata": values}, send)
     forget(INSIDE, unchoose=True)
 
 

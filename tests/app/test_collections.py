@@ -165,6 +165,17 @@ def test_values_are_columns_and_are_changed(house: House) -> None:
     page.text_input(key=secret).set_value("No")
     page.press_key("change_values.submit")
     assert fields_in(house, collection) == {"Dunlin": {"team": "Knot", "secret": "false"}}
+    page = page.choose().press("Change values")
+    page.text_input(key=team).set_value("Ruff")
+    house.add_to(collection, there, team="Stint", secret="false")
+    page.press_key("change_values.submit")
+    assert fields_in(house, collection)["Dunlin"]["team"] == "Stint"
+    page.press_key("change_values.submit")
+    assert fields_in(house, collection)["Dunlin"]["team"] == "Ruff"
+    house.client.document_collections.remove_document_from_collection(
+        document_id=there, document_collection_id=collection
+    )
+    page = page.choose().press("Change values")
 
 
 @pytest.mark.parametrize(
