@@ -130,6 +130,18 @@ async def end_alerts(
     return await find_rows(connection, statement.returning(*_ALERT), StoredAlert)
 
 
+async def move_alert(
+    connection: AsyncConnection, organization_id: UUID, *, kind: AlertKind, subject: str, to: str
+) -> None:
+    """Let the open alert about a subject be about another, or end it where an alert about the other is open."""
+    await lock_alerts(connection, organization_id)
+    other, is_open = alerts.alias(), alerts.c.ended_at.is_(None)
+    is_taken = exists().where(matches(other, organization_id, kind=kind, subject=to), other.c.ended_at.is_(None))
+    about = matches(alerts, organization_id, kind=kind, subject=subject)
+    await connection.execute(update(alerts).where(about, is_open, ~is_taken).values(subject=to))
+    await end_alerts(connection, organization_id, kind=kind, subjects=[subject])
+
+
 async def lock_alerts(connection: AsyncConnection, organization_id: UUID) -> None:
     """Let an organization's alerts be changed in one transaction at a time, so that no two wait for each other."""
     key = func.hashtextextended(f"carrel.alerts {organization_id}", 0)

@@ -423,7 +423,9 @@ def test_an_alert_follows_the_current_state(service: RunningService, seed: int) 
     chance, reporter = random.Random(seed), Reporter(service)  # noqa: S311 - no secret
     items, ignored, failed = {"first"}, set[str](), False
     source_id = reporter.report([an_item("first")])["sourceId"]
-    report(service, "QUARANTINE", ledger=reporter.ledger)
+    for told in ({"quarantinedCount": 1}, {"ledger": reporter.ledger}):
+        report(service, "QUARANTINE", **told)
+    assert len(alerts(service, only_open=False)) == 1, "an alert about the run becomes the alert about its source"
     for _ in range(25):
         partial, ledger = chance.random() < 0.5, {"ledger": reporter.ledger}
         match chance.choice(("run", "run", "fail", "stop", "ignore", "restore", "remove")):

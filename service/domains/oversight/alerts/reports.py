@@ -85,8 +85,14 @@ async def _end_run(to: Telling, caller: Caller, request: wire.ReportRunRequest) 
     found = await queries.find_quarantine(to.connection, caller, ledger=request.ledger)
     count = request.quarantined_count if whole and outcome is wire.RunOutcome.QUARANTINE else 0
     if found is not None and (found[1] or count == 0):  # else the run could not report its quarantine
-        await to.end(wire.AlertKind.RUN_QUARANTINE, subject)
-        subject, count = f"{queries.SOURCE}{found[0]}", found[1]
+        source = f"{queries.SOURCE}{found[0]}"
+        if found[1]:
+            await queries.move_alert(
+                to.connection, to.organization_id, kind=wire.AlertKind.RUN_QUARANTINE, subject=subject, to=source
+            )
+        else:
+            await to.end(wire.AlertKind.RUN_QUARANTINE, subject)
+        subject, count = source, found[1]
     elif whole and outcome in {wire.RunOutcome.COMPLETED, wire.RunOutcome.INCOMPLETE}:
         await to.end(wire.AlertKind.RUN_QUARANTINE, subject)
     await to.tell_of_quarantine(count, subject=subject, code=_CODES[wire.RunOutcome.QUARANTINE], **run)
