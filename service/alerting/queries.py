@@ -8,7 +8,7 @@ from uuid import UUID
 
 from sqlalchemy import (
     ColumnElement,
-    Text,
+    Uuid,
     and_,
     case,
     cast,
@@ -40,6 +40,7 @@ TOLD_AGAIN_AFTER = timedelta(days=1)
 KEPT = timedelta(days=30)
 # Alerts about a source's quarantine have its id as their subject, after this.
 SOURCE = "source/"
+_SUBJECT_ID = f"^(?:{SOURCE})?([0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}})$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,10 +153,12 @@ async def end_settled(connection: AsyncConnection, organization_id: UUID) -> lis
     """End the open alerts about sources and syncs that loaded everything or are gone; return them."""
     own, subject = alerts.c.organization_id == organization_id, alerts.c.subject
     is_source, is_sync = subject.startswith(SOURCE), ~subject.contains("/")
-    source = exists().where(SOURCE + cast(sources.c.source_id, Text) == subject, sources.c.item_count > 0)
+    # The id is compared as such, so that the tables are read by their indexes.
+    subject_id = cast(func.substring(subject, _SUBJECT_ID), Uuid)
+    source = exists().where(sources.c.source_id == subject_id, sources.c.item_count > 0)
     source = source.where(sources.c.organization_id == organization_id)
     failure, sync = (
-        exists().where(table.c.organization_id == organization_id, cast(table.c.sync_id, Text) == subject)
+        exists().where(matches(table, organization_id), table.c.sync_id == subject_id)
         for table in (docstore_failures, docstore_syncs)
     )
     settled = or_(
