@@ -8,7 +8,7 @@ import pytest
 from carrel.wire.agents import AgentDefinition, AgentRetrieval
 from tests.app.conftest import House
 from tests.app.pages import MARKUP, Page
-from tests.service.directory import user
+from tests.service.directory import on_rows, user
 
 VERA, OTTO = "vera@example.test", "otto@example.test"
 
@@ -102,6 +102,10 @@ def test_earlier_settings_are_compared_and_restored(house: House, agent: AgentDe
     [entry] = next(house.client.admin.audit_log.query(target_id=str(agent.agent_id), page_size=1).pages()).entries
     page = house.open("audit_log", entry=str(entry.audit_log_id))
     assert "Be kind." in page.shown
+    on_rows(house.service, "DELETE FROM agent_versions", more="AND version_no = 4")
+    update(agent.agent_id, instructions="Be short.")
+    kept = list(house.client.admin.agents.list_versions(agent.agent_id))
+    assert [one.instructions for one in kept[:3]] == ["Be short.", "Be brief.\nQuote.", "Be kind.\nQuote."], "erased"
 
 
 def test_deploying_says_who_gains_and_who_loses_and_asks_first(house: House, agent: AgentDefinition) -> None:

@@ -173,14 +173,6 @@ async def set_collections(
     await connection.execute(wanted.on_conflict_do_nothing())
 
 
-async def find_last_number(connection: AsyncConnection, organization_id: UUID, *, agent_id: UUID) -> int:
-    """Return the number of an agent's newest version; 0 without any."""
-    newest = select(func.coalesce(func.max(agent_versions.c.version_no), 0))
-    return (
-        await connection.execute(newest.where(matches(agent_versions, organization_id, agent_id=agent_id)))
-    ).scalar_one()
-
-
 async def insert_versions(
     connection: AsyncConnection, organization_id: UUID, *, agent_id: UUID, rows: Sequence[Mapping[str, Any]]
 ) -> None:

@@ -250,15 +250,17 @@ async def _keep_version(
     *,
     before: wire.AgentDefinition | None = None,
 ) -> None:
-    """Keep the settings of a locked agent; those from before the first version, too."""
+    """Keep the settings of a locked agent; those from before, too, where the newest version has others or is erased."""
     organization_id, agent_id = caller.organization_id, now.agent_id
-    last_no = await queries.find_last_number(connection, organization_id, agent_id=agent_id)
+    newest = await queries.list_versions(connection, organization_id, agent_id=agent_id, before=None, limit=1)
     rows: list[dict[str, object]] = [
         {"settings": _dump(now), "saved_by": caller.acting_through or caller.principal_id, "saved_at": now.updated_at}
     ]
-    if before is not None and last_no == 0:
+    if before is not None and _dump(before) not in [one.settings for one in newest]:
         rows.insert(0, {"settings": _dump(before), "saved_by": None, "saved_at": before.updated_at})
-    numbered = [{**row, "version_no": number} for number, row in enumerate(rows, last_no + 1)]
+    numbered = [
+        {**row, "version_no": number} for number, row in enumerate(rows, newest[0].version_no + 1 if newest else 1)
+    ]
     await queries.insert_versions(connection, organization_id, agent_id=agent_id, rows=numbered)
 
 
