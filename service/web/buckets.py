@@ -1,7 +1,7 @@
 """Days and weeks that a log is counted by."""
 
 from datetime import MAXYEAR, UTC, datetime, time, timedelta, tzinfo
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo
 
 from carrel.wire.oversight import Bucket
 from service.platform.errors import BadRequest, FieldError
@@ -14,12 +14,14 @@ def bucket_starts(since: datetime, until: datetime, bucket: Bucket, time_zone: s
     """Return the beginning of each day or week of a time zone from `since` until before `until`. Raises BadRequest:
     `since` not before `until`, more than `MOST_BUCKETS` buckets (`too_many_buckets`), or an unknown time zone."""
     require_span(since, until)
-    if time_zone not in available_timezones():
+    try:
+        zone = UTC if time_zone == "UTC" else ZoneInfo(time_zone)
+    except (KeyError, ValueError, OSError) as error:  # no such name, or that of a folder or of another file
         message = f"There is no time zone {time_zone!r}. Give the name of one, such as UTC or Pacific/Auckland."
-        raise BadRequest(message, details=[FieldError("timeZone", message)])
+        raise BadRequest(message, details=[FieldError("timeZone", message)]) from error
     length = LENGTHS[bucket]
     # The calendar's first and last year have moments that a zone's clock can't show.
-    zone = ZoneInfo(time_zone) if time_zone != "UTC" and 1 < since.year < MAXYEAR else UTC
+    zone = zone if 1 < since.year < MAXYEAR else UTC
     first = _beginning(since, bucket, zone)
     if (until - first) > MOST_BUCKETS * length:
         advice = "Ask for weeks, or for less at a time." if bucket is Bucket.DAY else "Ask for less at a time."

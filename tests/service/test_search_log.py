@@ -293,4 +293,5 @@ def test_a_summary_is_of_a_time_by_days_or_weeks(module_service: RunningService)
     body = {"from": MONDAY.isoformat(), "to": (MONDAY + timedelta(days=1)).isoformat(), "bucket": "day"}
     wrong = [{**body, name: "month"} for name in ("bucket", "timeZone")]
     wrong += [{name: body[name] for name in body.keys() - {each}} for each in body]
-    assert [module_service.call(SUMMARIZE, each).status_code for each in wrong] == [400] * 5
+    wrong += [{**body, "timeZone": name} for name in ("", "Europe", "../UTC", "zone.tab", "\0")]
+    assert [module_service.call(SUMMARIZE, each).status_code for each in wrong] == [400] * 10
