@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from carrel.errors import ConflictError
 from carrel.wire.docstore import DocstoreSync, DocstoreSyncStatus
@@ -18,7 +18,7 @@ from cli.exit_codes import ExitCode
 from cli.listing import print_json, say_done, to_json
 from cli.outcome import client_of, usage
 from cli.screen import Bar, Screen
-from flows.errors import ServiceDownError
+from flows.errors import ServiceDownError, SourceBusyError
 from flows.operations.backlog import notes_of
 from flows.operations.deletions import TO_DELETE as DELETED_IN
 from flows.operations.deletions import deletions, mark_of_deletions
@@ -37,6 +37,7 @@ from flows.operations.reindexing import Rebuilt, Reindexed, index_id, rebuild_in
 from flows.operations.scan import Scanned
 from flows.operations.summary import CREATED, FAILED, GONE, SHOWN, TO_DELETE, UPDATED, Summary, summarize
 from flows.operations.syncing import SyncOutcome, is_running, sync
+from flows.runs import SKIPPED
 from flows.settings import FlowSettings, prefect_environment, prepare_http
 
 T = TypeVar("T")
@@ -75,11 +76,11 @@ def _write_names(ledger: Ledger, path: Path | None) -> None:
         path.write_text(names_as_csv(ledger), encoding="utf-8-sig")
 
 
-def _confirm_deletions(source: str, options: UploadOptions, *, screen: Screen) -> str | None:
-    """Name the documents that the run would delete and ask; return their mark, or None where there are none."""
+def _confirm_deletions(source: str, options: UploadOptions, *, screen: Screen) -> str:
+    """Name the documents that the run would delete and ask; return their mark, or "" where nothing is confirmed."""
     outcome, named, mark = _make_plan(source, options)
     if not outcome.plan.delete:
-        return None
+        return ""
     doomed = [row["path"] for row in named if row["what"] == TO_DELETE]
     question = f"Delete {count_text(outcome.plan.delete, 'document')} that the source no longer has?"
     if not screen.can_ask:
@@ -194,7 +195,7 @@ def _prepare_prefect(settings: FlowSettings) -> None:
     logging.getLogger("EventsWorker").setLevel(logging.CRITICAL)
 
 
-async def _as_flow(flow: Callable[[], Awaitable[T]]) -> T:
+async def _as_flow(flow: Callable[[], Awaitable[object]]) -> None:
     """Run a flow; where Prefect isn't there, nothing is begun: without this it would be a failure without words."""
     from prefect.client.orchestration import get_client  # noqa: PLC0415 - as above
 
@@ -202,7 +203,9 @@ async def _as_flow(flow: Callable[[], Awaitable[T]]) -> T:
         if (error := await client.api_healthcheck()) is not None:
             msg = f"Prefect does not answer at {client.api_url}. Start it (`python -m flows.server`), or say --direct."
             raise ServiceDownError(msg) from error
-    return await flow()
+    found = await flow()
+    if isinstance(found, dict) and SKIPPED in found:
+        raise SourceBusyError(cast("dict[str, str]", found)[SKIPPED])
 
 
 def _end(ledger: Ledger, *, screen: Screen, hint: str = "") -> ExitCode:

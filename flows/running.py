@@ -190,7 +190,7 @@ def skip_while_busy(work: Callable[Parameters, Awaitable[Ended]]) -> Callable[Pa
         try:
             return await work(*arguments, **named)
         except SourceBusyError as exc:
-            return complete(f"Skipped: {exc}", {}, name=SKIPPED)
+            return complete(f"Skipped: {exc}", {SKIPPED: str(exc)}, name=SKIPPED)
 
     return run
 

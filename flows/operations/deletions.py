@@ -38,7 +38,7 @@ async def plan_deletions(
 ) -> None:
     """After a scan of the whole source, plan in the ledger what is to be deleted, or keep there why nothing is. Without
     `delete_missing` documents that are gone are KEPT. `confirmed` is the `mark_of_deletions` that a person has seen
-    by name: only these documents are deleted, whatever the limit."""
+    by name: only these documents are deleted, whatever the limit. Where it is "", none are."""
     if not await asyncio.to_thread(ledger.find_missing, limit=1):
         return
     found = await asyncio.to_thread(ledger.count_found)
@@ -52,10 +52,10 @@ async def plan_deletions(
     if not options.delete_missing:
         await asyncio.to_thread(ledger.decide_deletions, State.KEPT)
         return
-    if confirmed is None:
+    if not confirmed:
         known = await asyncio.to_thread(ledger.count_known)
         reason = _beyond(options.delete_limit_percent, marked=marked, known=known)
-    elif confirmed != await asyncio.to_thread(mark_of_deletions, ledger):
+    if not reason and marked and confirmed not in {None, await asyncio.to_thread(mark_of_deletions, ledger)}:
         reason = "the documents that are gone now are not the documents that were confirmed. Look at the plan again."
     if reason:
         await asyncio.to_thread(ledger.block_deletions, f"Nothing is deleted: {reason}")

@@ -101,8 +101,10 @@ async def test_what_is_gone_stays_and_is_named_until_its_deletion_is_confirmed(s
         assert {(row["what"], row["path"]) for row in rows} == {(GONE, note(number)) for number in range(5)}
         assert names_as_csv(ledger).count(GONE) == 5
     source.remove(5)
-    held = await upload(str(source), options=DELETING, settings=source.settings, confirmed=mark)
-    assert ("not the documents that were confirmed" in held.summary.held_back, held.summary.deleted) == (True, 0)
+    lenient = DELETING.model_copy(update={"delete_limit_percent": 100})
+    for options, confirmed in ((DELETING, mark), (lenient, "")):
+        held = await upload(str(source), options=options, settings=source.settings, confirmed=confirmed)
+        assert ("not the documents that were confirmed" in held.summary.held_back, held.summary.deleted) == (True, 0)
     source.write(note(5), "# It is there again\n")
     done = await upload(str(source), options=DELETING, settings=source.settings, confirmed=mark)
     assert (done.summary.deleted, done.summary.held_back) == (5, "")
