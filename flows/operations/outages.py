@@ -74,7 +74,7 @@ class OutagePolicy:
             try:
                 result = await operation()
             except (APIConnectionError, APIError) as exc:
-                if not _may_pass(exc):
+                if not (_code(exc) != _STORAGE_FULL and (_is_away(exc) or getattr(exc, "status", 0) >= 500)):
                     self._away_since = None  # whoever refuses a document is there
                     raise _for_the_caller(exc) from exc
                 if isinstance(exc, APIError) and exc.status in BUSY:
@@ -176,10 +176,6 @@ def _code(exc: Exception) -> str:
 
 def _is_away(exc: Exception) -> bool:
     return isinstance(exc, APIConnectionError) or getattr(exc, "status", 0) in _AWAY
-
-
-def _may_pass(exc: Exception) -> bool:
-    return _code(exc) != _STORAGE_FULL and (_is_away(exc) or getattr(exc, "status", 0) >= 500)
 
 
 def _for_the_caller(exc: Exception) -> Exception:

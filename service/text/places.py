@@ -56,16 +56,12 @@ def _join_near(parts: Sequence[tuple[int, int, Edges]], most_beside: float) -> l
     for page, start, box in parts:
         if joined and joined[-1][0] == page:
             _, first, before = joined[-1]
-            around = _around(before, box)
+            around = (min(before[0], box[0]), min(before[1], box[1]), max(before[2], box[2]), max(before[3], box[3]))
             if _area(around) - _area(before) - _area(box) <= most_beside:
                 joined[-1] = (page, first, around)
                 continue
         joined.append((page, start, box))
     return joined
-
-
-def _around(one: Edges, other: Edges) -> Edges:
-    return min(one[0], other[0]), min(one[1], other[1]), max(one[2], other[2]), max(one[3], other[3])
 
 
 def _area(box: Edges) -> float:

@@ -71,7 +71,9 @@ class Cursor:
         if not 1 <= size <= MAX_PAGE_SIZE:
             message = f"pageSize is from 1 to {MAX_PAGE_SIZE}."
             raise BadRequest(message, code="invalid_request", details=[FieldError("pageSize", message)])
-        query = _digest([operation, str(caller.principal_id), dict(parameters)])
+        query = hashlib.sha256(
+            json.dumps([operation, str(caller.principal_id), dict(parameters)], sort_keys=True, default=str).encode()
+        ).digest()
         after = () if page_token is None else _position(page_token, key=caller.page_key, query=query)
         return cls(after=after, page_size=size, key=caller.page_key, query=query)
 
@@ -114,10 +116,6 @@ def _position(token: str, *, key: bytes, query: bytes) -> tuple[str, ...]:
 
 def _sign(payload: bytes, *, key: bytes, query: bytes) -> bytes:
     return hmac.new(key, query + payload, hashlib.sha256).digest()[:_SIGNATURE_LENGTH]
-
-
-def _digest(query: object) -> bytes:
-    return hashlib.sha256(json.dumps(query, sort_keys=True, default=str).encode()).digest()
 
 
 def _invalid() -> BadRequest:

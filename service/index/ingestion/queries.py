@@ -128,14 +128,6 @@ class IndexingWork:
         return self.desired_version < self.contents_version
 
 
-def _is_entry(organization_id: UUID, document_id: UUID, space_id: int) -> ColumnElement[bool]:
-    return and_(
-        space_documents.c.organization_id == organization_id,
-        space_documents.c.document_id == document_id,
-        space_documents.c.space_id == space_id,
-    )
-
-
 def _claim_until(is_begun: ColumnElement[bool]) -> ColumnElement[Any]:
     """Select the end of a new claim: after the lease if indexing begins at once, else now."""
     return case((is_begun, func.now() + LEASE), else_=func.now())
@@ -372,7 +364,13 @@ async def request_newest_version(
     newest = select(documents.c.version).where(documents.c.document_id == document_id).scalar_subquery()
     statement = (
         update(space_documents)
-        .where(_is_entry(organization_id, document_id, space_id))
+        .where(
+            and_(
+                space_documents.c.organization_id == organization_id,
+                space_documents.c.document_id == document_id,
+                space_documents.c.space_id == space_id,
+            )
+        )
         .values(version=func.greatest(space_documents.c.version, newest), is_large=select_is_large())
         .returning(space_documents.c.version)
     )

@@ -45,7 +45,9 @@ def _add(root: Any, builder: BlockBuilder) -> None:
             if row is not None:
                 builder.table_row(row)
             else:
-                stack.extend(reversed([(_join(path, key), member) for key, member in members.items()]))
+                stack.extend(
+                    reversed([((f"{path}.{key}"[-500:] if path else key), member) for key, member in members.items()])
+                )
         elif isinstance(value, list):
             stack.extend((path, item) for item in reversed(cast("list[Any]", value)))
         else:
@@ -70,10 +72,6 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return "" if value is None else str(value)
-
-
-def _join(path: str, key: str) -> str:
-    return f"{path}.{key}"[-500:] if path else key
 
 
 def _title(value: Any) -> str | None:

@@ -128,7 +128,7 @@ def _to_passages(collection: StoredCollection, found: Found[FoundChunk]) -> list
         Passage(
             hit.document_id,
             found.rows[hit].name,
-            _shorten(found.rows[hit].text),
+            next(cut_windows(Span("", found.rows[hit].text), LONGEST_PASSAGE)).text,
             scores[hit],
             hit.chunk_no,
             place=found.rows[hit].place,
@@ -145,10 +145,6 @@ def describe_narrowing(words: str, narrowed: frozenset[bool]) -> str:
         return f"No document fits {words}, so all were looked through."
     where = ", where there were any" if False in narrowed else ""
     return f"Only documents that fit {words} were looked through{where}."
-
-
-def _shorten(text: str) -> str:
-    return next(cut_windows(Span("", text), LONGEST_PASSAGE)).text
 
 
 def _merge(passages: Sequence[Passage]) -> list[Passage]:

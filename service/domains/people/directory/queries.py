@@ -133,7 +133,11 @@ async def list_memberships(
                 principals,
                 Membership,
                 _count(organization_id, group_members.c.group_id).label("member_count"),
-                exists(_direct(organization_id, member_id)).label("direct"),
+                exists(
+                    select(group_members.c.group_id).where(
+                        matches(group_members, organization_id, group_id=principals.c.principal_id, member_id=member_id)
+                    )
+                ).label("direct"),
                 func.array(inner.scalar_subquery(), type_=ARRAY(Uuid)).label("through"),
             )
         )
@@ -196,12 +200,6 @@ def _count(organization_id: UUID, column: ColumnElement[UUID]) -> ColumnElement[
         group_members.c.organization_id == organization_id, column == principals.c.principal_id
     )
     return counted.scalar_subquery()
-
-
-def _direct(organization_id: UUID, member_id: UUID) -> Select[UUID]:
-    return select(group_members.c.group_id).where(
-        matches(group_members, organization_id, group_id=principals.c.principal_id, member_id=member_id)
-    )
 
 
 def _groups_around(organization_id: UUID, member_id: UUID) -> CTE:

@@ -67,7 +67,7 @@ async def list_users(
     ids = [row.principal_id for row in page.items]
     factors = defaultdict[UUID, list[SecondFactor]](list)
     for one in await listing.list_second_factors(connection, caller.organization_id, principal_ids=ids):
-        factors[one.principal_id].append(_second_factor(one))
+        factors[one.principal_id].append(SecondFactor.model_validate(asdict(one) | {"kind": one.kind.upper()}))
     users = [_listed_user(row, factors[row.principal_id]) for row in page.items]
     return wire.AdminUsersListResponse(users=users, next_page_token=page.next_page_token)
 
@@ -150,10 +150,6 @@ def to_user(row: Principal) -> wire.User:
     return wire.User(
         id=row.principal_id, email=row.email or "", name=row.name, is_admin=row.is_admin, active=row.active
     )
-
-
-def _second_factor(row: listing.SecondFactor) -> SecondFactor:
-    return SecondFactor.model_validate(asdict(row) | {"kind": row.kind.upper()})
 
 
 def _listed_user(row: listing.ListedUser, factors: list[SecondFactor]) -> wire.ListedUser:

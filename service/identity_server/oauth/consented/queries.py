@@ -122,7 +122,10 @@ async def list_consents(
         principals.c.email,
         principals.c.name.label("person_name"),
         func.greatest(oauth_consents.c.last_used_at, _select_last_use(organization_id)).label("last_used_at"),
-        _select_collection_names(organization_id).label("collection_names"),
+        select(func.array_agg(aggregate_order_by(collections.c.name, collections.c.name)))
+        .where(matches(collections, organization_id, collection_id=any_(oauth_consents.c.collection_ids)))
+        .scalar_subquery()
+        .label("collection_names"),
     )
     both = (oauth_consents.c.client_id, oauth_consents.c.principal_id)
     statement = (
@@ -158,14 +161,6 @@ def _select_last_use(organization_id: UUID) -> ScalarSelect[Any]:
                 client_id=oauth_consents.c.client_id,
             )
         )
-        .scalar_subquery()
-    )
-
-
-def _select_collection_names(organization_id: UUID) -> ScalarSelect[Any]:
-    return (
-        select(func.array_agg(aggregate_order_by(collections.c.name, collections.c.name)))
-        .where(matches(collections, organization_id, collection_id=any_(oauth_consents.c.collection_ids)))
         .scalar_subquery()
     )
 
