@@ -81,7 +81,6 @@ _KINDS, _NAMES, _TARGET, _URL, _PEOPLE = (f"{NEW}.{part}" for part in ("kinds", 
 
 
 def _open_rule(rule: AlertRule | None) -> None:
-    """Open the dialog of a rule, with its values; without a rule, that of a new rule."""
     st.session_state[_KINDS] = list(KINDS) if rule is None else rule.kinds
     st.session_state[_NAMES] = [] if rule is None else rule.names
     st.session_state[_TARGET] = _WEBHOOK

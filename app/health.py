@@ -71,7 +71,6 @@ _ADVICE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
 
 def _trouble(about: str, said: str, key: str) -> Finding:
-    """Return a finding that needs attention, with the advice and the link of a key in `health.toml`."""
     todo, see = _ADVICE[key]["todo"], _ADVICE[key]["see"]
     return Finding(about, Level.TROUBLE, said, todo, help_page(see) if isinstance(see, str) else PageLink(*see))
 

@@ -210,7 +210,6 @@ def _run_and_compare(
 
 
 def _read_floor(text: str) -> tuple[str, float]:
-    """Read what a score must reach; raises InvalidArgumentError unless it is a score's name and a share."""
     from carrel.evaluation import SCORES_OF_REPLIES  # noqa: PLC0415 - slow to import: not for help and completion
 
     name, _, share = text.partition("=")
@@ -226,7 +225,6 @@ def _read_floor(text: str) -> tuple[str, float]:
 
 
 def _set_of(name: str, client: "Carrel") -> "EvaluationSet":
-    """Return the evaluation set of an agent of a name or id; raises InvalidArgumentError unless it has questions."""
     listed = client.admin.evaluation_sets.list(page_size=1000)
     known = [one for one in listed if one.agent_id and name in {one.name, str(one.evaluation_set_id)}]
     one = require_one(known, kind="evaluation set of an agent", name=name, hint="the workbench shows all on Quality")

@@ -91,7 +91,6 @@ def acknowledge(
 
 
 def _to_json(alert: Alert) -> dict[str, Any]:
-    """Return the members of an alert; `code` is the member of the command's own result."""
     members = to_json(alert)
     return {"reason": members.pop("code"), **members}
 

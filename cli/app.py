@@ -77,8 +77,6 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 
 
 class _Commands(LazyGroup):
-    """All commands of `carrel`."""
-
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         for name, (place, what) in COMMANDS.items():

@@ -149,7 +149,6 @@ def _find_documents(file: str, notebook: Mapping[str, Any], closed: Mapping[str,
 
 
 def _parts(notebook: Mapping[str, Any]) -> Iterator[tuple[int, str, str]]:
-    """Yield all texts of a notebook, with the cell and the part of it that they stand in; no pictures."""
     yield 0, "metadata", json.dumps(notebook.get("metadata", {}), ensure_ascii=False)
     for number, cell in enumerate(notebook["cells"], 1):
         if not isinstance(cell, dict):
@@ -180,7 +179,6 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _closed_documents(client: "Carrel", screen: Screen) -> Mapping[str, str]:
-    """Return the names of documents that not everybody may read, by the name and the ids that give one away."""
     closed: dict[str, str] = {}
     what = "reading who may read what"
     with screen.bar(what) as bar:

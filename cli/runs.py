@@ -94,7 +94,6 @@ def _confirm_deletions(source: str, options: UploadOptions, *, screen: Screen) -
 
 
 def _make_plan(source: str, options: UploadOptions, *, names: Path | None = None) -> tuple[Outcome, Names, str]:
-    """Return a plan, the first documents behind each of its numbers, and the mark of its deletions."""
     named, mark = list[dict[str, str]](), list[str]()
 
     async def keep(ledger: Ledger, *_: object) -> None:
@@ -160,7 +159,6 @@ def _is_interruption(error: BaseException) -> bool:
 
 
 def _hint(ledger: Ledger) -> str:
-    """Say what to look at when nothing of a source is in the catalog; else nothing."""
     ledger.join_latest()
     summary = summarize(ledger)
     unknown = failure_codes(ledger)["not_in_catalog"]
@@ -237,7 +235,6 @@ def _print_run(
     states: Sequence[State],
     screen: Screen,
 ) -> None:
-    """Print a run's JSON object; `states` are those of its deletions."""
     remarks = notes_of(ledger.address.name).remarks
     print_json(
         screen,

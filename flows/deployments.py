@@ -110,8 +110,6 @@ def _none_as(kind: Callable[[], object]) -> BeforeValidator:
 
 
 def _as_prefect_takes(member: str) -> AfterValidator:
-    """Return a validator that refuses a schedule's member that Prefect would refuse."""
-
     def check(value: str) -> str:
         try:
             CronSchedule.model_validate({"cron": "0 0 * * *", member: value})
@@ -323,7 +321,6 @@ async def _register(entry: Entry, client: PrefectClient, *, runner: Runner) -> U
 
 
 def _schedules(entry: Entry, old: DeploymentResponse | None) -> list[DeploymentScheduleCreate]:
-    """Return the schedule of an entry; its slug makes a changed schedule replace the old one, and stay paused."""
     active = {one.slug: one.active for one in (old.schedules if old else ())}
     return [
         DeploymentScheduleCreate(

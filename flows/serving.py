@@ -123,7 +123,6 @@ async def _wait_for_prefect(*, say: Say) -> None:
 
 
 def _refuse_former_file() -> None:
-    """Raise DeploymentsError for a file of the form before prefect.yaml: its deployments would be removed."""
     former = Path(__file__).with_name("deployments.yaml")
     if former.exists():
         msg = f"{former} is not read any more. Move its entries to prefect.yaml (see docs/schedules.md) and remove it."

@@ -61,7 +61,6 @@ def _when(one: AgentVersion) -> str:
 
 
 def _lines(earlier: AgentSettings, now: AgentSettings) -> list[str]:
-    """Return the lines that differ, setting by setting."""
     said: list[str] = []
     names = show_errors(all_collections)
     for name in now.edited:

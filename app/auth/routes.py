@@ -199,7 +199,6 @@ class SignIn:
         return request.method == "POST" and is_own(request, origin=self._origin)
 
     def _begin_session(self, tokens: Tokens) -> str:
-        """Begin the session of the person of these tokens; revoke the tokens if that fails."""
         try:
             with Carrel(access_token=tokens.access_token, v1_base_url=self._v1_base_url) as client:
                 person = Person.of(client.me())

@@ -85,7 +85,6 @@ def _weigh(place: PassagePlace, passage: DocumentChunk | None, wanted: PassageLo
 
 
 def _page_of(place: PassagePlace, weights: Sequence[tuple[PageBox, int]]) -> int | None:
-    """Return the page with most of a passage; None where that has no page."""
     pages = Counter[int]()
     for box, weight in weights:
         pages[box.page] += weight
@@ -131,7 +130,6 @@ def _find_passage(wanted: PassageLocation) -> tuple[DocumentChunk | None, int | 
 
 
 def _fetch(document_id: UUID, number: int, *, version: int | None) -> _Page | None:
-    """Return a page of a version, or of the newest one, or say why there is none."""
     with error_boundary():
         try:
             with api.client().catalog.download_document_page(document_id, number, document_version=version) as download:
@@ -146,7 +144,6 @@ def _fetch(document_id: UUID, number: int, *, version: int | None) -> _Page | No
 
 
 def _offer_pages(page: _Page, *, passage_at: int | None) -> None:
-    """Show the page's number, which can be changed, with buttons to the pages next to it and back to the passage."""
     key = f"original.page.{page.number}"
 
     def go(number: int | None = None) -> None:

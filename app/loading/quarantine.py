@@ -74,7 +74,6 @@ def purpose_in_words(source: Source, names: Mapping[str, str]) -> str:
 
 
 def _find_asked(known: Mapping[str, Source]) -> str:
-    """Return the id of the source that the address names by it, or by its ledger as older addresses do."""
     asked = st.query_params.get(ADDRESS, "")
     found = next((key for key, one in known.items() if one.ledger == asked), None)
     if found is not None:
@@ -183,7 +182,6 @@ def _show_source(source: Source) -> None:
 
 
 def _show_gone(source: Source) -> None:
-    """Say how many documents the last run found gone from the source, with the way to their names."""
     if source.document_collection_id is not None:
         return
     try:

@@ -123,7 +123,6 @@ def _show_run(run: RunStatus, *, left_waiting: bool = False) -> None:
 
 
 def _show_names(run: RunStatus) -> None:
-    """Show the documents behind the run's numbers by name, and all of them as CSV."""
     if not run.names:
         return
     st.subheader("Documents by name")
@@ -146,7 +145,6 @@ def _show_names(run: RunStatus) -> None:
 
 
 def _offer_deletion(run: RunStatus, label: str) -> None:
-    """Show the button that deletes what is gone from the run's source, once its names are confirmed."""
     names = [row["path"] for row in run.names if row["what"] in {GONE, TO_DELETE}]
     number = run.counts.gone + run.counts.to_delete - run.counts.deleted
     if not names or not st.button(label, key=f"delete.{run.flow_run_id}", icon=":material/delete:"):

@@ -284,7 +284,6 @@ def start_again(run: RunStatus, *, key: str) -> UUID:
 
 
 def _dropped_folder(run: RunStatus) -> Path | None:
-    """Return the folder of dropped files that a run reads. Raises StartError when they are gone."""
     if not is_of_dropped_files(run.source):
         return None
     folder = Path(run.source)

@@ -225,7 +225,6 @@ def offer_change(schedule: Schedule, *, saved: Callable[[], None]) -> None:
 
 
 def _offer(flow: str, base: Job | None, *, read: Schedule | None) -> str:
-    """Show the fields and buttons; return the key of the schedule that was kept, if one was."""
     job = _FIELDS[flow](base)
     if job is None:
         return ""
@@ -265,7 +264,6 @@ def _save(read: Schedule | None, job: Job | Missing, name: str, times: Times | N
 
 
 def _open(kept: str, saved: Callable[[], None]) -> None:
-    """Open the page of a schedule that was kept, which then says so (`say_saved`)."""
     saved()
     st.session_state[_SAVED] = True
     begin_anew()
@@ -301,7 +299,6 @@ def _job_of_run(name: str) -> Job | None:
 
 
 def _fill(job: Job) -> None:
-    """Fill the fields with a job; options of another version are chosen again."""
     field("flow", job.flow)
     source = str(job.parameters.get("source") or "")
     try:
@@ -371,7 +368,6 @@ def _choose(label: str, names: Mapping[str, str]) -> str:
 
 
 def _known(model: type[Options], base: Job | None) -> Options | None:
-    """Return the options of a job, of which the fields say only some."""
     try:
         return model.model_validate(base.options) if base else None
     except ValidationError:

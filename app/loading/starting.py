@@ -228,7 +228,6 @@ def _pick_readers(options: UploadOptions) -> list[Principal]:
 
 
 def _collection_key(named: str | None, collections: Mapping[str, str]) -> str:
-    """Return the id of a collection that options name by its id or its name; the name where there is none."""
     wanted = named or ""
     return next((key for key, name in collections.items() if wanted in {key, name}), wanted)
 
@@ -443,7 +442,6 @@ def fill_indexing(options: ReindexOptions, collection: str) -> None:
 
 
 def _fill_collection(named: str) -> None:
-    """Fill the field of the collection, which is named by its id or its name; one that is gone is left empty."""
     if named == CATALOG:
         field("to", CATALOG)
     for one in show_errors(api.collections):

@@ -314,7 +314,6 @@ def values_seen(collection_id: UUID, field: str) -> list[str]:
 
 
 def _value(kind: FieldType, known: Sequence[str]) -> str:
-    """Show an input for a value of a type, and return it as requests have it; empty without one."""
     key = f"only.value.{kind}"
     match kind:
         case FieldType.BOOLEAN:

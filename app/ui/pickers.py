@@ -195,7 +195,6 @@ def _only(options: Mapping[str, object], *, typed: str) -> str | None:
 
 
 def _search(key: str, *, label: str, find: Callable[[str], list[One]], none: str, compact: bool = False) -> list[One]:
-    """Offer typing, and return at most `MOST` that match."""
     query = st.text_input(
         label,
         key=f"{key}.typed",

@@ -131,7 +131,6 @@ def _show_list() -> None:
 
 
 def _show_of_run(run: str) -> None:
-    """Show the documents that a run has created or updated, as far as the person may read them."""
     names = show_errors(lambda: documents_of(UUID(run)))
     offer_way_back("All documents", "run")
     show_text(f"{count_text(len(names), 'document')} created or updated by one run.")

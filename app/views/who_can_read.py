@@ -22,7 +22,6 @@ SHOWN_GRANTS, MOST_GRANTS = 20, 500
 
 
 def _documents_of(collection: Resource) -> Iterator[Resource]:
-    """Walk the documents of a collection that the admin may read."""
     client = api.client()
     for page in client.document_collections.list_documents_in_collection(UUID(collection.id), page_size=1000).pages():
         if ids := [one.document_id for one in page.documents]:

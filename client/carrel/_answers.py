@@ -119,7 +119,6 @@ def connection_error(cause: httpx.HTTPError) -> APIConnectionError:
 
 
 def _proxy_of(cause: httpx.HTTPError) -> str:
-    """Return which proxy the connection would go through, for an error of connecting."""
     if not isinstance(cause, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError):
         return ""
     with suppress(RuntimeError, ConfigurationError):

@@ -184,7 +184,6 @@ def _cell(text: str) -> str:
 
 
 def _link(address: str | None) -> str | None:
-    """Return an address of http or https, which alone may be led to; None for others."""
     try:
         known = address is not None and urlsplit(address).scheme in {"http", "https"}
     except ValueError:
@@ -279,7 +278,6 @@ def _tabular(answer: Tabular) -> Iterator[Block]:
 
 
 def _table(rows: Sequence[BaseModel]) -> Iterator[Block]:
-    """Yield a table of the first rows, without columns that are empty in all of them, and what is left out."""
     flat = [_shown_values(row) for row in rows[:MOST_ROWS]]
     names = list(dict.fromkeys(name for row in flat for name in row))
     if names:
@@ -314,7 +312,6 @@ def _count(number: int, thing: str) -> str:
 
 
 def _pager(pager: "Pager[Any, Any]") -> Iterator[Block]:
-    """Fetch the first page of a list, and no more; an error is shown in its place."""
     try:
         page: PagedResponse | None = next(pager.pages(), None)
     except CarrelError as error:

@@ -89,7 +89,6 @@ def lend_draft(client: "Carrel", agent_id: UUID | str, *, email: str | None = No
 
 
 def _lend(client: "Carrel", agent_id: str, email: str | None) -> str | None:
-    """Deploy an agent to a person, and return whom it is lent to; None if the person may use it anyway."""
     may = may_ask(client, agent_id, email)
     if may and not any(count for (other, _), count in _blocks.items() if other == agent_id):
         return None
@@ -103,7 +102,6 @@ def _lend(client: "Carrel", agent_id: str, email: str | None) -> str | None:
 
 
 def _give_back(client: "Carrel", agent_id: str, person: str) -> None:
-    """End a block over an agent; after the last block take the agent back."""
     _blocks[agent_id, person] -= 1
     if not _blocks[agent_id, person]:
         del _blocks[agent_id, person]
@@ -112,7 +110,6 @@ def _give_back(client: "Carrel", agent_id: str, person: str) -> None:
 
 
 def _find_person(client: "Carrel") -> str:
-    """Return the email address of the client's person; of an API key by the last characters of it."""
     connection = client._session.connection  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     if connection.tokens is not None:
         return client.me().email

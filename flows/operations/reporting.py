@@ -270,7 +270,6 @@ async def _report(client: AsyncCarrel, known: KnownSource, *, settings: FlowSett
 async def _send(
     client: AsyncCarrel, known: KnownSource, source_id: UUID, report_no: int, *, settings: FlowSettings
 ) -> tuple[str, int]:
-    """Send the items of a report; return the fingerprint of all that were there, and how many found no room."""
     digest, left_out = hashlib.sha256(), 0
     async for batch in _batches(known, settings=settings):
         _add(digest, batch)

@@ -120,7 +120,6 @@ def _lines(item: SourceItem) -> set[str]:
 
 
 def _with_usable_id(document: SourceDocument) -> SourceDocument | Problem:
-    """Return the document, or a problem when its external id can't be used in a request."""
     try:
         _EXTERNAL_ID.validate_python(document.external_id)
     except ValidationError as exc:
@@ -154,7 +153,6 @@ def _prepare(document: SourceDocument, hashes: Mapping[str, Digest | OSError | C
 def _record(
     ledger: Ledger, prepare: Prepare, documents: list[SourceDocument], problems: list[Problem]
 ) -> tuple[int, int]:
-    """Prepare and keep the documents; return how many were kept and how many items were refused."""
     prepared = prepare(ledger, documents)
     entries = [item for item in prepared if isinstance(item, Entry)]
     repeated = ledger.record(entries)

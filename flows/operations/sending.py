@@ -98,7 +98,6 @@ def quarantine(ledger: Ledger, entry: Entry, exc: Exception) -> None:
 
 
 def _reason(exc: Exception) -> tuple[str, str, int]:
-    """Return (code, message, HTTP status or 0)."""
     if isinstance(exc, APIConnectionError):
         return "connection_lost", f"The connection broke each time this document was sent: {exc}", 0
     if isinstance(exc, APIError):

@@ -97,7 +97,6 @@ async def sync(
 
 
 async def _find_sync(name: str, client: AsyncCarrel, *, outages: OutagePolicy) -> DocstoreSync:
-    """Return the sync of this id or name; NameUnknownError when there is none, or several."""
     docstore = client.document_collections.docstore
 
     async def find_named() -> list[DocstoreSync]:

@@ -166,7 +166,6 @@ def _build_insert(kind: str | None) -> Select[UUID]:
 
 
 def _name_of(kind: str, object_id: ColumnElement[UUID]) -> ColumnElement[Any]:
-    """Build the name that an object of this kind has now."""
     key, name = _NAMED[kind]
     found = select(func.left(name, LONGEST_NAME)).where(key.table.c.organization_id == ORGANIZATION, key == object_id)
     # A source has several reports of one name.

@@ -394,7 +394,6 @@ def _stemming_term(entry: IndexEntry) -> int | None:
 
 @cache
 def _build_removal(dimensions: int) -> Delete:
-    """Build the removal of entries of these dimensions; the database itself subtracts their terms."""
     tables = INDEX_TABLES[dimensions]
     given = unnest_rows("entries", _OF_ENTRIES)
 

@@ -117,7 +117,6 @@ class _Member(TypeDecorator[Any]):
         self.kind = kind
 
     def process_result_value(self, value: str | None, dialect: object) -> StrEnum | None:  # noqa: ARG002 - SQLAlchemy's
-        """Return the member of a value, or UNKNOWN of an enum that has it; None for NULL."""
         try:
             return None if value is None else self.kind(value)
         except ValueError:

@@ -175,7 +175,6 @@ def _cell(value: object) -> str:
 
 
 def _recognize(found: Rows, header: Sequence[str], *, line: int, columns: Columns) -> list[str | None] | None:
-    """Return the header's columns, None for those ignored; None when it can't be the header of this table."""
     known = columns.known()
     names = [known.get(_comparable(cell)) for cell in header]
     missing = [name for name in columns.required if name not in names]

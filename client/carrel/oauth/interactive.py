@@ -297,7 +297,6 @@ def _choose_application(
 
 
 def _ask_with_key(known: _Application | None, address: str, base_url: str | None) -> _Application | None:
-    """Return the known application, or a new one where the environment's key is an admin's and none is registered."""
     key = os.environ.get("CARREL_API_KEY")
     if not key:
         return known

@@ -83,7 +83,6 @@ class RequestModel(BaseModel):
 
 @cache
 def _defaulted_members(model: type[RequestModel], *, in_python: bool) -> frozenset[str]:
-    """Return the names on the wire, and those in Python if they count, of members with a default that isn't None."""
     return frozenset(
         spelling
         for name, field in model.model_fields.items()

@@ -146,7 +146,6 @@ class ClaimedRun:
         return connection.execute(found).scalar_one()
 
     def _claim(self, connection: sa.Connection, source_id: int, run_key: str) -> None:
-        """Begin a run of this process, or take up the one of the same `run_key`, with a scan of a number of its own."""
         ours = sources.c.source_id == source_id
         connection.execute(sa.update(sources).where(ours).values(scans=sources.c.scans + 1))
         claimed = {

@@ -393,7 +393,6 @@ class Ledger(ClaimedRun):
         return {str(row.external_id) for row in self._others(documents.c.external_id, names=names)}
 
     def _others(self, *columns: Any, names: Sequence[str]) -> Iterator[AnyRow]:
-        """Yield these columns of documents that the last runs of other sources here have found."""
         for own in self._rows(sa.select(sources).where(sources.c.name == self.address.name)) if names else ():
             others = (
                 sa.select(*columns)

@@ -72,7 +72,6 @@ def _is_named(names: Collection[str]) -> sa.ColumnElement[bool]:
 
 
 def _mark_of(row: AnyRow) -> tuple[str, str]:
-    """Return what the service names a row by: its place, where its external id is missing or too long."""
     name = row.external_id
     return (name if name and len(name) <= LONGEST_TEXT else row.place), row.fingerprint
 

@@ -94,7 +94,6 @@ class Store(ABC):
         """Wait for others that make the tables at the same time."""
 
     def _prepare(self) -> None:
-        """Make the tables, or upgrade them; raises LedgerError for a newer format, or one from before 0.1.0."""
         with self.read() as connection:
             if self._read_format(connection) == FORMAT:
                 return

@@ -163,7 +163,6 @@ def _walk(folder: str, root: str, defaults: Defaults) -> Iterator[SourceItem]:
 
 
 def _link(path: str, root: str, defaults: Defaults) -> SourceItem:
-    """Return the item of a link: a document if its target is inside the root, a problem if it is outside."""
     place = _relative(path, root)
     target = os.path.realpath(path)
     if not is_inside(target, root):
@@ -204,7 +203,6 @@ def _glob(pattern: Path, defaults: Defaults) -> Iterator[SourceItem]:
 
 
 def _find_unreadable_folders(root: Path, pattern: str, defaults: Defaults) -> Iterator[Problem]:
-    """Yield folders on the pattern's way that can't be listed, which globbing skips silently."""
     told: set[str] = set()
     parts = PurePosixPath(pattern).parts
     for end, part in enumerate(parts):

@@ -23,8 +23,6 @@ Identity = tuple[str, str]
 
 @dataclass(frozen=True)
 class _DesiredGrants:
-    """The desired grants on one resource, and their field in the request."""
-
     field: str
     grants: wire.AdminGrantsSetRequest
 

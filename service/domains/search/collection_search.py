@@ -125,7 +125,6 @@ def _say_applied(
 
 
 def _group_by_document(found: Found[queries.FoundChunk], limit: int, *, merged: bool) -> list[CollectionSearchResult]:
-    """Gather chunks, best first, by document; the document of the best chunk comes first."""
     by_document: dict[UUID, list[FoundChunk]] = {}
     for hit, score in found.ranking.scores_of(found.best(limit)).items():
         row = found.rows[hit]

@@ -121,7 +121,6 @@ async def _add_passkey(
 async def _add_app(
     request: Request, runtime: Runtime, browser: Browser, person: SignedIn, form: dict[str, str]
 ) -> Response:
-    """Set up the app whose secret was shown after the password was given."""
     enrolment = Enrolment(form.get("nonce", ""), form.get("until", ""))
     organization_id, whose = person.organization_id, {"principal_id": person.principal_id}
     async with runtime.database.transaction(organization_id) as connection:

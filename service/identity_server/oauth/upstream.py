@@ -67,7 +67,6 @@ class _Arrival:
     registered: Registered
 
     async def vouch(self, *, code: str, state: str, issuer: str | None) -> SignedInThere:
-        """Return whom the provider vouches for. Raises NotVouched and ProviderAway."""
         async with open_provider(self.registered.registration, self.runtime) as provider:
             proof = _proof(self.browser, self.runtime, state)
             return await provider.subject(code, proof, issuer=issuer, needs=self.registered.needed_claims())

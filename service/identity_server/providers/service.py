@@ -146,7 +146,6 @@ async def delete_provider(
 
 
 async def _keep_a_way_in(runtime: Runtime, connection: AsyncConnection, organization_id: UUID) -> None:
-    """Raise Conflict when passwords are off and no provider of the organization or of the settings is left."""
     if runtime.settings.oidc_issuer is not None:
         return
     await lock_organization(connection, organization_id)

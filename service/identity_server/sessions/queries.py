@@ -95,7 +95,6 @@ async def list_living_families(
 
 
 def _end_of_family(organization_id: UUID) -> ColumnElement[datetime]:
-    """Build when a family's newest refresh token expires, which its access tokens do not outlive."""
     newest = select(func.max(oauth_refresh_tokens.c.expires_at)).where(
         matches(oauth_refresh_tokens, organization_id, family_id=oauth_token_families.c.family_id)
     )

@@ -88,7 +88,6 @@ async def accept_invitation(
 
 @asynccontextmanager
 async def _open_invitation(runtime: Runtime, token: SecretStr) -> AsyncGenerator[tuple[AsyncConnection, Invited]]:
-    """Open a transaction in which an invitation is good, and stays so until it ends."""
     value = token.get_secret_value()
     async with runtime.database.transaction(None) as connection:
         found = await queries.enter_by_invitation(connection, secret_hash=secrets.hash_secret(value))

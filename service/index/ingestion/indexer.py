@@ -272,7 +272,6 @@ class Indexer:
                 self.changed.set()
 
     def _answer(self, job: Job, outcomes: Outcomes | None) -> None:
-        """Answer the requests that wait for these spaces alone; keep the others waiting."""
         waiters, job.waiters = job.waiters, []
         for waiter in [each for each in waiters if not each.future.done()]:
             if outcomes is None:

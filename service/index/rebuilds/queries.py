@@ -277,7 +277,6 @@ def _is_ready() -> ColumnElement[bool]:
 
 
 def _select_entries(organization_id: UUID, old_id: int, new_id: int, *columns: Any) -> Select[*tuple[Any, ...]]:
-    """Select from the entries of the old space, each with its entry in the new one if there is one."""
     is_same = and_(_new.c.document_id == _old.c.document_id, _new.c.space_id == new_id)
     chosen: Select[*tuple[Any, ...]] = select(*columns)
     return (

@@ -95,7 +95,6 @@ async def copy_batch(indexer: Indexer, organization_id: UUID, rebuild: RunningRe
 async def _copy_chunks(
     connection: AsyncConnection, organization_id: UUID, rebuild: RunningRebuild, document_ids: Sequence[UUID]
 ) -> None:
-    """Copy the texts of chunks that callers made: those that wait to be indexed, else those that are indexed."""
     if not document_ids:
         return
     old_id, new_id = rebuild.replaces_space_id, rebuild.space_id

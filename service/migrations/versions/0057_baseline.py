@@ -55,7 +55,6 @@ def upgrade() -> None:
 
 
 def _protect_tables() -> None:
-    """Show the service the rows of one organization at a time, in each table that names the organization of a row."""
     of_organizations = "SELECT table_name FROM information_schema.columns WHERE column_name = 'organization_id'"
     tables = set(op.get_bind().exec_driver_sql(f"{of_organizations} AND table_schema = current_schema()").scalars())
     for table in sorted(tables - {"audit_entries"}):

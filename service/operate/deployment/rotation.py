@@ -52,7 +52,6 @@ async def rotate_secret_key(owner: URL, rotation: Rotation) -> bool:
 
 
 async def _prepare(rotation: Rotation, fingerprint: bytes) -> tuple[SecretStr | None, SecretStr]:
-    """Check the old key, and store the new one where a start finds it; return both, None for a lost old key."""
     old: SecretStr | None = None
     if not rotation.is_lost:
         old = rotation.given or await asyncio.to_thread(ensure_folder_key, rotation.data_dir, fingerprint)

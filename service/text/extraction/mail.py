@@ -135,7 +135,6 @@ def _add_body(message: EmailMessage, builder: BlockBuilder) -> None:
 
 
 def _leave_out_parts(message: EmailMessage, builder: BlockBuilder, where: str) -> list[str]:
-    """Note the parts of a message that are not its body, and return the names of the files."""
     names: list[str] = []
     for address, read in pictures_of(message):
         content = read()

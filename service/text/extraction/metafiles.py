@@ -41,8 +41,6 @@ class Drawing:
 
 @dataclass(frozen=True, slots=True)
 class _Font:
-    """A font: how the bytes of a text in it are read, its name, and its height."""
-
     characters: int = 0
     name: str = ""
     height: int = 0

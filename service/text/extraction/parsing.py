@@ -15,7 +15,6 @@ from service.text.extraction.titles import choose_title, is_placeholder
 
 
 def _find_reader(named: str) -> Callable[[Path, BlockBuilder], str | None]:
-    """Return a reader of files; a function whose first parameter is `data` gets the file's bytes."""
     module, _, function = named.partition(".")
     parse = getattr(import_module(f"service.text.extraction.{module}"), function)
     if next(iter(signature(parse).parameters)) != "data":

@@ -330,7 +330,6 @@ def _measure(page: Any) -> _Frame:
 
 
 def _show(page: Any, x: float, y: float) -> tuple[float, float]:
-    """Return where a point of a page is shown, in parts of the page from its upper left corner."""
     left, top = ctypes.c_int(), ctypes.c_int()
     raw.FPDF_PageToDevice(page, 0, 0, _FINE, _FINE, 0, x, y, ctypes.byref(left), ctypes.byref(top))
     return left.value / _FINE, top.value / _FINE

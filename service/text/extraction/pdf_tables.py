@@ -132,7 +132,6 @@ def _is_inside(run: Sequence[Sequence[Box]], line: Sequence[Box]) -> bool:
 
 
 def _to_table(lines: Sequence[list[Box]]) -> Iterator[TableArea]:
-    """Yield the table of lines that follow each other, if they are one."""
     if sum(len(line) >= 2 for line in lines) < _FEWEST_ROWS:
         return
     columns = _columns(lines)

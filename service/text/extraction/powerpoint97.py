@@ -36,8 +36,6 @@ _BREAKS = str.maketrans({"\x0b": "\n"})
 
 @dataclass(frozen=True, slots=True)
 class _Record:
-    """A record: its kind, which of several it is, and where its content is."""
-
     kind: int
     instance: int
     holds_others: bool
@@ -237,7 +235,6 @@ class _Presentation:
         return (self._text(each) for each in self._walk(0, len(self._data)) if each.kind in {_WIDE_TEXT, _TEXT})
 
     def _within(self, number: int) -> Sequence[_Record]:
-        """Return all records of an object, those within others after them."""
         if number not in self._walked:
             # Each object is asked for several times, and not again after the next ones.
             if len(self._walked) > _MOST_KEPT:

@@ -88,7 +88,6 @@ def _find(operations: bytes, code: int) -> tuple[int, bytes | None]:
 
 
 def _read_styles(table: bytes, place: int) -> dict[int, tuple[int, bytes]]:
-    """Return of each style of paragraphs the one that it is based on, and its operations."""
     size, count, base = struct.unpack_from("<3H", table, place)
     place += 2 + size
     found: dict[int, tuple[int, bytes]] = {}
@@ -374,8 +373,6 @@ def _without_instructions(text: str) -> str:
 
 
 class _Formats:
-    """The formats of a document's paragraphs, by the place of the mark at their end."""
-
     def __init__(self, main: bytes, table: bytes, pieces: list[_Piece], header: _Header) -> None:
         self.known = not header.is_old
         self._lists = Lists(main, table) if self.known else None

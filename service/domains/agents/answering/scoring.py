@@ -116,7 +116,6 @@ def _has_in_a_row(words: Sequence[_Word], phrase: Sequence[_Word], *, has_compou
 
 
 def _tell_stemmings(quotable: Sequence[Quotable]) -> list[str]:
-    """Return the stemming of each sentence, by all sentences of its document."""
     texts: dict[str, list[str]] = {}
     for each in quotable:
         texts.setdefault(each.document, []).append(each.text)

@@ -208,7 +208,6 @@ async def _lock_collections(connection: AsyncConnection, caller: Caller, collect
 
 
 def _merge(before: StoredAgent, request: wire.AdminAgentsUpdateRequest) -> StoredAgent:
-    """Return the agent with the request's changes; a `model` given as None is the service's default."""
     given = _select_row(request)
     if "model" in request.model_fields_set:
         given["model"] = request.model
@@ -218,7 +217,6 @@ def _merge(before: StoredAgent, request: wire.AdminAgentsUpdateRequest) -> Store
 
 
 def _select_row(request: wire.AdminAgentsCreateRequest | wire.AdminAgentsUpdateRequest) -> dict[str, Any]:
-    """Return what a request gives of an agent's row."""
     return request.model_dump(include={*_ROW}, by_alias=False, exclude_none=True)
 
 

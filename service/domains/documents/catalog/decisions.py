@@ -168,7 +168,6 @@ async def _access(
 
 
 def _fields(caller: Caller, upload: Upload, before: StoredDocument | None) -> DocumentFields:
-    """Return the document's fields; what the form leaves out stays as it was."""
     form = upload.form
     name, named_by = _name(upload, before)
     if before is None:

@@ -314,7 +314,6 @@ def _to_document(
     chunk_count: int | None,
     **columns: Any,
 ) -> Document:
-    """Make a document of its row; it has no wanted version where the catalog's index doesn't have it."""
     columns["not_read"] = known_not_read(columns["not_read"], columns["file_count"], columns["files_done"])
     status = None
     if wanted_version is not None:

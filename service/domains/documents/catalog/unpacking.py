@@ -201,7 +201,6 @@ async def _bring_all(run: Run) -> None:
 
 
 async def _read_some(run: Run, path: Path, *, start: int, most: int) -> list[ContainedFile]:
-    """Read some of the files, or a single file if that fails. Raises UnreadableFile when even that can't be read."""
     largest = run.runtime.settings.max_upload_bytes
     try:
         return await _read(run, path, start=start, most=most, largest=largest)
@@ -233,7 +232,6 @@ async def _leave_out_rest(run: Run, path: Path, *, start: int, why: Reason) -> N
 
 
 async def _bring(run: Run, files: Sequence[ContainedFile], *, start: int) -> set[UUID]:
-    """Upload files, and note those that can't be read; return the ids of their documents."""
     turns = asyncio.Semaphore(AT_ONCE)
 
     async def bring(number: int, file: ContainedFile) -> None:
@@ -258,7 +256,6 @@ async def _bring(run: Run, files: Sequence[ContainedFile], *, start: int) -> set
 
 
 def _external_id(run: Run, file: ContainedFile) -> str:
-    """Return the external id of a file in a container; one that would be too long ends with a hash of what is cut."""
     whole = f"{run.document.fields.external_id}!/{file.path}"
     if len(whole) <= LONGEST_ID:
         return whole

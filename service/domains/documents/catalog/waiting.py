@@ -53,7 +53,6 @@ async def wait_for_index(request: Request, runtime: Runtime, saved: SavedUpload,
 
 
 async def _wait(request: Request, runtime: Runtime, saved: SavedUpload, *, patiently: bool) -> bool:
-    """Wait for the index of this upload; False if it is not there when the wait is over."""
     if saved.waiter is None:
         return True
     seconds = None if patiently else runtime.settings.inline_indexing_seconds

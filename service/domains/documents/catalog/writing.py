@@ -133,7 +133,6 @@ def _file(decision: Decision, contents: Contents | None) -> StoredFile:
 
 
 async def _change_rights(connection: AsyncConnection, decision: Decision, before: StoredDocument) -> None:
-    """Give an existing document the access, and the identity in its source system, that were decided."""
     document_id, organization_id = decision.document_id, decision.caller.organization_id
     if decision.access != before.access:
         await set_access(connection, organization_id, object_id=document_id, access=decision.access)
@@ -150,7 +149,6 @@ async def _change_rights(connection: AsyncConnection, decision: Decision, before
 async def _write(
     runtime: Runtime, connection: AsyncConnection, decision: Decision, contents: Contents | None
 ) -> Indexing:
-    """Write the document, its version if that is new, and its audit entry in one message; return what to index."""
     batch, before, organization_id = Batch(), decision.before, decision.caller.organization_id
     registration = _register(batch, decision) if before is None else None
     spaces, packed_bytes = None, 0 if contents is None else len(contents.blocks)
@@ -205,7 +203,6 @@ def _register(batch: Batch, decision: Decision) -> Registration:
 
 
 def _save_version(batch: Batch, decision: Decision, contents: Contents | None, *, most_pages: int) -> None:
-    """Save the document with a new version in a batch, of the same bytes if none were read."""
     organization_id, document_id = decision.caller.organization_id, decision.document_id
     queries.save_version(
         batch,
@@ -231,7 +228,6 @@ def _save_version(batch: Batch, decision: Decision, contents: Contents | None, *
 
 
 def _ask_spaces(batch: Batch, decision: Decision, *, is_begun: bool) -> Answer[SearchedSpace]:
-    """Have the version indexed; the answer is the spaces to index it in, the catalog first, if there is one yet."""
     return ask_indexing(
         batch,
         decision.caller.organization_id,
@@ -257,7 +253,6 @@ def _to_change(decision: Decision) -> Change:
 
 
 async def _place_document(connection: AsyncConnection, decision: Decision, indexing: Indexing) -> bool:
-    """Put the document into the form's collection if it names one, and its space on `indexing`; False if unchanged."""
     placement = decision.placement
     if placement is None:
         return False

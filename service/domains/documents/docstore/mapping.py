@@ -126,7 +126,6 @@ def _fingerprint(form: UploadFileForm, file_name: str, content: bytes) -> str:
 
 
 def _body(fields: Mapping[str, Any], path: str) -> tuple[bytes, str]:
-    """Return a value as a file's bytes and suffix: text, paragraphs of a list of texts, the bytes, else JSON."""
     value = value_at(fields, path)
     if isinstance(value, bytes):
         return bytes(value), ""

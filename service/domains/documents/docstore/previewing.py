@@ -55,7 +55,6 @@ def _preview_document(document: SourceDocument, target: Target) -> wire.Docstore
 
 
 def _paths(fields: Mapping[str, Any], before: str = "", depth: int = 1) -> Iterator[str]:
-    """Yield the dotted paths of the values in a document; of a list, those of its first item."""
     for name, value in fields.items():
         first = value[0] if isinstance(value, list) and value else value  # pyright: ignore[reportUnknownVariableType]
         if isinstance(first, Mapping) and first and depth < _DEEPEST:

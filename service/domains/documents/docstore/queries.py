@@ -125,7 +125,6 @@ class StuckSync:
 
 
 def _select_syncs(organization_id: UUID) -> Select[*tuple[Any, ...]]:
-    """Select an organization's syncs, each with the numbers of its documents that exist and of its failures."""
     tried, failed = (
         select(func.count()).where(matches(table, organization_id, sync_id=docstore_syncs.c.sync_id))
         for table in (docstore_documents, docstore_failures)

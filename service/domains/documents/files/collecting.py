@@ -84,7 +84,6 @@ async def _is_own(database: Database, files: FileStore) -> bool:
 
 
 async def _holds_only_strange(database: Database, files: FileStore) -> bool:
-    """Check whether there are files in the store, and none that this database refers to."""
     batches, is_empty = files.list_stored(), True
     while batch := await asyncio.to_thread(next, batches, None):
         is_empty = False
@@ -112,7 +111,6 @@ async def _mark_batch(database: Database, batch: Sequence[StoredObject]) -> None
 async def _remove_due(
     database: Database, files: FileStore, *, unused_for: timedelta
 ) -> tuple[int, list[BaseException]]:
-    """Remove what has been unused for long; return the number of files, and errors. What is locked is left."""
     removed, size, after = 0, 0, b""
     errors: list[BaseException] = []
     while True:

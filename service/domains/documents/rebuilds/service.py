@@ -150,7 +150,6 @@ async def _retry(
 
 
 async def _check(connection: AsyncConnection, caller: Caller, collection_id: UUID | None) -> None:
-    """Raise unless the caller may rebuild this index: 404 before 403."""
     if collection_id is None:
         if not caller.is_admin:
             raise Forbidden(

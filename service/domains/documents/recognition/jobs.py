@@ -114,7 +114,6 @@ def _lock_of(document_id: UUID | str) -> str:
 
 
 async def _read_some(runtime: Runtime, organization_id: UUID, document_id: UUID) -> None:
-    """Read up to 20 pages; raises ServiceError, OSError or RuntimeError while the file or the workers are away."""
     left = PAGES_AT_ONCE
     while left and (page := await _next_page(runtime, organization_id, document_id)) is not None:
         sha256 = page.sha256
@@ -193,7 +192,6 @@ async def merge_texts(connection: AsyncConnection, organization_id: UUID, *, doc
 
 
 def _merge(packed: bytes, texts: Sequence[PageText]) -> bytes | None:
-    """Return packed blocks with those of pages after the blocks that each page had before; None when they add none."""
     unpacked = [(text.after, unpack_blocks(text.blocks)) for text in texts]
     pages = [block for after, blocks in unpacked for block in blocks if after is None]
     placed = [(after, blocks) for after, blocks in unpacked if after is not None and blocks]

@@ -149,7 +149,6 @@ async def restore_items(
 async def _set_ignored(
     to: Telling, caller: Caller, source_id: UUID, names: Sequence[str], *, ignored: bool
 ) -> list[str]:
-    """Ignore items, or let them count again, and return the names that are not in quarantine."""
     source = await _lock(to.connection, caller, source_id)
     if source.shown_no is None:
         return list(names)
@@ -227,7 +226,6 @@ async def _report_going_on(
 async def _show(
     connection: AsyncConnection, caller: Caller, source: queries.Source, report_no: int, *, reported: bool = False
 ) -> None:
-    """Show a report, with its items counted anew."""
     counting, ignored = await queries.count_items(connection, _key(caller, source, report_no))
     values = {"shown_no": report_no, "item_count": counting, "ignored_count": ignored}
     await queries.update_source(

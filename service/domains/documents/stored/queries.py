@@ -324,7 +324,6 @@ async def count_contained(
 
 
 async def _count_left_out(connection: AsyncConnection, organization_id: UUID, *, container_id: UUID) -> dict[str, int]:
-    """Count the files that were left out of a container, and of containers there, by the codes of the reasons."""
     own, inside = left_out_files.c, files_inside(organization_id, container_id)
     statement = (
         select(own.code, func.count().label("files"))

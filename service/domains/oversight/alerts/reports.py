@@ -73,7 +73,6 @@ async def report_schedules(
 
 
 async def _end_run(to: Telling, caller: Caller, request: wire.ReportRunRequest) -> None:
-    """Begin or end the alert that a run failed, and the alert about its source's quarantine."""
     subject, outcome, whole = _subject(caller.principal_id, request.subject), request.outcome, not request.is_partial
     run = {name: getattr(request, name) for name in ("flow", "flow_run_id", "document_count")}
     run["name"] = request.source

@@ -156,7 +156,6 @@ async def _lock_named_syncs(
 
 
 async def _change_owners(runtime: Runtime, connection: AsyncConnection, caller: Caller, batch: _Batch) -> Counter[str]:
-    """Give a batch its new owner, and record that; return how many of each type have another owner now."""
     organization_id, owner_id = caller.organization_id, batch.new_owner_id
     changes: list[Change] = []
     if batch.syncs:

@@ -145,7 +145,6 @@ def _chunks(organization_id: UUID) -> ColumnElement[Any]:
 
 
 def _select_jobs(organization_id: UUID) -> Subquery:
-    """Select the organization's jobs in the queue, each with the time at which its reply or run was requested."""
     asked_at = func.coalesce(turns.c.created_at, docstore_syncs.c.progress_at, docstore_syncs.c.updated_at)
     own = and_(turns.c.organization_id == organization_id, turns.c.turn_id == _id_in("turn_id"))
     sync = and_(docstore_syncs.c.organization_id == organization_id, docstore_syncs.c.sync_id == _id_in("sync_id"))

@@ -250,7 +250,6 @@ def _merge(before: Principal | None, group: wire.GroupUpsert) -> Principal:
 
 
 def _refuse_duplicates(rows: Sequence[Principal], *, groups: Sequence[wire.GroupUpsert]) -> None:
-    """Raise BadRequest if two groups of the request are the same: by id, by external id, or by name for a new group."""
     targets = Counter[str](str(row.principal_id) for row in rows)
     external_ids = Counter[str | None](row.external_id for row in rows)
     names = Counter[str](group.name for group in groups if group.id is None and group.external_id is None)
@@ -332,7 +331,6 @@ async def _with_counts(connection: AsyncConnection, caller: Caller, *, rows: Seq
 
 
 def _show(row: Principal, members: tuple[int, str]) -> wire.Group:
-    """Show a group with the number and the mark of its members."""
     count, mark = members
     version = digest_of([row.name, row.external_id, mark])
     return wire.Group(

@@ -105,7 +105,6 @@ def _refuse_long(decoded: Any) -> None:
 
 
 async def _answer(runtime: Runtime, caller: ScimCaller, asked: "ScimRequest") -> "ScimResponse":
-    """Answer in one transaction, which is rolled back when the answer is a refusal."""
     from service.domains.people.scim.serving import answer  # noqa: PLC0415 - see above
     from service.domains.people.scim.storage import Storage  # noqa: PLC0415 - likewise
 

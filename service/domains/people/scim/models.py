@@ -245,7 +245,6 @@ def _compare_id(column: ColumnElement[Any], op: CompareOperator, value: Any) -> 
 
 
 def _value_for(column: ColumnElement[Any], value: Any, *, exact: bool) -> Any:
-    """Return a value as its column has it. Raises InvalidFilterException for one that can't be compared with it."""
     if value is None:
         return None
     if isinstance(column.type, Boolean):

@@ -111,7 +111,6 @@ def check_questions(read: Sequence[str], query: str) -> list[str]:
 
 
 def _share(question: str, texts: Sequence[str]) -> float:
-    """Return how much of a question's words stands in texts; all of it when it has none but short ones."""
     known = {word[:_STEM] for text in texts for word in words_of(text).folded}
     own = [word[:_STEM] in known for word in words_of(question).folded if word[_SHORT:]]
     return sum(own) / len(own) if own else 1.0
@@ -161,7 +160,6 @@ def _find_value(line: str, stated: StatedCondition, field: OwnField, *, values: 
 
 
 def _find_flag(line: str, stated: StatedCondition, field: OwnField, *, values: Values, today: date) -> _Found:
-    """Read "documents that are marked confidential"."""
     del values, today
     if stated.value.strip().casefold() == "true":
         how = rf"(?: (?:that|which))?(?: (?:are|is|were|was|have been))? (?P<all>{_MARKED}(?: as)?"
@@ -170,7 +168,6 @@ def _find_flag(line: str, stated: StatedCondition, field: OwnField, *, values: V
 
 
 def _find_time(line: str, stated: StatedCondition, field: OwnField, *, values: Values, today: date) -> _Found:
-    """Read "papers that our people issued in June 2025"."""
     del stated, values
     who = rf"(?:we|(?:the|our) (?:\w+ )?{_PEOPLE}) (?:(?:has|have|had) )?"
     made = (
@@ -205,7 +202,6 @@ _READERS: Mapping[Kind, Callable[..., _Found]] = {
 
 
 def _join_bounds(words: Words, matches: Sequence[Match]) -> Sequence[Match]:
-    """Return a lower and an upper bound of a field as one range; everything else as it is."""
     bounds = list(dict.fromkeys(bound for match in matches for bound in match.bounds))
     if [sum(operator in side for operator, _ in bounds) for side in (_LOWER, _UPPER)] != [1, 1] or bounds[2:]:
         return matches

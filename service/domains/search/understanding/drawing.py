@@ -198,7 +198,6 @@ def is_made_then(field: Field, made: str | None) -> bool:
 
 
 def _in_years(period: Period) -> list[tuple[FilterOperator, str]]:
-    """Return the bounds of a period in whole years; none for another."""
     if any(day is not None and (day.month, day.day) != (1, 1) for day in period):
         return []
     if period.start and period.end and period.end.year - period.start.year == 1:

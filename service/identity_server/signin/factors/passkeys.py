@@ -245,7 +245,6 @@ class _NoTags(dict[int, Any]):
 
 
 def _read_cbor(content: bytes) -> list[Any]:
-    """Read the items of CBOR one after another. Raises CBORDecodeError for anything else, and for tags."""
     items, stream = list[Any](), BytesIO(content)
     while stream.tell() < len(content):
         items.append(cbor2.load(stream, semantic_decoders=_NoTags()))
@@ -253,7 +252,6 @@ def _read_cbor(content: bytes) -> list[Any]:
 
 
 def _refuse_tags_beside(data: bytes) -> None:
-    """Refuse tags in the CBOR of authenticator data, before it is read. Raises CBORDecodeError."""
     rest = data[_HEAD_BYTES:]
     if data[_FLAGS_AT] & _HAS_CREDENTIAL:
         begins = _AAGUID_BYTES + _LENGTH_BYTES

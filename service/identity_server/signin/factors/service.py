@@ -253,7 +253,6 @@ async def _lock_active(connection: AsyncConnection, organization_id: UUID, princ
 
 
 def _unseal(keys: Keys, organization_id: UUID, app: queries.Factor) -> SecretStr | None:
-    """Return the secret of an app; None when it is of a key that was lost."""
     if app.sealed_secret is None:
         return None
     try:

@@ -70,7 +70,6 @@ class Claim:
 
 
 def _domains(*conditions: ColumnElement[bool]) -> ColumnElement[Any]:
-    """Build the list of a provider's domains of which conditions are true, in the order of the alphabet."""
     own = select(sign_in_domains.c.domain).where(
         matches(sign_in_domains, sign_in_providers.c.organization_id, provider_id=sign_in_providers.c.provider_id),
         *conditions,

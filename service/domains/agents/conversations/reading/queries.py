@@ -253,7 +253,6 @@ def _latest_message_before(caller: Caller, moment: datetime) -> ColumnElement[da
 
 
 def _conversations(caller: Caller, agent_ids: Collection[UUID] | None) -> Select[*tuple[Any, ...]]:
-    """Select conversations that have a message, with agent name, first words and `length`."""
     of_conversation = and_(matches(turns, caller.organization_id, conversation_id=conversations.c.conversation_id))
     first = (
         select(func.left(turns.c.message, TITLE_CHARACTERS))

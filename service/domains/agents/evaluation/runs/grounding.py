@@ -62,7 +62,6 @@ def _is_supported(said: _Words, cited: Sequence[int], known: Mapping[int, _Words
 
 
 def _statements(reply: str, stemming: str) -> Iterator[tuple[_Words, list[int]]]:
-    """Yield the words of each sentence that says something, with the numbers that it cites."""
     for line in cut_lines(_CITED_AFTER_END.sub(r"\2\1", _SPACES.sub(" ", reply))):
         text = _MARKS.sub("", line.text)
         if text.startswith("#"):

@@ -99,7 +99,6 @@ async def _read_now(run: Run) -> datetime:
 
 
 def _earlier(moment: datetime | None, other: datetime | None) -> datetime | None:
-    """Return the earlier of two moments; None, before all of them, when either is."""
     return None if moment is None or other is None else min(moment, other)
 
 
@@ -159,7 +158,6 @@ def _map(run: Run, document: SourceDocument) -> _Attempt:
 async def _find_unchanged(
     connection: AsyncConnection, caller: Caller, run: Run, mapped: Mapping[UUID, MappedDocument]
 ) -> frozenset[UUID]:
-    """Return the documents that are in catalog and collection already with the same fingerprint."""
     states = await read_upload_states(connection, caller, document_ids=list(mapped))
     there = await queries.in_collection(
         connection, run.organization_id, collection_id=run.sync.collection_id, document_ids=list(mapped)

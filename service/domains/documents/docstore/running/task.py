@@ -120,7 +120,6 @@ async def _finish(
 
 
 async def _tell(to: Telling, sync: StoredSync, *, problem: Note | None) -> None:
-    """Begin or end the alert that a sync is behind, and the alert about documents that it could not take."""
     subject, name = str(sync.sync_id), str(sync.config["syncName"])
     if problem is None or problem.code == SOME_FAILED:
         await to.end(AlertKind.SYNC_BEHIND, subject)
