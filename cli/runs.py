@@ -505,7 +505,6 @@ async def _index_id_of(collection: str) -> str | None:
 def _show_outcome(
     done: SyncOutcome | Reindexed | Rebuilt, outcome: str, *, code: ExitCode, named_by: str, screen: Screen
 ) -> ExitCode:
-    """Print the end of a run that the service carries out, with its first failures; return the exit code."""
     if screen.as_json:
         print_json(screen, outcome, code=code, **done.as_json(), failures=list(done.failures))
         return code

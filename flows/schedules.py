@@ -316,7 +316,6 @@ def _write(runs: Runs, schedule: Schedule, body: Mapping[str, Any]) -> None:
 
 
 def _read(runs: Runs, schedule: Schedule) -> tuple[Mapping[str, Any], Label]:
-    """Return a schedule as Prefect has it now. Raises ChangedMeanwhileError when it is gone."""
     for one in runs.call("GET", f"/deployments/{schedule.deployment_id}/schedules"):
         if one["id"] == str(schedule.schedule_id) and (label := Label.of(one["slug"])) is not None:
             return one, label

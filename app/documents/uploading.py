@@ -109,7 +109,6 @@ def _load_file(file: ChosenFile, *, access: Mapping[str, Any], read_pictures: bo
 
 
 def _add_to_collection(document_id: UUID, collection_id: UUID, values: Mapping[str, str]) -> str:
-    """Add a document to a collection, where it keeps other values it has; return what went wrong, if anything did."""
     collections = api.client().document_collections
     try:
         there = next(iter(collections.list_documents_in_collection(collection_id, ids=[document_id])), None)
@@ -182,7 +181,6 @@ def _choose() -> list[ChosenFile]:
 
 
 def _choose_readers() -> dict[str, Any]:
-    """Show the choice of readers, and return the access parts of an upload."""
     groups = {one.id: one.name for one in show_errors(api.me).groups}
     readers = [ONLY_ME, *([GROUPS] if groups else []), EVERYBODY]
     chosen = st.radio("Who may read them", readers, key="load.readers", horizontal=True)

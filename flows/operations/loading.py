@@ -179,8 +179,6 @@ async def _refuse_empty(ledger: Ledger, source: str, scanned: Scanned, *, retry:
 
 
 async def _identify(client: AsyncCarrel, ledger: Ledger, *, outages: OutagePolicy) -> None:
-    """Find the documents' ids by walking the catalog once, as far as the caller may read it."""
-
     async def walk() -> None:
         found: dict[str, str] = {}
         async for document in client.catalog.list_documents(page_size=1000):

@@ -158,7 +158,6 @@ async def take_ignored(client: AsyncCarrel, ledger: Ledger, *, settings: FlowSet
 async def _mark(
     client: AsyncCarrel, source: Source, known: KnownSource, *, settings: FlowSettings, ignored: bool
 ) -> int:
-    """Bring to the ledger what is ignored, or what is not; return how many of these items it has as they are."""
     number = 0
     listing = client.sources.list_source_items(source.source_id, ignored=ignored, page_size=_MARKS)
     async for page in listing.pages():
@@ -196,7 +195,6 @@ async def _report_run(client: AsyncCarrel, ledger: Ledger, *, settings: FlowSett
 
 
 async def _is_new(client: AsyncCarrel, known: KnownSource, *, settings: FlowSettings) -> bool:
-    """Return whether nothing of a source is in quarantine, and nothing of it was ever reported."""
     if await asyncio.to_thread(next, read_quarantine(settings, known), None) is not None:
         return False
     try:

@@ -236,7 +236,6 @@ def _turns_page(before: Block, block: Block) -> bool:
 
 
 def _heading(passage: _Passage, title: str) -> _Path:
-    """Return a heading as part of a path; an empty part when it repeats the title or is too long."""
     text = passage.spans[0].text
     if len(passage.spans) > 1 or passage.pieces[0] > PATH_PIECES or text.casefold() == title.casefold():
         return _Path()

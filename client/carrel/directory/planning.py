@@ -295,7 +295,6 @@ def _change(action: MembershipAction, group: Target, member: Member, targets: Ta
 
 
 def _find_missing(entries: Entries, state: State) -> tuple[list[User], list[User]]:
-    """Return the active users whom the file leaves out: those to deactivate, and those who may be the caller."""
     given: Mapping[str, UserEntry] = entries.users or {}
     missing = [user for email, user in state.users.items() if user.active and email not in given]
     kept = [user for user in missing if state.may_be_caller(user)]

@@ -38,7 +38,6 @@ _NOT_UTF8 = f"The row is not valid UTF-8. {_SAVE}"
 
 
 def _parse_list(value: object) -> object:
-    """Read a CSV cell's list: a JSON array, or entries separated by commas or semicolons."""
     if not isinstance(value, str):
         return value
     if value.strip() == NOBODY:

@@ -63,7 +63,6 @@ def snippet_of(text: str, terms: Collection[int], *, stemmings: Sequence[str], l
 
 
 def _densest(words: list[_Word], length: int) -> list[_Word]:
-    """Return the run of matches within `length` characters that says most."""
     best: list[_Word] = []
     worth = (0, 0)
     first = 0
@@ -105,7 +104,6 @@ def _begin(text: str, start: int, *, earliest: int, latest: int) -> int:
 
 
 def _end(text: str, end: int, *, earliest: int) -> int:
-    """Return where the last sentence before `end` ends, or else the last word."""
     if end == len(text):
         return end
     # One character more is looked at: the space that tells the end of a sentence from a decimal point.

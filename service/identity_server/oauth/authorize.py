@@ -137,7 +137,6 @@ async def _next_page(visit: Visit, asked: AuthorizationRequest, *, notice: str |
 
 
 async def _sign_in_page(visit: Visit, asked: AuthorizationRequest, *, notice: str | None) -> Response:
-    """Ask for the password, or for the second factor of who has given it."""
     if "none" in asked.prompts:
         return visit.redirect(asked.refuse("login_required", "Nobody is signed in."))
     if asked.person is None and not asked.prompts & PROMPTS_SIGN_IN:

@@ -110,7 +110,6 @@ def keep_indexing(indexer: Indexer, disk: DiskGuard, background: Background) -> 
 
 
 async def _feed_when_changed(indexer: Indexer, disk: DiskGuard) -> None:
-    """Claim waiting documents once there is new room or a new document waits."""
     await indexer.changed.wait()
     indexer.changed.clear()
     await disk.wait_for_room()
@@ -130,7 +129,6 @@ def _make_sampler(indexer: Indexer) -> Callable[[], Awaitable[None]]:
 
 
 async def _measure_seldom(indexer: Indexer) -> None:
-    """Measure the backlog, then rest in proportion to the time this took."""
     began = time.monotonic()
     await measure(indexer)
     await asyncio.sleep(MEASURED_SHARE * (time.monotonic() - began))

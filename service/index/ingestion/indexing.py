@@ -242,7 +242,6 @@ class Work:
         return IndexOutcome(len(chunks), embedded)
 
     async def _write(self, work: IndexingWork, document: DocumentToIndex) -> bool:
-        """Write the document's entry, and return whether it was: nothing is written once a newer version is desired."""
         space = Space(space_id=work.space_id, model=work.model, dimensions=work.dimensions, language=work.language)
         if work.caller_batch is None:
             return await self.deps.writer.write(self.organization_id, space=space, document=document)

@@ -78,7 +78,6 @@ class _Orders:
             raise _EndedError
 
     def check_hurry(self, deadline: float) -> None:
-        """Raise _EndedError when one more order has come, or the deadline is over."""
         if time.monotonic() > deadline or wait([self._orders], 0):
             raise _EndedError
 

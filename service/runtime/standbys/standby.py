@@ -170,7 +170,6 @@ class _Hold:
         self._is_cut = False
 
     async def take(self, connection: AsyncConnection) -> None:
-        """Note the connection that is used; raises NotServedError after the end."""
         if self._is_cut:
             raise NotServedError
         pooled = await connection.get_raw_connection()

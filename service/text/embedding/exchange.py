@@ -171,7 +171,6 @@ class _Asking(_Frames):
                 future.exception()  # that nobody waits for it any more is no mistake
 
     async def ask(self, texts: Sequence[Tokens], *, in_background: bool) -> Rows:
-        """Return the answer, or raise what came instead; cancelling cancels there, too."""
         number = next(self._numbers)
         future = self._waiting[number] = asyncio.get_running_loop().create_future()
         self.send(number, _DOCUMENT if in_background else _QUERY, len(texts), _pack_tokens(texts))

@@ -181,7 +181,6 @@ def _children(data: bytes, parent: _Element) -> list[_Element]:
 
 
 def _open_tnef(data: bytes, *, with_text: bool = True) -> EmailMessage:
-    """Return the message that Outlook has packed (winmail.dat); Unreadable when it is damaged."""
     message = EmailMessage()
     try:
         packed = TNEF(data, do_checksum=False)

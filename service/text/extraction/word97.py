@@ -417,7 +417,6 @@ def _character_data(page: bytes, held: int, index: int) -> bytes:
 
 
 def _paragraph_data(page: bytes, held: int, index: int) -> bytes:
-    """Return a paragraph's style, in two bytes, and the operations that format it."""
     place = page[4 * (held + 1) + 13 * index] * 2
     if not place:
         return b""

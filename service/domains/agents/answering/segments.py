@@ -63,7 +63,6 @@ def _plain(name: str) -> str:
 
 
 def _is_title(line: str, names: AbstractSet[str]) -> bool:
-    """Return whether a line is the document's name, as it is or as the value of a field."""
     plain = _plain(line)
     return plain in names or plain.partition(": ")[2] in names
 
@@ -127,7 +126,6 @@ def _points_back(sentence: str) -> bool:
 
 
 def _with_what_follows(lead: str, rest: Sequence[Span], below: Sequence[Sequence[Span]]) -> str:
-    """Return a lead-in with the whole sentences and lines after it that still fit."""
     text = lead
     lines = ("\n" + "".join(span.gap + span.text for span in line) for line in below)
     for more in chain((span.gap + span.text for span in rest), lines):

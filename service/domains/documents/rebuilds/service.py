@@ -163,7 +163,6 @@ async def _check(connection: AsyncConnection, caller: Caller, collection_id: UUI
 
 
 async def _lock(connection: AsyncConnection, caller: Caller, collection_id: UUID | None) -> SearchedSpace:
-    """Lock an index that the caller may rebuild against being written, replaced or deleted; the space searched now."""
     organization_id = caller.organization_id
     await _check(connection, caller, collection_id)
     if collection_id is not None:

@@ -90,7 +90,6 @@ async def offboard(
 async def _find_both(
     connection: AsyncConnection, caller: Caller, request: _Request
 ) -> tuple[Principal, PrincipalSummary | None]:
-    """Find who leaves, and who gets what they own if the request names somebody."""
     found = await identity.find_principals(connection, caller.organization_id, emails=[normal_email(request.email)])
     person = next((one for one in found if one.kind == "user"), None)
     if person is None:

@@ -216,7 +216,6 @@ async def delete_group(
 
 
 def _targets(groups: Sequence[wire.GroupUpsert], found: Collection[Principal]) -> list[Principal | None]:
-    """Return the existing group that each group of the request means; None for a group to create."""
     by_id = {row.principal_id: row for row in found}
     by_external_id = {row.external_id: row for row in found if row.external_id is not None}
     by_name: dict[str, list[Principal]] = {}

@@ -296,7 +296,6 @@ class _Stated(NamedTuple):
 
 
 def _value(asked: QueryText, start: int, end: int) -> _Stated | None:
-    """Return how a value that stands there is stated; None where it needn't be a condition."""
     line, furthest = asked.line, max(0, start - _REACH)
     if behind := asked.field_behind.match(line, end):
         return _find_link(line, asked.texts[behind["name"]].name, start, behind.end())

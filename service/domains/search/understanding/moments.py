@@ -83,7 +83,6 @@ def _read(groups: dict[str, str | None], today: date) -> Period | None:
 
 
 def _relate(relation: str | None, point: Period) -> Period | None:
-    """Return the period that is before, after or in another one; None for what is after the present."""
     match relation:
         case "since" | "on or after":
             return Period(point.start, None)

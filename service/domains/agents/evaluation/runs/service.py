@@ -208,7 +208,6 @@ async def _existing_results(
 async def _describe_agent(
     connection: AsyncConnection, caller: Caller, agent_id: UUID | None, default_model: str
 ) -> dict[str, Any]:
-    """Return the columns that say which agent was asked, and how it is defined; none for searches."""
     if agent_id is None:
         return {}
     agent = await queries.read_agent_settings(connection, caller.organization_id, agent_id=agent_id)
