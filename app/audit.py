@@ -1,6 +1,5 @@
-"""Sentences for entries of the audit log, with the names of the people and things in them. All have one form: a verb,
-then the kind of a thing with its name in quotation marks; people and groups that hold something are named alone. `Ada
-gave Jonas Viewer access to document “Board minutes”`."""
+"""Sentences for entries of the audit log: a verb, then the kind of a thing with its name in quotation marks; people and
+groups that hold something are named alone."""
 
 import time
 import tomllib

@@ -15,9 +15,8 @@ from flows.settings import FlowSettings
 @flow(name="collection-add", persist_result=False)
 @skip_while_busy
 async def collection_add(source: str, options: CollectionOptions) -> State[dict[str, Any]]:
-    """Add the documents that `source` names to the collection, with the metadata it gives them; no file is read or
-    sent. A document whose external id isn't in the catalog goes to quarantine. Created counts the added and updated
-    documents."""
+    """Add the documents that `source` names to the collection, with their metadata; no file is read or sent. Documents
+    unknown to the catalog go to quarantine. Created counts the added and updated documents."""
     settings = FlowSettings()
     async with publish_progress(current_run_id()) as progress:
         hooks = hooks_of(progress, source=source, settings=settings)

@@ -1,7 +1,5 @@
-"""The file that declares what runs: prefect.yaml, which `python -m flows serve` follows and `prefect deploy` takes.
-
-CARREL_FLOWS_DEPLOYMENTS names another one. `serve` takes of an entry what Entry has, as it stands, without Prefect's
-templates. The file holds no credential: flows take those from the environment."""
+"""The file that declares what runs: prefect.yaml, which `python -m flows serve` follows and `prefect deploy` takes, or
+the file in CARREL_FLOWS_DEPLOYMENTS. It holds no credential: flows take those from the environment."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -230,9 +230,8 @@ def _runs() -> Runs:
 def start_dropped(
     files: Sequence[staging.DroppedFile], options: UploadOptions, *, only_plan: bool, key: str | None
 ) -> UUID:
-    """Copy dropped files to where the flow reads them, and start it. All files but leftovers of programs are included;
-    a folder is taken as a folder of the server is. After a plan the files stay for the run that may follow. Raises
-    RunsError and StagingError, leaving nothing behind."""
+    """Copy dropped files, but leftovers of programs, to where the flow reads them, and start it. After a plan they
+    stay, for the run that may follow. Raises RunsError and StagingError, leaving nothing behind."""
     uploads = settings().uploads_dir
     staging.sweep(uploads, is_done)
     folder = staging.stage(files, uploads)

@@ -152,9 +152,8 @@ Answer = SearchDocumentCatalogResponse | SearchDocumentCollectionResponse
 
 @dataclass(frozen=True)
 class SearchQuery:
-    """A search with everything its answer depends on; the answer is cached by this value. `where` is CATALOG or a
-    collection's id; `only` are conditions that a document's metadata must all meet. `reranks` is None for the
-    organization's default. `drawn` are conditions that the service drew from the text and the person kept."""
+    """A search, by whose value its answer is cached. `where` is CATALOG or a collection's id; `reranks` None is the
+    organization's default; `drawn` are conditions that the service drew and the person kept."""
 
     text: str
     where: str = CATALOG

@@ -42,9 +42,8 @@ def confirm(
     name: str | None = None,
     names: Sequence[str] = (),
 ) -> None:
-    """Show a dialog that confirms `action`, then draw the page again; an error is shown in the dialog. `consequence`
-    says what will be lost, and `names` of which things. With `name` it must be typed: for a large loss that can't be
-    undone. After the action, `then` is called, and the parameters `leaving` are removed from the address."""
+    """Show a dialog that confirms `action`, with `consequence` and the `names` that will be lost; a `name` must be
+    typed. Afterwards call `then`, drop the parameters `leaving`, and draw the page again."""
     for kept in (_DONE, _PROBLEM):
         st.session_state.pop(kept, None)
 
@@ -224,9 +223,8 @@ def close_dialog() -> None:
 
 
 def offer_submit(name: str, label: str, *, action: Callable[[], object], disabled: bool = False) -> None:
-    """Show the buttons that submit and cancel a dialog; an error is shown, and the dialog stays open. `action` runs in
-    a callback, once for two clicks, and no click ends it half-way. It reads fields from the session, since they may
-    have changed after they were drawn, and raises NotYetError for wrong fields."""
+    """Show the buttons that submit and cancel a dialog; an error leaves it open. `action` runs in a callback, once for
+    two clicks, reads fields from the session, and raises NotYetError for wrong fields."""
     show_conflict(name)
     with st.container(key=f"{name}-actions"):  # stays in sight at the window's end
         _show_problem(partial(_submit, name, action))

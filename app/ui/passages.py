@@ -112,10 +112,8 @@ _PLACE = re.compile(rf"{_BOX}(?:~{_BOX}){{0,11}}|[0-9]{{1,9}}")
 
 @dataclass(frozen=True)
 class PassageLocation:
-    """Where a passage is looked at: its document, the number of its chunk, and the collection that has this chunk.
-    Without a collection it is the catalog's chunk; without a number, only its place is known. `version` is the
-    document's, `quoted` a `mark_of_quote`. `search` or `chat` is the query string of the search or the conversation to
-    lead back to."""
+    """Where a passage is looked at. Without a collection it is the catalog's chunk; without a number only its place is
+    known. `quoted` is a `mark_of_quote`; `search` or `chat` is the query string to lead back to."""
 
     document_id: UUID
     place: PassagePlace | None = None

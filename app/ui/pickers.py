@@ -51,8 +51,7 @@ def pick_principals(
     key: str, *, label: str, chosen: Iterable[Principal] = (), kinds: Sequence[str] = EVERYBODY, most: int | None = None
 ) -> list[Principal]:
     """Show an input that finds several principals, at first `chosen`, at most the latest `most`; return them. The only
-    match counts as chosen while it is shown, from `TELLING` letters on. Not in an `st.form`, in which nobody can
-    search. `drop_choice(key)`, and a run of the page that doesn't draw this, forget the choice."""
+    match counts as chosen, from `TELLING` letters on. Not for an `st.form`, where nobody can search."""
     if f"{key}.kept" not in st.session_state:
         st.session_state[key] = {one.key: one for one in chosen}
     kept: dict[str, Principal] = st.session_state[key]

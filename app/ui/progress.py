@@ -99,9 +99,8 @@ def offer_export(
     most: int = MOST_ROWS,
     label: str = "Export as CSV",
 ) -> None:
-    """Show a button that makes a list's CSV and downloads it; the session keeps the last file only. `pages` are the
-    rows, page by page, and `about` is what they depend on. The page's script (assets/page.js) downloads the file; where
-    a browser refuses that, a second button does."""
+    """Show a button that makes a list's CSV from `pages` and downloads it, or a second button where a browser refuses
+    that. The session keeps the last file, by `about`."""
     about = (file_name, about)
     kept: _Kept | None = st.session_state.get(_KEPT)
     if kept is not None and kept.about != about:

@@ -39,11 +39,8 @@ def forget_form(form: str) -> None:
 
 
 def send_changes(form: str, before: Versioned, written: Mapping[str, Any], send: Callable[..., object]) -> None:
-    """Send the members that differ from those of `before`, with its version.
-
-    What somebody else has saved meanwhile in other members stays. Of the same members `show_conflict` shows both,
-    and the next call sends what was chosen there.
-    """
+    """Send the members that differ from those of `before`, with its version. Members that others have saved meanwhile
+    stay; of the same members `show_conflict` shows both, and the next call sends the choice."""
     changed = {name: one for name, one in written.items() if _plain(one) != _plain(getattr(before, name, None))}
     version = before.version
     conflict: MeanwhileChange | None = st.session_state.get(f"{form}.conflict")

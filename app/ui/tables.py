@@ -122,8 +122,7 @@ def source_of(items: Sequence[Item], *, about: Hashable) -> Source[Item]:
 @dataclass
 class _Cursor:
     """A person's position in a list: the tokens of the pages up to this page, and the page, while it is fresh. `chosen`
-    are the rows that were known as chosen when the whole page was drawn; after a change of chosen rows, which `changes`
-    counts, none is chosen."""
+    are rows that the whole page was drawn with; after a change, which `changes` counts, none is chosen."""
 
     about: Hashable
     tokens: list[str | None] = field(default_factory=lambda: [None])
@@ -152,11 +151,10 @@ def show_pages(
     hint: str = "",
     count_at: DeltaGenerator | None = None,
 ) -> Item | None:
-    """Show the current page of a list, with buttons for other pages; return the row that was chosen. `row` returns the
-    cells of an item: texts, numbers, or a `Cell`. Of Streamlit's column_config, `columns` takes None (hidden), a width
-    of "large" (this column gets the room, in place of the first) or "small", `help` and `alignment`. `empty` is drawn
-    in place of an empty list. `go` leads to the chosen row before the list would be drawn again. `hint` stands under
-    the rows. `count_at` is what show_title returned, for how many rows there are."""
+    """Show the current page of a list, with buttons for other pages; return the chosen row, unless `go` leads to it.
+
+    Of Streamlit's column_config, `columns` takes None (hidden), a width of "large" or "small", `help` and `alignment`.
+    `empty` stands in place of an empty list, `hint` under the rows; `count_at` is what show_title returned."""
     mode: Mode = "one" if go is None else "open"
     chosen = choose_rows(
         key, source, row=row, empty=empty, columns=columns, mode=mode, go=go, hint=hint, count_at=count_at

@@ -1,7 +1,5 @@
-"""Deletion of documents that are missing from the source: only those that this source has sent, behind a guard. Nothing
-is deleted when the source was not read whole or is empty, or above the limit. A document that others have changed
-since, or another source has too, stays. What a run doesn't look at (hidden files, lock files, keys, …) it can't
-miss."""
+"""Deletion of documents that are missing from the source, behind a guard: only documents that this source alone has
+sent, and nobody changed since. Nothing is deleted from a partial or empty scan, or above the limit."""
 
 import asyncio
 import hashlib
@@ -36,9 +34,9 @@ async def plan_deletions(
     outages: OutagePolicy,
     confirmed: str | None = None,
 ) -> None:
-    """After a scan of the whole source, plan in the ledger what is to be deleted, or keep there why nothing is. Without
-    `delete_missing` documents that are gone are KEPT. `confirmed` is the `mark_of_deletions` that a person has seen
-    by name: only these documents are deleted, whatever the limit. Where it is "", none are."""
+    """After a scan of the whole source, plan in the ledger what is to be deleted, or keep there why nothing is.
+    `confirmed` is the `mark_of_deletions` that a person has seen: only these documents are deleted, whatever the
+    limit."""
     if not await asyncio.to_thread(ledger.find_missing, limit=1):
         return
     found = await asyncio.to_thread(ledger.count_found)

@@ -37,10 +37,8 @@ class EvaluationOptions(BaseModel):
 async def evaluate_agent(
     source: str, *, options: EvaluationOptions, settings: FlowSettings, on_progress: Callable[[int, int], object]
 ) -> EvaluationRun:
-    """Ask an agent the questions of the set that `source` names, by its name or id, and keep the results as a run.
-    `on_progress` is called in a thread, with how many questions are asked and how many there are. Raises
-    NameUnknownError, RefusedError, and ScoresTooLowError when a score is below its floor or a question failed: then the
-    run is kept, and people are told. A run that is stopped is kept as far as it came."""
+    """Ask an agent the questions of a set, named by its name or id, and keep the results as a run, whole or as far as
+    it came. Raises ScoresTooLowError when a score is below its floor or a question failed."""
     stopped = threading.Event()
 
     def count(done: int, of: int) -> None:

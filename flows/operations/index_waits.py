@@ -1,6 +1,5 @@
-"""The fourth step of a run: wait until what the service has taken can be searched, and say how long that takes. An
-archive or mail is done when the files in it are. What is still being indexed is listed a thousand at a time; only the
-others, or the last few documents, are asked after singly: a round costs no more than what has changed."""
+"""The fourth step of a run: wait until uploads can be searched. An archive or mail is done when the files in it are.
+Waiting documents are listed a thousand at a time, so that a round costs no more than what has changed."""
 
 import asyncio
 import time
@@ -32,9 +31,8 @@ _WINDOW = 12  # rounds that the pace is taken over
 async def wait_until_indexed(
     client: AsyncCarrel, ledger: Ledger, *, outages: OutagePolicy, user_email: str | None = None
 ) -> None:
-    """Ask after every uploaded document until its index is there or has failed, and note how far that is. Only
-    `user_email`, as whom it was uploaded, may be able to read it. Raises ServiceDownError when nothing moves for
-    long."""
+    """Wait until every uploaded document's index is there or has failed, and note how far that is. Only `user_email`
+    may be able to read it. Raises ServiceDownError when nothing moves for long."""
     wait = _IndexWait(client, ledger, outages, user_email)
     try:
         await wait.run()
@@ -188,9 +186,8 @@ class _IndexWait:
 def left_text(
     waiting: int, *, chunks: tuple[int, int], files: tuple[int, int], per_second: float, backlog: Backlog | None
 ) -> str:
-    """Return a text that says how many documents of a run can't be searched yet, and how long that takes. `waiting` and
-    `per_second` count documents other than archives and mails; `chunks` are how many are embedded and how many there
-    are, `files` how many are read and how many there are, in archives and mails."""
+    """Say how many documents of a run can't be searched yet, and how long that takes. `chunks` and `files` are pairs of
+    how many are done and how many there are; `waiting` and `per_second` leave out archives and mails."""
     parts = [f"{files[0]:,} of {count_text(files[1], 'file')} in archives and mails read"] if files[1] else []
     if waiting or not parts:
         parts.append(f"waiting for the index: {count_text(waiting, 'document')} left")

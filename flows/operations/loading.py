@@ -54,13 +54,9 @@ async def upload(
     retry: Retry | None = None,
     confirmed: str | None = None,
 ) -> Outcome:
-    """Bring the catalog to what the source holds.
-
-    Documents the source no longer has are left alone, unless the options say `delete_missing`; of that and of
-    `confirmed` see flows.operations.deletions. `dry_run` ends with the plan; `retry` sends just that of what is in
-    quarantine, and deletes nothing. Raises SourceError, SourceBusyError, LedgerError, RefusedError or ServiceDownError;
-    whatever was done is kept and the next run goes on from there.
-    """
+    """Bring the catalog to what the source holds; a run that was stopped goes on from there. `delete_missing` and
+    `confirmed`: see flows.operations.deletions; `retry` sends just that of what is in quarantine, and deletes
+    nothing."""
     name = name_source(source)
     told = report_run(settings, flow="bulk-upload", source=name, is_partial=retry is not None)
     reporting = nullcontext(RunReport()) if dry_run else told
@@ -118,11 +114,8 @@ async def add_to_collection(
     hooks: Hooks = NO_HOOKS,
     retry: Retry | None = None,
 ) -> Outcome:
-    """Add every document that the source names, by its external id, to the collection; no file is read or sent. Without
-    metadata from the source or the options, a document keeps its metadata in the collection. A source `catalog://…`
-    selects from the catalog (flows.operations.sources.selection). `retry` adds only what is in quarantine.
-
-    Needs EDITOR on the collection and READ on the documents. Raises the errors of `upload`."""
+    """Add every document that the source names (`catalog://…`: a selection from the catalog) to the collection, with
+    the given metadata or what it has there. `retry` adds only these of the documents in quarantine."""
     named, is_partial = {"source": name_source(source), "within": options.collection}, retry is not None
     reporting = report_run(settings, flow="collection-add", is_partial=is_partial, **named)
     async with reporting as report, open_client(settings) as client:

@@ -1,7 +1,5 @@
-"""Waiting for a service that does not answer, and telling an outage from a refused document. A call without an answer
-is counted against its document only after a probe (a call that does nothing) got through: a restart costs time only,
-and a document that brings its connection down each time is given up after a few attempts. A run waits for a service
-that indexes as that says, for as long as anything gets through at all."""
+"""Waiting for a service that does not answer. A failed call counts against its document only after a probe (a call that
+does nothing) got through: a restart costs time only, and a document that brings it down is given up."""
 
 import asyncio
 import random
@@ -58,10 +56,8 @@ class OutagePolicy:
         self._away_since: float | None = None
 
     async def call(self, operation: Callable[[], Awaitable[T]]) -> T:
-        """Run an operation that may be repeated; wait while the service is away or busy, which never counts as an
-        attempt. Raises ServiceDownError when it lasts too long, RefusedError when the service refuses the caller,
-        StorageFullError when it has no room, and the operation's own error about the data sent, or when it keeps
-        failing though the service is there."""
+        """Run an operation that may be repeated, waiting while the service is away or busy. Raises ServiceDownError,
+        RefusedError, StorageFullError, or the operation's own error about the data sent."""
         try:
             return await self._call(operation)
         except BaseException:
@@ -197,9 +193,8 @@ _LONG_SECONDS = 20.0
 
 
 class Pace:
-    """The number of documents being sent at a time, which the workers of a batch share; at most `most`. Additive
-    increase, multiplicative decrease, as TCP does it (RFC 5681, section 3.1): each quick answer lets a little more on
-    its way, and a busy service halves the number and is left alone for as long as it asks for."""
+    """The number of documents sent at a time, shared by a batch's workers; at most `most`. Each quick answer raises it
+    a little, and a busy service halves it and is left alone for as long as it asks (RFC 5681, section 3.1)."""
 
     def __init__(self, *, most: int) -> None:
         self._most = most

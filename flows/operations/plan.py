@@ -30,11 +30,9 @@ _VERDICTS: Mapping[PlanAction, Action | State] = {
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The numbers of documents by kind; `refused` were refused for good before and are unchanged. `resumed` were sent
-    by this run before it was interrupted. `delete` are no longer in the source; `left` neither, but others have changed
-    them since, or another source has them; `gone` neither, and stay since nothing is to be deleted. `left_out` were
-    sent by earlier runs and are excluded from this run: both stay. `held_back` says why nothing is deleted. `unread`,
-    by suffix, are to be sent and are not read; only a dry run counts them."""
+    """The numbers of documents by kind. `resumed` were sent by this run before it was interrupted; `left` were changed
+    by others or have another source; `gone` stay since nothing is to be deleted; `unread`, by suffix, are sent
+    unread."""
 
     create: int
     update: int

@@ -76,11 +76,8 @@ def reporter_of(source: Source) -> str:
 
 
 async def retry(source: str, *, names: Sequence[str] = (), settings: FlowSettings, hooks: Hooks = NO_HOOKS) -> Outcome:
-    """Send what of the source (a path, a URL or a ledger's name) is in quarantine again, as its last run was told to:
-    only `names` (SourceItem.name, at most 1,000) if any. What was refused for good is sent too; what is ignored is not,
-    and nothing is deleted. It always waits for the index, whose failure may be what is in quarantine. Raises what
-    flows.operations.loading.upload does, and SourceError when the source has no ledger, or a name is not in its
-    quarantine."""
+    """Send what of the source is in quarantine again (only `names`, if any), as its last run was told to, and wait for
+    the index. What was refused for good is sent too; what is ignored is not, and nothing is deleted."""
     known = await asyncio.to_thread(_one, source, settings=settings)
     if known.target not in {"", settings.base_url}:
         raise SourceError(f"{source} was loaded into another service. Run again with CARREL_BASE_URL={known.target}")

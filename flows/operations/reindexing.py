@@ -214,10 +214,8 @@ OnRebuild = Callable[[IndexRebuild], Awaitable[None]]
 async def rebuild_index(
     collection: str, *, options: ReindexOptions, settings: FlowSettings, on_update: OnRebuild | None = None
 ) -> Rebuilt:
-    """Build the index of a collection (its name or id), or of the catalog (CATALOG), again with `options.model`. A
-    running rebuild with this model is watched, and its failed documents are tried again. Raises NameUnknownError,
-    SourceBusyError while it is rebuilt with another model, SourceError for an unknown model, RefusedError,
-    ServiceDownError."""
+    """Build the index of a collection, or of the catalog (CATALOG), again with `options.model`. A running rebuild with
+    this model is watched, and its failed documents are tried again."""
     async with report_run(settings, flow="reindex", source=collection) as report, open_client(settings) as client:
         outages, rebuilds = outage_policy_of(client, settings), client.document_collections.index_rebuilds
         collection_id = await index_id(collection, client, outages=outages)

@@ -1,7 +1,5 @@
-"""What runs tell the service: how they go, and what of their sources is in quarantine. A run says every minute that it
-goes on; the service takes its silence for its end. A run takes what people ignore before it plans, and reports its
-quarantine as a whole at its end. Nothing of this makes a run fail: an unreported quarantine is a remark in the run's
-words, and the next run reports again."""
+"""What runs tell the service: every minute that they go on, and their source's quarantine at their end. Nothing of this
+makes a run fail: an unreported quarantine is a remark, and the next run reports again."""
 
 import asyncio
 import hashlib

@@ -75,9 +75,8 @@ async def scan(
     retry: Retry | None = None,
     chunks: AsyncIterator[list[SourceItem]] | None = None,
 ) -> Scanned:
-    """Read the source into the ledger, a thousand items at a time; forget what only an earlier scan found. `retry`
-    takes what is in quarantine alone. `prepare` makes the ledger's entries, by default hash_documents. `chunks` are the
-    source's items where its name is not enough to read them. Raises SourceError for a source that can't be read."""
+    """Read the source (or `retry` of what is in quarantine) into the ledger, a thousand items at a time; older entries
+    that it has no more are forgotten. `prepare` makes the entries. Raises SourceError for an unreadable source."""
     prepare = prepare or hash_documents
     scanned = Scanned()
     async for chunk in chunks or _chunks_of(read_source(source, defaults=defaults)):

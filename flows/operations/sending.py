@@ -41,11 +41,8 @@ async def apply_batch(
     concurrency: int,
     deleting: bool = False,
 ) -> int:
-    """Send (or delete) what is planned in one partition and return how many documents that was.
-
-    At most `concurrency` are on their way at a time, and fewer while the service is busy. `send` must be safe to
-    repeat. Raises RefusedError, StorageFullError or ServiceDownError; what was done until then is kept.
-    """
+    """Send (or delete) what is planned in a partition, at most `concurrency` at a time; return how many documents.
+    `send` must be safe to repeat. Raises RefusedError, StorageFullError or ServiceDownError."""
     entries = await asyncio.to_thread(ledger.pending, partition=partition, partitions=partitions, deleting=deleting)
     queue, pace = iter(entries), Pace(most=concurrency)
 

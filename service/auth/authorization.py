@@ -1,6 +1,5 @@
-"""Check that a caller meets an operation's requirements (`carrel.wire.operations`), before its body is read. Default
-deny: a route needs an operation that states them. Scopes only narrow a service account: access classes decide on the
-target later. Changes of access or credentials need confirmation if the organization demands a second factor."""
+"""Check that a caller meets an operation's requirements before its body is read; a route without requirements is
+denied. Changes of access or credentials need confirmation if the organization demands a second factor."""
 
 from datetime import datetime, timedelta
 from urllib.parse import urlencode

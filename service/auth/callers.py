@@ -208,8 +208,7 @@ async def acting_for(
     connection: AsyncConnection, caller: Caller, user_email: str | None, *, field: str = "userEmail"
 ) -> Caller:
     """Return the user whom the caller's key acts for; the caller if `field` names no user. Raises Forbidden if the key
-    may not act for users, BadRequest without such an active user, or for service accounts and access tokens, which
-    never act for another person."""
+    may not act for users, BadRequest without such an active user, and for accounts and access tokens."""
     acting = await find_acting(connection, caller, user_email, field=field)
     if acting is None:
         raise _unknown_user(field)

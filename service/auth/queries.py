@@ -37,9 +37,8 @@ CredentialKind = Literal["apiKey", "serviceAccountToken", "accessToken"]
 
 @dataclass(frozen=True)
 class Credential:
-    """A credential with its organization's settings. `status` is active, expired or revoked. `scopes` narrow it (None:
-    not narrowed); `client_scopes` are what its OAuth client (`client_id`) may ask for, and `audience` is what that
-    client's tokens are for."""
+    """A credential with its organization's settings. `scopes` narrow it (None: not narrowed); `client_scopes` are what
+    its OAuth client may ask for, and `audience` is what that client's tokens are for."""
 
     organization_id: UUID
     secret_hash: bytes = field(repr=False)

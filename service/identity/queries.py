@@ -115,8 +115,8 @@ async def list_organizations(connection: AsyncConnection) -> list[Organization]:
 
 
 async def is_only_organization(connection: AsyncConnection, organization_id: UUID) -> bool:
-    """Check, within a transaction of the organization, whether the database has no other one. Row-level security shows
-    all organizations outside of any: the transaction leaves its own for this statement."""
+    """Check whether the database has no other organization. Row-level security shows all organizations outside of any:
+    the transaction leaves its own for this statement."""
     await enter_organization(connection, None)
     others = exists(select(organizations.c.organization_id).where(organizations.c.organization_id != organization_id))
     alone = (await connection.execute(select(~others))).scalar_one()
@@ -166,8 +166,8 @@ async def find_principals(
     ids: Collection[UUID] = (),
     deleted: bool = False,
 ) -> list[Principal]:
-    """Find people by addresses (lower case), and groups and service accounts by ids. A deleted service account is not
-    there any more, except for `deleted`: its address stays taken."""
+    """Find people by addresses (lower case), and groups and service accounts by ids. A deleted service account is found
+    only with `deleted`: its address stays taken."""
     by_email = in_array(principals.c.email, emails)
     by_id = and_(in_array(principals.c.principal_id, ids), principals.c.kind.in_(["group", "serviceAccount"]))
     statement = select(*_PRINCIPAL).where(principals.c.organization_id == organization_id, or_(by_email, by_id))

@@ -167,9 +167,8 @@ _LOCK_TO_WRITE = {skip_locked: _build_lock(skip_locked=skip_locked) for skip_loc
 async def lock_to_write(
     connection: AsyncConnection, organization_id: UUID, *, space_id: int, document_ids: Sequence[UUID]
 ) -> dict[UUID, LockedEntry]:
-    """Lock documents' resources and rows in a space, and return both as locked. A single document is waited for; of
-    several, locked ones are skipped against deadlocks. Documents outside the space, or in a retired one, are left out.
-    The space stays until the transaction ends."""
+    """Lock documents' resources and rows in a space until the transaction ends, and return both. A single document is
+    waited for; of several, locked ones are skipped against deadlocks."""
     parameters = params(organization_id, space_id=space_id, document_ids=list(document_ids))
     statement = _LOCK_TO_WRITE[len(document_ids) > 1]
     return {found.document_id: found for found in await find_rows(connection, statement, LockedEntry, parameters)}

@@ -43,9 +43,8 @@ class Stemmer(Protocol):
 
 
 def stemming_of(language: str | None, *, default: str) -> str:
-    """Return the stemmer for a document's language (ISO 639-1; None: unknown) in a space. The space's `default` applies
-    to all unless English. Languages without a stemmer and Latin letters use English: only their foreign words have such
-    endings."""
+    """Return the stemmer for a document's language (ISO 639-1; None: unknown); the space's `default` applies to all
+    unless English. Languages without a stemmer and with Latin letters use English."""
     if language is None or default != ENGLISH:
         return default
     return UNSTEMMED if language in _UNSTEMMED_LANGUAGES else _BY_LANGUAGE.get(language, ENGLISH)

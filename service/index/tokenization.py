@@ -1,6 +1,5 @@
-"""Texts to words; a word includes its letters' marks (vowel signs, accents). Runs of Chinese, Japanese, Korean,
-Thai, Lao, Khmer or Burmese, written without spaces, become bigrams, and Chinese also single characters, since many
-are words."""
+"""Texts to words; a word includes its letters' marks (vowel signs, accents). Scripts without spaces between words (such
+as Chinese, Thai, Khmer) become bigrams, and Chinese also single characters."""
 
 import re
 import unicodedata

@@ -71,9 +71,8 @@ _readers = class_readers.c
 
 
 def readable_classes(caller: Reader, *, at_least: Role = Role.VIEWER) -> Select[int]:
-    """Select the access classes the caller has a role in: THE condition of visibility, default deny. Compose it into
-    every query that lists, counts or ranks resources or contents, before its LIMIT. Callers narrowed to collections get
-    Forbidden here; where they may read, use `is_readable`."""
+    """Select the access classes the caller has a role in: THE condition of visibility, before the LIMIT of every query
+    of resources or contents. Callers narrowed to collections get Forbidden here (`is_readable` serves them)."""
     _refuse_narrowed(caller)
     return classes_of(caller, at_least=at_least)
 

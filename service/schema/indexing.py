@@ -130,8 +130,7 @@ class IndexTables:
 
 def index_tables(dimensions: int) -> IndexTables:
     """Declare the pair of index tables for vectors of `dimensions` numbers. Both depend on the document's row in its
-    space, which goes last (after its terms are subtracted). The migration keeps embeddings and terms in the row
-    (`STORAGE`), where the exact scores read them."""
+    space. Embeddings and terms stay in the row (`STORAGE`), where the exact scores read them."""
     chunks = Table(
         f"chunks_{dimensions}",
         metadata,

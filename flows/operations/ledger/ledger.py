@@ -1,10 +1,5 @@
-"""The ledger: what a run has found, planned and done, one row a document, for each service and source.
-
-Each change is committed before the next document is begun, so a run that is killed at any moment is taken up where it
-was. What is in the catalog stays the service's to say: a plan is asked for again on every run, so that a lost or stale
-ledger costs time and never a document. Beyond its runs it keeps what the source has sent (which alone may be deleted
-when the source no longer has it) and what is in quarantine.
-"""
+"""The ledger: what a run has found, planned and done, and what is in quarantine, by service and source. Each change is
+committed at once, so a killed run goes on where it was. A lost ledger costs time and never a document."""
 
 import json
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -162,10 +157,10 @@ class Ledger(ClaimedRun):
         document_ids: Mapping[str, str] = MappingProxyType({}),
         former: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Set up to a thousand documents to PLANNED with an action, to UNCHANGED or to FORBIDDEN. Documents in `former`
-        keep this fingerprint of an earlier version. A document that this run has sent stays sent when it is UNCHANGED;
-        one whose index could not be made, with an id in `document_ids`, is UPLOADED, so that its index is asked after.
-        """
+        """Set up to a thousand documents to PLANNED with an action, to UNCHANGED or to FORBIDDEN.
+
+        Documents in `former` keep an earlier version's fingerprint. Sent ones that are UNCHANGED stay sent; those in
+        quarantine for their index, with an id in `document_ids`, are UPLOADED."""
         by_verdict: dict[Action | State, list[bytes]] = {}
         for external_id, verdict in plan.items():
             by_verdict.setdefault(verdict, []).append(key_of(external_id))

@@ -239,8 +239,7 @@ def storable(text: str) -> str:
 @dataclass(frozen=True, slots=True)
 class Sent:
     """The service's response to a document; `state` UPLOADED: not searchable yet. `fingerprint` is of the contents that
-    were sent. `parts_not_read` are such as pictures and charts; `pages_waiting` are scanned pages and pictures, which
-    are read later, as the files in a container are."""
+    were sent; `parts_not_read` are such as charts; `pages_waiting` are read later."""
 
     state: State
     document_id: str

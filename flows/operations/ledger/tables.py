@@ -1,7 +1,5 @@
-"""The ledger's tables, the same in a SQLite file for a source and in a PostgreSQL database for all sources. Losing them
-costs time, never a document: they alone know what a source has sent, and without that nothing is deleted. A `key` is a
-digest of 16 bytes (flows.operations.sources.documents): an external id or a path can be longer than an index of
-PostgreSQL takes."""
+"""The ledger's tables, the same in SQLite and PostgreSQL. Losing them costs time, never a document. A `key` is a digest
+of 16 bytes: an external id or a path can be longer than an index of PostgreSQL takes."""
 
 import sqlalchemy as sa
 

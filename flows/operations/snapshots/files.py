@@ -133,9 +133,8 @@ class Change(BaseModel):
 
 
 class Difference(BaseModel):
-    """The changes since `since`, of READ only: an editor may read as much as a viewer. `widened` and `narrowed` are
-    resources in both snapshots that a person may read now or no more; a resource can be both. `gained` and `lost` count
-    pairs of a person and a resource. `changes` are the largest, `more` counts the others."""
+    """The changes of READ since `since`. `widened` and `narrowed` are resources that a person may read now or no more;
+    `gained` and `lost` count pairs of a person and a resource; `more` counts changes beyond the largest."""
 
     model_config = ConfigDict(frozen=True)
 

@@ -63,9 +63,8 @@ class Taken:
 
 
 async def take_snapshot(settings: FlowSettings, *, on_rows: "OnRows | None" = None) -> Taken:
-    """Write who may read what into a new folder of `settings.snapshots`, with the changes since the last one there.
-    Needs an admin's key. `on_rows` is called with the number of rows written of the current list. Raises RefusedError,
-    ServiceDownError, or OSError when the folder can't be written to; nothing is left then."""
+    """Write who may read what into a new folder of `settings.snapshots`, with the changes since the last snapshot.
+    Needs an admin's key. `on_rows` gets the rows written of the current list. After an error nothing is left."""
     reporting = report_run(settings, flow="permission-snapshot", source="permissions")
     async with reporting as report, open_client(settings) as client:
         outages = outage_policy_of(client, settings)

@@ -1,8 +1,5 @@
-"""A file's contents at the moment it is sent, with the fingerprint of exactly those bytes.
-
-Between the scan and the sending a file may have changed. The fingerprint that goes with an upload is therefore made
-from the bytes that go with it; else a file that changed and changed back would pass for unchanged ever after.
-"""
+"""A file's contents at the moment it is sent, with the fingerprint of exactly those bytes: with that of the scan, a
+file that changed and changed back would pass for unchanged ever after."""
 
 import hashlib
 import io

@@ -47,11 +47,8 @@ class StoredObject:
 
 @dataclass(frozen=True, slots=True)
 class SourceDocument:
-    """A file and its properties; `path` (a text, quick to make) is absolute with links resolved, or the stored key.
-
-    `access` None says nothing about access: a new document is its uploader's alone, and an update leaves it as it is.
-    `keeps_readers`: the source has a place for that and it is empty.
-    """
+    """A file and its properties; `path` is absolute with links resolved, or the stored key. `access` None says nothing
+    about access. `keeps_readers`: the source has a place for readers, and it is empty."""
 
     path: str
     external_id: str
@@ -134,12 +131,8 @@ _VERSION = "1"  # goes up when what is covered changes: every document is then s
 
 
 def fingerprint_of(document: SourceDocument, *, sha256: bytes) -> str:
-    """Return the document's fingerprint (66 characters; the service keeps at most 128).
-
-    It covers the bytes (by their SHA-256), the file's and the document's name, access, metadata, collection and URL;
-    groups and collection as ids, since a name may come to mean another one. Whether pictures in it are read is covered
-    where that is said.
-    """
+    """Return the fingerprint of bytes, names, access, metadata, collection and URL, and of reading pictures where that
+    is said. Groups and collections count by id: a name may come to mean another one."""
     access = None if document.access is None or document.access.assumed else document.access
     covered = [
         sha256.hex(),

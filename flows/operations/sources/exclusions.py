@@ -1,8 +1,5 @@
-"""Which files a run leaves out unless it is asked for them: those whose text nobody searches, and secrets.
-
-The one list is `EXCLUSIONS`; docs/loading.md has the same as a table. A manifest asks for what it names, and a pattern
-for what its last part is a name of (`site/**/*.css`).
-"""
+"""Which files a run leaves out unless it is asked for them (`EXCLUSIONS`): those whose text nobody searches, and
+secrets. A manifest asks for the files it names, a pattern for the names that its last part fits."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -37,11 +34,8 @@ _ANY = re.compile("|".join(translate(one) for patterns in EXCLUSIONS.values() fo
 
 @dataclass(frozen=True, slots=True)
 class FileSelection:
-    """Which files of a source a run takes: patterns of names or whole paths, whatever their case.
-
-    `include` are taken though `EXCLUSIONS` has them; `exclude` are left out, whatever includes them. `named` is what
-    the source itself names, which asks for exactly the kinds that it is a name of.
-    """
+    """Which files of a source a run takes, by patterns in any case. `include` overrides `EXCLUSIONS`; `exclude`
+    overrides all; `named` are the kinds of files that the source itself names."""
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()

@@ -44,10 +44,7 @@ _UNUSED = (
 async def search_collection(
     runtime: Runtime, caller: Caller, *, request: SearchDocumentCollectionRequest
 ) -> SearchDocumentCollectionResponse:
-    """Search the chunks of a collection; needs VIEWER on it and READ on each document.
-
-    Raises NotFound without a role, BadRequest for an empty query or filters that don't fit, and as `acting_for`.
-    """
+    """Search the chunks of a collection; needs VIEWER on it and READ on each document."""
     query, options, about = require_text(request.search_query), request.search_options, Batch()
     asked = ask_acting_for(about, caller, request.user_email)
     give_collection = ask_collection(about, caller.organization_id, collection_id=request.document_collection_id)

@@ -69,11 +69,8 @@ def conditions_by_schema(
 
 
 def conditions_without_schema(filters: Sequence[MetadataFilter]) -> tuple[Condition, ...]:
-    """Read filters on the catalog, whose metadata has no schema.
-
-    Equality and `contains` compare text in any case. An order is that of numbers or times when the filter's value is
-    one (what a document holds that isn't, doesn't match), and of text otherwise.
-    """
+    """Read filters on the catalog, whose metadata has no schema. Text is compared in any case. An order is that of
+    numbers or times when the filter's value is one, and of text otherwise."""
     return tuple(Condition(each.field, each.operator, *_parse_ordering(each)) for each in filters)
 
 

@@ -1,6 +1,5 @@
-"""The search log. A search is kept in its own transaction, with the message that reads its results. It is kept
-afterwards, in a transaction of the primary, where the first can't write (a standby), or where results aren't known yet
-(an index on several servers, reranking)."""
+"""The search log. A search is kept in its own transaction. It is kept afterwards, on the primary, where the first can't
+write (a standby), or where results aren't known yet (an index on several servers, reranking)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -44,9 +44,8 @@ AskContents = Callable[[Batch, Scope, SearchQuery, Sequence[Hit], ChunkWeights],
 
 @dataclass(frozen=True, slots=True)
 class Plan(Generic[Row]):
-    """A search to make: the caller, the texts, and the space (None: nothing is indexed). `texts` are the query, or
-    questions instead; `limit` is the number of hits; `filtering` counts unless nothing fits; `cut` leaves out hits.
-    Plans may share `embeddings` by model."""
+    """A search to make. `texts` are the query, or questions instead; `space` None: nothing is indexed; `filtering`
+    counts unless nothing fits; `cut` leaves out hits. Plans may share `embeddings` by model."""
 
     runtime: Runtime
     caller: Caller

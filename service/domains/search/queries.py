@@ -1,6 +1,5 @@
-"""Run a search's statements: the two legs, their hits' exact scores, and the results' contents. The legs are flat
-queries over readable access classes; every condition (access, metadata, kind of resource) is inside them, before any
-ordering or LIMIT. All run in one REPEATABLE READ snapshot."""
+"""Run a search's statements in a REPEATABLE READ snapshot: two legs, exact scores, results' contents. Every condition
+(access, metadata, kind of resource) is inside the legs, before any ordering or LIMIT."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -263,9 +263,8 @@ def dense_leg(shape: Shape) -> AnySelect:
 
 @lru_cache(SHAPES)
 def lexical_leg(shape: Shape) -> AnySelect:
-    """Build the lexical leg: the chunks with query terms and the highest BM25 scores. In a large scope, an index finds
-    chunks by the `keys` of terms. No other chunk scores above `bound`, so they suffice if `at_least` (or twenty) reach
-    it, or it is 0. Otherwise every readable chunk is scored."""
+    """Build the lexical leg: the chunks with the highest BM25 scores. In a large scope, an index finds chunks by `keys`
+    of terms, if `at_least` (or twenty) reach `bound`, or it is 0; otherwise every readable chunk is scored."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
     scores = lexical_score(chunks.c.terms, shape)
     scored = select(chunks.c.document_id, chunks.c.chunk_no, scores.label("negative"))
@@ -293,9 +292,8 @@ def _can_look_up(shape: Shape) -> ColumnElement[bool]:
 
 
 def may_read_index(function: str, *, of: str) -> ColumnElement[bool]:
-    """Build the condition that a function can use its table's index (both names are ours): its owner bypasses row-level
-    security and may read the table. A superuser counts only as the table's owner, who could change what the function
-    calls."""
+    """Build the condition that a function can use its table's index: its owner bypasses row-level security and may read
+    the table. A superuser counts only as the table's owner, who could change what the function calls."""
     table = f"'{of}'::regclass"
     may_read = f"has_table_privilege(proowner, {table}, 'SELECT')"
     owner = f"rolsuper AND proowner = relowner OR rolbypassrls AND NOT rolsuper AND {may_read}"
@@ -344,9 +342,8 @@ def _is_of(hit: FromClause, chunks: FromClause, shape: Shape) -> ColumnElement[b
 
 @lru_cache(SHAPES)
 def candidates(shape: Shape, *, by_words: bool, by_meaning: bool) -> AnySelect:
-    """Build the legs and their hits' exact scores. A hit has its rank in each leg (`dense_rank`, `lexical_rank`), its
-    two best scores, negative, and its nearest chunk. Hits of a leg's first 100 chunks count, and more while fewer than
-    `at_least`."""
+    """Build the legs and their hits' exact scores: the rank in each leg, the two best scores, negative, and the nearest
+    chunk. Hits of a leg's first 100 chunks count, and more while fewer than `at_least`."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
     legs = {"dense_rank": dense_leg(shape)} if by_meaning else {}
     legs |= {"lexical_rank": lexical_leg(shape)} if by_words else {}

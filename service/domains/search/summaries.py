@@ -11,10 +11,7 @@ from service.web.buckets import bucket_starts
 async def summarize(
     connection: AsyncConnection, caller: Caller, *, request: AdminSearchLogSummarizeRequest
 ) -> AdminSearchLogSummarizeResponse:
-    """Count searches by day or week: all, those that found nothing, and those that people liked or didn't.
-
-    Raises what `bucket_starts` raises.
-    """
+    """Count searches by day or week: all, those that found nothing, and those that people liked or didn't."""
     starts = bucket_starts(request.from_, request.to, request.bucket, request.time_zone)
     rows = await queries.count_searches(connection, caller.organization_id, request)
     found = {row.from_: row for row in rows}

@@ -31,9 +31,8 @@ MEASURED_SECONDS, MEASURED_SHARE = 2.0, 10
 
 
 async def feed(indexer: Indexer, organization_ids: Iterable[UUID] | None = None) -> int:
-    """Claim waiting documents as far as there is room, in these organizations or those known to have a backlog; return
-    how many. Of the latter, the fewest documents in work come first. An organization whose claim failed is fed again
-    after a moment."""
+    """Claim waiting documents as far as there is room, in these organizations or those with a backlog, the fewest
+    documents in work first; return how many. A failed claim is tried again after a moment."""
     taken, is_looked_for = 0, organization_ids is not None
     if organization_ids is None:
         organization_ids = sorted(indexer.backlogged, key=lambda each: len(indexer.jobs_of(each)))

@@ -1,7 +1,5 @@
-"""Finish rebuilds, in every replica; the next process finds each step again. Copy the old space's wishes into the new
-space; index it; when it is complete, swap the spaces in one transaction; empty the old one. Requests meanwhile go to
-both (`ingestion.queries`, `index.service`). The swap waits for transactions that don't know the new space, compares
-both, locks the old one, and checks pending work again."""
+"""Finish rebuilds, in every replica: copy the old space's wishes into the new space, index it, swap the spaces in a
+transaction that compares both, and empty the old space. The next process finds each step again."""
 
 import asyncio
 import time

@@ -1,7 +1,5 @@
-"""SQL of the look-ups: a page costs what it shows, however much a reader may read. The answer lies in many access
-classes or groups. If these are few, the first rows after the last page are read from each part's index. If many, all
-rows are walked in list order for a stretch, and only a page that stays unfilled is completed part by part. A page is
-one statement, so it is from one moment."""
+"""SQL of the look-ups. A page is a single statement, so its rows are from the same moment. Few classes or groups are
+read from their indexes; of many, the list is walked first, and a page that stays unfilled is completed."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass

@@ -24,10 +24,7 @@ MOST_THROUGH = 10
 async def list_authorized_principals(
     connection: AsyncConnection, caller: Caller, *, request: wire.ListAuthorizedPrincipalsForResourceRequest
 ) -> wire.ListAuthorizedPrincipalsForResourceResponse:
-    """List the users and groups that may act on a resource, each once; for admins.
-
-    Every group that holds READ, nested ones too, and every active person who has READ, by id. Raises NotFound.
-    """
+    """List the users and groups that may act on a resource, each once; for admins."""
     cursor = Cursor.read(caller, operation=wire.LIST_AUTHORIZED_PRINCIPALS_FOR_RESOURCE.path, request=request)
     resource = await find_resource(
         connection,
@@ -121,10 +118,7 @@ async def check_resource(
 async def check_resources(
     connection: AsyncConnection, caller: Caller, *, request: wire.CheckBulkResourcesAuthorizationForUserRequest
 ) -> wire.CheckBulkResourcesAuthorizationForUserResponse:
-    """Say the same of up to 1000 resources, in the order asked.
-
-    Raises BadRequest `unknown_user`, or when a service account names anybody; Forbidden where only its own is allowed.
-    """
+    """Say the same of up to 1000 resources, in the order asked."""
     readable = await _readable(connection, caller, user_email=request.user_email, resources=request.resources)
     return wire.CheckBulkResourcesAuthorizationForUserResponse(
         results=[

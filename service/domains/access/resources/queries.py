@@ -84,9 +84,8 @@ class Through:
 
 @dataclass(frozen=True, slots=True)
 class ResourceFilter:
-    """The filters of a query of resources; None filters nothing. `text` is part of a name or resourceId, `resource_ids`
-    are whole. `not_readable_by` removes what it may read from what `readable_by` may. `owner_id` keeps what a principal
-    owns, `is_open` what everybody in the organization may read."""
+    """The filters of a query of resources; None filters nothing. `text` is part of a name or resourceId;
+    `not_readable_by` removes the resources that it may read from those that `readable_by` may read."""
 
     object_ids: Sequence[UUID] | None = None
     text: str | None = None

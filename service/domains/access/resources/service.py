@@ -24,10 +24,7 @@ from service.web.pagination import Cursor, Page
 async def list_resources(
     connection: AsyncConnection, caller: Caller, *, request: wire.AdminAccessListResourcesRequest
 ) -> wire.AdminAccessListResourcesResponse:
-    """List resources with their access classes: all, or by a part of their name, by type, or by who may read them.
-
-    Raises BadRequest `unknown_principal`.
-    """
+    """List resources with their access classes: all, or by a part of their name, by type, or by who may read them."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_ACCESS_LIST_RESOURCES.path, request=request)
     resource_filter = await _read_filter(connection, caller, request)
     if request.order is wire.ResourceOrder.NAME:

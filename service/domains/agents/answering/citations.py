@@ -1,7 +1,6 @@
 # ruff: noqa: RUF001 - the quotation marks of many languages
-"""Turn a model's words into a checked reply with safe links. A model cites as `[[n: "exact words of passage n"]]`.
-Words found in that passage become `[k]`, the reply's k-th citation; other citations, and bracketed numbers that look
-like them, are dropped with a warning."""
+"""Turn a model's words into a checked reply with safe links. A citation `[[n: "exact words of passage n"]]` becomes
+`[k]` if the passage has these words. Other citations are dropped with a warning."""
 
 import re
 from collections.abc import Iterable, Sequence

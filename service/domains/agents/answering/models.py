@@ -23,10 +23,8 @@ Sender = Callable[[], Awaitable[Caller]]
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A message to answer, with its sender and options. `sender` returns the caller with present rights, or raises
-    Forbidden or NotFound when no answer is due; each search calls it. `model` None is the service's default; searchable
-    ones of `collection_ids` count; `history` is the readable conversation, oldest first; `retrieval` are the agent's
-    options."""
+    """A message to answer. `sender` returns the caller with present rights, or raises Forbidden or NotFound; each
+    search calls it. `model` None is the service's default; `history` is the readable conversation, oldest first."""
 
     sender: Sender
     message: str

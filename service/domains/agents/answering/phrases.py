@@ -1,6 +1,5 @@
-"""The built-in model's phrases in the question's language: words around quotes, and small talk. `phrases.toml` has a
-section per language. Grammar words or letters tell the language, with English as the rest. Greetings, thanks and
-questions of its abilities must be the whole message."""
+"""The built-in model's phrases in the question's language (`phrases.toml`). Grammar words or letters tell the language.
+Greetings, thanks and questions about its abilities count only as the whole message."""
 
 import re
 import tomllib
@@ -16,9 +15,8 @@ from service.text.languages import ENGLISH, tell_language
 
 @dataclass(frozen=True, slots=True)
 class Phrases:
-    """The built-in model's phrases and known words in a language. `source` and `section` name a quote's place.
-    `nothing_answers` is said for any reason, `nothing_about` of new words of a follow-up message. `greetings` include
-    "how are you"; `grammar` are words that tell the language."""
+    """The built-in model's phrases in a language. `nothing_answers` is said for any reason, `nothing_about` of new
+    words of a follow-up message; `grammar` are words that tell the language."""
 
     nothing_answers: str
     nothing_about: str

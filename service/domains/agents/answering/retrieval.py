@@ -68,9 +68,8 @@ class Retrieved:
 
 
 async def retrieve(runtime: Runtime, caller: Caller, *, collection_ids: Sequence[UUID], lookup: Lookup) -> Retrieved:
-    """Return the best passages (at most MOST_PASSAGES) from these collections. Unsearchable collections and unreadable
-    documents are skipped silently. A chunk in several collections comes once. Raises Unavailable when the query can't
-    be embedded."""
+    """Return the best passages from these collections, each chunk once; unsearchable collections and unreadable
+    documents are skipped silently. Raises Unavailable when the query can't be embedded."""
     query = lookup.query.strip()[:LONGEST_QUERY]
     if not query or not collection_ids:
         return Retrieved(())

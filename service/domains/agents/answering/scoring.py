@@ -1,6 +1,5 @@
-"""Choose sentences that answer a question, if any. A score is the sentence's cosine with the question, in its document,
-and its share of the question's words. Weights and bound are calibrated on questions with and without an answer
-(docs/decisions has the results)."""
+"""Choose sentences that answer a question, if any, by their meaning and their share of the question's words. Weights
+and bound are calibrated on questions with and without an answer (docs/decisions has the results)."""
 
 import asyncio
 import math
@@ -54,9 +53,8 @@ class Quotable:
 async def choose_quotes(
     embedder: Embedder, question: str, quotable: Sequence[Quotable], *, having: Sequence[str] = ()
 ) -> list[Quotable]:
-    """Return the one to three best sentences in order, the best document first; empty without an answer. Sentences
-    count only if they, or headings above, have the words `having` in any form. The result depends only on these
-    sentences, so never on unreadable text."""
+    """Return the one to three best sentences in order; empty without an answer. Sentences, or headings above them, must
+    have the words `having`. The result never depends on unreadable text."""
     if having:
         quotable = await asyncio.to_thread(_keep_having, quotable, having)
     if not quotable or not question.strip():

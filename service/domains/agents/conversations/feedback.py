@@ -15,9 +15,7 @@ async def give_feedback(
 ) -> ProvideMessageFeedbackResponse:
     """Keep feedback on a reply to the caller, or by an admin on anybody's, on the audit log.
 
-    The last verdict stands with the reply. Raises Forbidden for an access token for other agents, NotFound for a reply
-    that isn't this agent's to the author (an admin judges all), Conflict `no_reply`, and what `find_author` raises.
-    """
+    The last verdict stands with the reply."""
     author = await find_author(connection, caller, user_email=request.user_email)
     agent_id, message_id, feedback = request.agent_id, request.message_id, request.message_feedback
     authorize_message(author.caller, agent_id)

@@ -34,9 +34,7 @@ async def begin_turn(
     runtime: Runtime, request: Request, caller: Caller, *, message: Message, by_program: bool
 ) -> BegunTurn:
     """Add a turn for the caller's message, in the request's transaction, for a worker to answer. `by_program`: over v0,
-    which the agent must allow. Raises Forbidden for a token for other agents, and `api_access_off`; NotFound for an
-    agent or conversation that isn't the caller's; Conflict for an Idempotency-Key of another request; and what
-    `fill_in` raises."""
+    which the agent must allow. A repeated Idempotency-Key must be of the same request."""
     connection = request.connection
     agent = await _require_agent(connection, caller, agent_id=message.agent_id)
     if message.conversation_id is not None:
@@ -62,9 +60,7 @@ async def begin_conversation(
 ) -> CreateConversationResponse:
     """Begin a conversation before its first message; sendMessage begins one by itself.
 
-    Nobody else can go on with it. Raises NotFound for an agent that isn't deployed to the caller, and Forbidden
-    `api_access_off`.
-    """
+    Nobody else can go on with it."""
     agent = await _require_agent(connection, caller, agent_id=request.agent_id)
     _require_api_access(agent)
     conversation_id = uuid7()

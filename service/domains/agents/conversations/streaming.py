@@ -1,6 +1,5 @@
 """Send a job's progress as server-sent events, from where a client stopped reading; on v0 from the start. An event's id
-is `<attempt>-<characters sent>`: text only grows, and a client with void text first gets `restarted`. Each read is a
-short transaction that authenticates the client again."""
+is `<attempt>-<characters sent>`. Each read is a short transaction that authenticates the client again."""
 
 import asyncio
 import re

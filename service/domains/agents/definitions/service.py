@@ -1,8 +1,5 @@
-"""Rules of agents: what one is, which nobody may use before it is deployed; see `deploying`.
-
-An agent is a resource without an owner. Naming a collection in one opens it to nobody: an agent retrieves what the
-sender of a message may read, so an admin may name any collection.
-"""
+"""Rules of agents, which nobody may use before they are deployed (`deploying`). An agent retrieves only documents that
+the sender may read, so an admin may name any collection in it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -62,10 +59,7 @@ async def require_agent(connection: AsyncConnection, organization_id: UUID, *, a
 async def create_agent(
     runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminAgentsCreateRequest
 ) -> wire.AdminAgentsCreateResponse:
-    """Define an agent; nobody may use it before it is deployed.
-
-    Raises Conflict `agent_name_taken`, BadRequest `unknown_model` and `unknown_collection`.
-    """
+    """Define an agent; nobody may use it before it is deployed."""
     _refuse_unknown_model(request.model, model_names(runtime.settings))
     await lock_organization(connection, caller.organization_id)
     await _lock_collections(connection, caller, request.collection_ids)
@@ -94,10 +88,7 @@ async def create_agent(
 async def update_agent(
     runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminAgentsUpdateRequest
 ) -> wire.AdminAgentsUpdateResponse:
-    """Change an agent from the next message on; what is left out stays.
-
-    Giving nothing, or what is so already, changes nothing. Raises NotFound, and what `create_agent` does.
-    """
+    """Change an agent from the next message on; what is left out stays."""
     _refuse_unknown_model(request.model, model_names(runtime.settings))
     await lock_organization(connection, caller.organization_id)
     before = await require_agent(connection, caller.organization_id, agent_id=request.agent_id)

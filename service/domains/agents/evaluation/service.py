@@ -50,10 +50,7 @@ MOST_TOLD = 20
 async def create_set(
     connection: AsyncConnection, caller: Caller, *, request: AdminEvaluationSetsCreateRequest
 ) -> AdminEvaluationSetsCreateResponse:
-    """Create an evaluation set: questions with judged documents, to measure searches or an agent by.
-
-    Raises NotFound of a collection or agent, Conflict `evaluation_set_name_taken` and `too_many_evaluation_sets`.
-    """
+    """Create an evaluation set: questions with judged documents, to measure searches or an agent by."""
     organization_id = caller.organization_id
     await lock_organization(connection, organization_id)
     await _require_target(connection, caller, request)

@@ -23,9 +23,8 @@ _COMPARED = ("name", "external_url", "custom_metadata", "source_updated_at", "fi
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """A request to make a file on disk the document of a form's external id. `new_only`: the document may exist only
-    from the same file and key. `container`: the contents that the file comes from, if any. `title`: the file's own once
-    read, empty for none."""
+    """A request to make a file on disk the document of a form's external id. `new_only`: it may exist only from the
+    same file and key. `container`: the contents that the file comes from. `title`: the file's own, empty for none."""
 
     caller: Caller
     form: UploadFileForm

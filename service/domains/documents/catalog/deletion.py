@@ -23,8 +23,7 @@ async def delete_document(
 ) -> DeleteDocumentResponse:
     """Delete a document everywhere, with the documents that are files in it; for its owner and admins.
 
-    Its id and versions are never used again. 404 when the caller may not know of it, else 403 `owner_required`.
-    """
+    Its id and versions are never used again."""
     document_id = request.document_id
     document, role = await lock_known_document(connection, caller, document_id=document_id)
     if role is not Role.OWNER and not caller.is_admin:

@@ -113,9 +113,8 @@ def _to_collection(
 async def read_collection(
     connection: AsyncConnection, caller: Caller, *, collection_id: UUID, lock: bool = False
 ) -> StoredCollection | None:
-    """Return a collection with the caller's role, if any. `lock` prevents its deletion and its space's replacement
-    until the transaction ends. Its own statement takes it, because a statement that waits for a lock keeps its older
-    view of other tables."""
+    """Return a collection with the caller's role, if any. `lock`, in a statement of its own, whose view is new, keeps
+    it and its space until the transaction ends."""
     own = matches(collections, caller.organization_id, collection_id=collection_id)
     if lock:
         kept = select(collections.c.collection_id).where(own).with_for_update(key_share=True, read=True)

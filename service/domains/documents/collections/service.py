@@ -1,8 +1,5 @@
-"""Rules of collections: who may see, fill and delete one, and what a document's metadata there may be.
-
-An EDITOR adds, re-indexes and removes; a VIEWER looks and searches; the owner (who made it) and an admin delete it. A
-document goes in only for a caller who may READ it, and is found there only by those who may.
-"""
+"""Rules of collections. An EDITOR adds, re-indexes and removes; a VIEWER searches; the owner and admins delete. Only a
+caller who may READ a document adds it, and only readers find it there."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

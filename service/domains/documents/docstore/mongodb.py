@@ -1,6 +1,5 @@
-"""A MongoDB collection as a source, through pymongo's asynchronous client. Documents are read by page, each a query
-that begins after the last document, so no cursor must outlive indexing. MongoDB compares values of the same type only,
-so ids are read type by type, each from its least value."""
+"""A MongoDB collection as a source. Each page is a query that begins after the last document, so no cursor must outlive
+indexing. MongoDB compares values of the same type only, so ids are read type by type."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence

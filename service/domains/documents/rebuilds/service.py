@@ -1,8 +1,5 @@
-"""Rules of rebuilding an index with another embedding model: who may, one at a time, and what is told of it.
-
-A collection's index is its EDITORs' to rebuild, and admins'; the catalog's is admins' alone. What is told of documents
-(how many there are, which ones fail) is told of those the caller may know of.
-"""
+"""Rules of rebuilding an index with another embedding model, one rebuild at a time. EDITORs and admins rebuild a
+collection's index, admins the catalog's. Callers learn only of documents that they may know."""
 
 from uuid import UUID
 

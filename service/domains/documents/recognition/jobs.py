@@ -1,6 +1,5 @@
 """The job that reads a document's scanned pages and pictures into its contents. It reads a few pages, each kept at
-once, then queues the rest behind others' jobs. So a kill costs a page, a book delays nobody, and read pages are found
-early."""
+once, then queues the rest behind others' jobs: a kill costs a page, and a book delays nobody."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,6 +1,5 @@
-"""Rules of sources: who reports one, who sees it, and what of its quarantine is ignored. A source is its reporter's and
-the admins'; for everybody else there is none. A report replaces the one before as a whole, at its end, and of two that
-go on the one that was begun last."""
+"""Rules of sources, which only their reporter and admins see. A report replaces the earlier report as a whole, at its
+end; of two that go on, the report that was begun last counts."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -63,11 +62,7 @@ async def begin_report(
 async def add_items(
     connection: AsyncConnection, caller: Caller, *, request: wire.ReportSourceItemsRequest
 ) -> wire.ReportSourceItemsResponse:
-    """Add items to a report that goes on.
-
-    Raises NotFound as every rule here; Conflict `source_report_over`, or `too_many_source_items` for a report of more
-    than `MOST_ITEMS`.
-    """
+    """Add items to a report that goes on."""
     source = await _lock(connection, caller, request.source_id)
     report = await _report_going_on(connection, caller, source, request.report_no)
     sent_count = report.sent_count + len(request.items)

@@ -174,9 +174,8 @@ class AskedDocument:
 
 
 def ask_document(batch: Batch, organization_id: UUID, *, document_id: UUID, lock: bool = False) -> AskedDocument:
-    """Ask for a document without a check of rights. `lock` holds its resource row until the transaction ends, as grants
-    and index writes do, by its own statement, because a statement that waits for a lock keeps its older view of other
-    tables. Both run even without a document, so that timing reveals nothing."""
+    """Ask for a document without a check of rights. `lock` holds its resource row until the transaction ends, by a
+    statement of its own, whose view is new. Both statements always run, so that timing reveals nothing."""
     locked = ask_lock(batch, organization_id, document_id) if lock else None
     document = batch.ask(_DOCUMENT, _to_document, params(organization_id, document_id=document_id))
     return AskedDocument(document, locked)

@@ -30,8 +30,7 @@ async def plan_offboarding(
 ) -> wire.AdminUsersPlanOffboardingResponse:
     """Say what offboarding a user would end at once, what they own, and what nobody else reads.
 
-    All from one moment. Raises BadRequest `unknown_user` and what `find_new_owner` raises, Conflict `own_account`.
-    """
+    All from one moment."""
     organization_id = caller.organization_id
     async with runtime.database.transaction(organization_id, isolation="REPEATABLE READ", read_only=True) as connection:
         person, new_owner = await _find_both(connection, caller, request)
@@ -66,10 +65,7 @@ async def plan_offboarding(
 async def offboard(
     runtime: Runtime, caller: Caller, *, request: wire.AdminUsersOffboardRequest
 ) -> wire.AdminUsersOffboardResponse:
-    """End all access of a user, then hand over what they own; send again while some remains.
-
-    Raises what `plan_offboarding` raises, BadRequest `new_owner_required` and Conflict `last_admin`.
-    """
+    """End all access of a user, then hand over what they own; send again while some remains."""
     organization_id = caller.organization_id
     async with runtime.database.transaction(organization_id) as connection:
         await identity.lock_organization(connection, organization_id)

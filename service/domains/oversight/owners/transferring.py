@@ -62,9 +62,7 @@ async def transfer(
 ) -> AdminOwnersTransferResponse:
     """Give what somebody owns, or up to 1000 named resources, another owner; send again while some remain.
 
-    It takes effect with each batch's commit. Raises BadRequest `unknown_principal`, `invalid_new_owner`,
-    `duplicate_resource` or `resource_without_owner`, and NotFound for a named resource that is unknown.
-    """
+    It takes effect with each batch's commit."""
     if request.owner is None:
         transferred = await _transfer_named(runtime, caller, request.resources or (), new_owner=request.new_owner)
         return AdminOwnersTransferResponse(transferred=_to_counts(transferred), remaining=[])

@@ -157,10 +157,7 @@ async def leave_all_groups(connection: AsyncConnection, caller: Caller, *, membe
 async def preview_losses(
     connection: AsyncConnection, caller: Caller, *, request: people.AdminGroupsPreviewLossesRequest
 ) -> people.AdminGroupsPreviewLossesResponse:
-    """Say who would read less without a group, or without some of its members in it, as things are now.
-
-    Raises NotFound for an unknown group, BadRequest `unknown_principal`.
-    """
+    """Say who would read less without a group, or without some of its members in it, as things are now."""
     group_id, members = request.group_id, request.members
     organization_id = caller.organization_id
     await get_group(connection, caller, group_id)
@@ -192,10 +189,7 @@ async def delete_group(
 ) -> people.AdminGroupsDeleteResponse:
     """Delete a group; its members stop reading at once what only it opened to them.
 
-    NotFound for an unknown one.
-
-    The audit log has its name and members, and an entry for each group that it was in.
-    """
+    The audit log has its name and members, and an entry for each group that it was in."""
     group_id = request.group_id
     organization_id = caller.organization_id
     await lock_organization(connection, organization_id)

@@ -34,11 +34,8 @@ async def create_organization(
     api_key: Secret | None = None,
     api_key_name: str = "Bootstrap",
 ) -> UUID:
-    """Create an organization with its principal "everyone" and its first admin; return the admin's id.
-
-    The admin's address (lower case) gives the domain. `api_key` becomes the admin's key, and may act for users. The
-    transaction has been set to `organization_id`.
-    """
+    """Create an organization with its principal "everyone" and first admin, in a transaction set to it; return the
+    admin's id. The admin's address gives the domain; `api_key` becomes the admin's key and may act for users."""
     row = {"name": name, "domain": admin_email.rpartition("@")[2]}
     await queries.insert_organization(connection, organization_id, row=row)
     admin_id = uuid7()
@@ -94,8 +91,6 @@ async def update_organization(
 
 
 def _hosts_after(before: Sequence[str], changes: wire.AdminOrganizationUpdateRequest) -> Sequence[str] | None:
-    """Return the hosts of documents after a change, each once; None when it names none. Raises BadRequest for too
-    many."""
     hosts, added = changes.client_document_hosts, changes.added_client_document_hosts
     removed = changes.removed_client_document_hosts
     if hosts is None and added is None and removed is None:

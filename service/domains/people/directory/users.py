@@ -30,9 +30,7 @@ async def upsert_users(
 ) -> wire.AdminUsersUpsertResponse:
     """Create or change up to 1000 users by address; all or none.
 
-    Passwords are hashed before the transaction begins, because hashing a thousand takes seconds. Raises BadRequest
-    `duplicate_user`, Conflict `email_taken` (by a service account) and Conflict `last_admin`.
-    """
+    Passwords are hashed before the transaction begins, because hashing a thousand takes seconds."""
     users = request.users
     _refuse_duplicates([normal_email(user.email) for user in users])
     passwords = {normal_email(user.email): user.password for user in users if user.password is not None}
@@ -42,8 +40,7 @@ async def upsert_users(
 
 
 async def set_password(connection: AsyncConnection, organization_id: UUID, *, email: str, password_hash: str) -> bool:
-    """Replace the password hash of the user of an address (lower case); False when there is no such user. For an
-    operator: no caller's rights are checked."""
+    """Replace the password hash of the user of an address (lower case), for an operator; False without such a user."""
     await queries.lock_organization(connection, organization_id)
     found = await queries.find_principals(connection, organization_id, emails=[email], ids=())
     users = [one for one in found if one.kind == "user"]

@@ -72,9 +72,8 @@ async def change_members(
     kept: Collection[UUID] | None = None,
     is_new: bool = False,
 ) -> None:
-    """Add and remove members of a group, in few statements; with `kept`, all others go. Present or absent members are
-    skipped. Unknown ids to add are recorded as refused; BadRequest `unknown_members` if there are no others, unless the
-    group is new."""
+    """Add and remove members of a group; with `kept`, all others go. Unknown ids to add are recorded as refused;
+    BadRequest `unknown_members` if there are no others, unless the group is new."""
     organization_id = caller.organization_id
     kinds = await queries.find_kinds(connection, organization_id, principal_ids=added)
     if unknown := sorted(str(one) for one in set(added) - kinds.keys()):

@@ -69,10 +69,7 @@ async def list_accounts(
 async def delete_account(
     connection: AsyncConnection, caller: Caller, *, request: wire.AdminServiceAccountsDeleteRequest
 ) -> wire.AdminServiceAccountsDeleteResponse:
-    """Delete a service account and stop its tokens at once; what it uploaded stays.
-
-    Its grants stay without effect, since nobody can act with them any more. Raises NotFound for an unknown account.
-    """
+    """Delete a service account and stop its tokens at once; what it uploaded stays."""
     account_id = request.service_account_id
     await lock_organization(connection, caller.organization_id)
     if not await queries.mark_deleted(connection, caller.organization_id, account_id=account_id):
@@ -118,9 +115,7 @@ async def mint_token(
 ) -> wire.AdminServiceAccountTokensMintResponse:
     """Mint a token; its value is shown this once.
 
-    The account is locked until the token is committed, so that a deletion of the account revokes this token too. Raises
-    NotFound for an unknown account, BadRequest `expiry_past`.
-    """
+    The account is locked until the token is committed, so that a deletion of the account revokes this token too."""
     refuse_past(request.expires_at)
     account_id = request.service_account_id
     if not await queries.lock_account(connection, caller.organization_id, account_id=account_id):

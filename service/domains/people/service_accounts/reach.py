@@ -29,9 +29,8 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True)
 class Reach:
-    """What a caller could do; parts without a scope are empty. `through_groups`: documents readable only by `groups`;
-    `fruitless`: collections searched in vain; `collections` and `agents`: the first `MOST_NAMED`; `through_agents`:
-    documents whose words agents would give; `without_search`: agents without a searchable collection."""
+    """What a caller could do; parts without a scope are empty. `through_groups` counts documents readable only by
+    `groups`, `fruitless` collections searched in vain, `through_agents` documents whose words agents would give."""
 
     documents: int = 0
     editable_documents: int = 0
@@ -49,9 +48,7 @@ async def preview_reach(
 ) -> wire.AdminServiceAccountTokensPreviewReachResponse:
     """Say what a token could do as things are now, before it exists or while it does.
 
-    It works even while service accounts are disabled. Raises NotFound for an unknown account or token. A token that was
-    revoked or has expired can do nothing.
-    """
+    It works even while service accounts are disabled."""
     async with runtime.database.transaction(
         caller.organization_id, isolation="REPEATABLE READ", read_only=True
     ) as connection:

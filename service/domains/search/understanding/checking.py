@@ -1,8 +1,5 @@
-"""Checking conditions that a language model says a query states.
-
-A condition counts where its words, in none of the rules' grammar, leave no doubt that it is on documents: other words
-may be what the text is about. Its value is read from the words themselves.
-"""
+"""Check conditions that a language model says a query states. A condition counts where its words leave no doubt that it
+is on documents; its value is read from the words themselves."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,6 +1,5 @@
-"""Extract the questions of a long message or conversation by rules; doubtful text stays one question. Greetings,
-signatures, thanks and quotes are dropped. Questions keep a needed sentence before, and sentences with a number or name.
-The rules read English, and every language's question mark."""
+"""Extract the questions of a long message by rules; doubtful text stays one question. Greetings, signatures, thanks and
+quotes are dropped. The rules read English, and every language's question mark."""
 
 import re
 from collections import Counter

@@ -42,9 +42,8 @@ _LEFT_OUT = (
 
 @dataclass(frozen=True, slots=True)
 class Understood:
-    """What was read in a query before its search. `conditions` are None where rules draw them in the search's snapshot;
-    `questions` are empty where the query itself is searched. `note` says what the model left to the rules, or what was
-    left out."""
+    """What was read in a query before its search. `conditions` are None where rules draw them in the snapshot,
+    `questions` empty where the query itself is searched; `note` says what the model left to the rules."""
 
     questions: Sequence[str] = ()
     conditions: Sequence[DrawnCondition] | None = None

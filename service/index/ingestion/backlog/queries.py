@@ -1,6 +1,5 @@
-"""SQL of the indexing backlog: claims on documents, their progress, and the waiting amount. `claimed_until` in the
-future is a claim, or a pause after a failure; in the past it is since when work waits, so that the oldest goes
-first."""
+"""SQL of the indexing backlog. `claimed_until` in the future is a claim, or a pause after a failure; in the past it is
+since when work waits, so that the oldest goes first."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

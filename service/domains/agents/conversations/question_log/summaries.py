@@ -14,10 +14,7 @@ from service.web.buckets import bucket_starts, require_span
 async def summarize(
     connection: AsyncConnection, caller: Caller, *, request: wire.AdminQuestionLogSummarizeRequest
 ) -> wire.AdminQuestionLogSummarizeResponse:
-    """Count questions by day or week: all, those that nothing answered or that failed, thumbs, and who asked.
-
-    Raises what `bucket_starts` does.
-    """
+    """Count questions by day or week: all, those that nothing answered or that failed, thumbs, and who asked."""
     starts = bucket_starts(request.from_, request.to, request.bucket, request.time_zone)
     filters, organization_id = _filters(request), caller.organization_id
     by = request.bucket.value, request.time_zone

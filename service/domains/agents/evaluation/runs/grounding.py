@@ -1,7 +1,5 @@
-"""Measure how far cited passages support a reply: by fixed rules, without a model. A sentence is supported if its cited
-passages have all of its numbers and two thirds of its other words, in any form of their language. A sentence without a
-citation is compared with each cited passage. Questions, headings, endings with a colon and single words don't count. A
-missing negation goes unseen, and a reply in another language is hardly supported."""
+"""Measure by fixed rules how far cited passages support a reply. A supported sentence has all its numbers and two
+thirds of its other words in its passages, which are each cited passage for a sentence without a citation."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -46,8 +46,7 @@ async def add_run(
     default_model: str,
 ) -> EvaluationRun:
     """Keep a run's results so far, except of deleted cases; present results stay. `grounded`, by message, is from
-    `runs.replies`. Raises NotFound of the set, the agent or the run, BadRequest `unknown_case` when no case is left,
-    and `wrong_mode`, Conflict `too_many_evaluation_runs`."""
+    `runs.replies`. Raises BadRequest `unknown_case` when no case is left, and `wrong_mode`."""
     set_id = request.evaluation_set_id
     await lock_set(connection, caller, set_id)
     stored = await require_set(connection, caller, set_id)
