@@ -143,11 +143,7 @@ class Extractor:
                 outcome = await self._schedule(work, (str(path), file_name, limits, seconds), WAIT_FACTOR * seconds)
                 break
             except TimeoutError as error:
-                raise Unavailable(
-                    f"The machine is too busy to read the file now. Send it again in {_LATE_SECONDS} s.",
-                    code="reading_late",
-                    retry_after=_LATE_SECONDS,
-                ) from error
+                raise _too_late() from error
             except (ProcessExpired, BrokenProcessPool, RuntimeError) as error:
                 code = getattr(error, "exitcode", None)
                 logger.warning("extraction_worker_died", exit_code=code)
@@ -191,6 +187,14 @@ def _too_many_pages() -> Unavailable:
         f"The service is busy reading other files. Ask for the page again in {_PAGE_SECONDS:g} s.",
         code="rendering_saturated",
         retry_after=int(_PAGE_SECONDS),
+    )
+
+
+def _too_late() -> Unavailable:
+    return Unavailable(
+        f"The machine is too busy to read the file now. Send it again in {_LATE_SECONDS} s.",
+        code="reading_late",
+        retry_after=_LATE_SECONDS,
     )
 
 
