@@ -64,36 +64,13 @@ def test_a_question_that_leans_on_another_is_asked_with_it(before: list[str], me
 
 @pytest.mark.parametrize(
     ("message", "new"),
-    [
-        ("And part-time?", ["part-time"]),
-        ("And in Berlin?", ["Berlin"]),
-        ("Et pour Berlin, s'il vous plaît ?", ["Berlin"]),
-        ("And for interns, thanks", ["interns"]),
-        ("Und was ist mit Teilzeit?", ["Teilzeit"]),
-        ("Was ist mit Teilzeit?", ["Teilzeit"]),
-        ("And " + "ferry " * 30, ["ferry"]),
-        ("What about contractors?", ["contractors"]),
-        ("Und für Teilzeit?", ["Teilzeit"]),
-        ("Et pour les enfants ?", ["enfants"]),
-        ("And what is the limit?", ["limit"]),
-        *((message, []) for message in NOTHING_NEW),
-    ],
+    [*cases("a_message_that_goes_on_says_in_which_words"), *((message, []) for message in NOTHING_NEW)],
 )
 def test_a_message_that_goes_on_says_in_which_words(message: str, new: list[str]) -> None:
     assert find_new_words(message) == new
 
 
-@pytest.mark.parametrize(
-    ("sentence", "words", "language", "has_them"),
-    [
-        ("Part-time staff have 3 days.", ["part-time"], "english", True),
-        ("It is part of the time.", ["part-time"], "english", False),
-        ("Contractors have none.", ["contractor"], "english", True),
-        ("The internal auditors come.", ["intern"], "english", False),
-        ("Teilzeitkräfte haben drei Tage.", ["Teilzeit"], "german", True),
-        ("Es sind 100001 Tage.", ["10000"], "german", False),
-    ],
-)
+@pytest.mark.parametrize(("sentence", "words", "language", "has_them"), cases("a_sentence_has_words_in_their_forms"))
 def test_a_sentence_has_words_in_their_forms(sentence: str, words: list[str], language: str, has_them: bool) -> None:
     assert has_words(Quotable(1, "Notes", "", sentence), words, language) is has_them
 

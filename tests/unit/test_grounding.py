@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from carrel.evaluation import find_unsaid
 from service.domains.agents.evaluation.runs.grounding import measure_groundedness
+from tests.harness.cases import cases
 
 PASSAGES = {
     1: "Leave\nEveryone has 27 days of annual leave, and takes them by March.",
@@ -15,23 +16,7 @@ PASSAGES = {
 }
 
 
-@pytest.mark.parametrize(
-    ("reply", "share"),
-    [
-        ("Everyone takes 27 days of leave [1].", 1),
-        ("Everyone has 28 days of leave [1].", 0),
-        ("Everyone has 27 days of leave [2].", 0),
-        ("Everyone has 27 days of leave. On Friday the canteen is closed.", 1),
-        ("The canteen has 27 days.", 0),
-        ("27 days, closed on Fridays [1][2].", 1),
-        ("There are 27 days of leave. [1] A dog eats grass. [2]", 0.5),
-        ("## Days of a dog\n\nFrom “Leave”:\n\n> Everyone has 27 days of annual leave. [1]\n\nWhat else?", 1),
-        ("1. 27 days [1]\n2. The dog eats grass [2]\n- Closed on Fridays [2]\n", 2 / 3),
-        ("Everyone has 27 days of leave [9].", 1),
-        ("Hello! Anything else?", None),
-        ("", None),
-    ],
-)
+@pytest.mark.parametrize(("reply", "share"), cases("a_sentence_is_supported_by_what_it_cites"))
 def test_a_sentence_is_supported_by_what_it_cites(reply: str, share: float | None) -> None:
     measured = measure_groundedness(reply, PASSAGES)
     assert measured == (None if share is None else pytest.approx(share))
