@@ -11,6 +11,7 @@ from service.domains.documents.docstore.asking import Egress
 from service.domains.documents.docstore.uris import check_uri, connection_parts, words_of
 from service.platform.errors import BadRequest
 from service.platform.networks import AddressDenied, AllowedHosts
+from tests.harness.cases import cases
 
 NOBODY = AllowedHosts()
 DENIED = [
@@ -23,38 +24,6 @@ DENIED = [
     "2002:a00:1::",
 ]
 PUBLIC = ["93.184.216.34", "2606:2800:220:1::1", "64:ff9b::5db8:d822"]
-GOOD = [
-    "mongodb://mongo.example.com/shop",
-    "mongodb://reader:p%40ss@mongo.example.com:27018/shop?authSource=admin&tls=true&replicaSet=rs0",
-    "mongodb://a.example.com,b.example.com:27018/shop",
-    "mongodb+srv://reader:secret@cluster.example.com/shop?retryWrites=true&w=majority",
-    "mongodb://[2606:2800:220:1::1]:27017/shop",
-]
-BAD = [
-    "",
-    "mongo.example.com",
-    "http://mongo.example.com/shop",
-    "MONGODB://mongo.example.com/shop",
-    "mongodb://mongo.example.com",
-    "mongodb://mongo.example.com/",
-    "mongodb://mongo.example.com/shop.things",
-    "mongodb:///shop",
-    "mongodb://mongo.example.com:99999999/shop",
-    "mongodb://reader:p@ss@mongo.example.com/shop",
-    "mongodb+srv://cluster.example.com:27017/shop",
-    "mongodb+srv://a.example.com,b.example.com/shop",
-    "mongodb://%2Ftmp%2Fmongodb.sock/shop",
-    "mongodb://u@mongo.example.com/shop?authMechanism=MONGODB-OIDC&authMechanismProperties=ENVIRONMENT:gcp",
-    "mongodb+srv://mongo.example.com/shop?srvServiceName=ldap",
-    *(
-        f"mongodb://mongo.example.com/shop?{options}"
-        for options in (
-            *("tlsCAFile=/etc/passwd", "tlsCertificateKeyFile=/etc/passwd", "tlsInsecure=true"),
-            *("tlsAllowInvalidCertificates=true", "authMechanism=MONGODB-AWS", "proxyHost=10.0.0.1"),
-            "replicaSet=a&replicaSet=b;tlsInsecure=true",
-        )
-    ),
-]
 
 
 @pytest.mark.parametrize("address", [*DENIED, *PUBLIC])
@@ -98,12 +67,12 @@ async def test_every_connection_of_a_context_is_judged() -> None:
             await connect()
 
 
-@pytest.mark.parametrize("uri", GOOD)
+@pytest.mark.parametrize("uri", cases("addresses_of_databases"))
 def test_addresses_that_are_taken(uri: str) -> None:
     check_uri(SecretStr(uri), NOBODY)
 
 
-@pytest.mark.parametrize("uri", BAD)
+@pytest.mark.parametrize("uri", cases("addresses_of_databases_that_are_refused"))
 def test_addresses_that_are_not_taken(uri: str) -> None:
     with pytest.raises(BadRequest) as caught:
         check_uri(SecretStr(uri), NOBODY)
