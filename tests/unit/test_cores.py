@@ -5,19 +5,10 @@ from pathlib import Path
 import pytest
 
 from service.platform.settings import quotas
+from tests.harness.cases import cases
 
 
-@pytest.mark.parametrize(
-    ("groups", "files", "expected"),
-    [
-        ("0::/", {"cpu.max": "100000 100000"}, [1.0]),
-        ("0::/a/b", {"a/b/cpu.max": "max 100000", "a/cpu.max": "250000 100000"}, [2.5]),
-        ("4:cpu,cpuacct:/docker/x", {"cpu,cpuacct/cpu.cfs_quota_us": "50000"}, [0.5]),
-        ("4:cpu:/x", {"cpu/x/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_quota_us": "300000"}, [3.0]),
-        ("9:memory:/x\nnonsense\n", {}, []),
-        (None, {}, []),
-    ],
-)
+@pytest.mark.parametrize(("groups", "files", "expected"), cases("quotas_of_control_groups"))
 def test_quotas_of_control_groups(
     tmp_path: Path, groups: str | None, files: dict[str, str], expected: list[float]
 ) -> None:
