@@ -13,14 +13,13 @@ from app.formatting import escape, one_line
 from app.labels import GRANTED, GROUP, PERSON, ROLE_MEANINGS, ROLES
 from app.lookup import Principal, Resource, disambiguate
 from app.people.directory import clear_caches, gains_in_words, person_at
-from app.ui.dialogs import NotYetError, confirm, dialog, is_open, naming, offer_submit, open_dialog
+from app.ui.dialogs import confirm, dialog, is_open, naming, offer_submit, open_dialog
 from app.ui.errors import show_errors
 from app.ui.notices import show_link, show_note, show_table, show_text, show_warning
 from app.ui.passages import label
 from app.ui.pickers import drop_choice, pick_principals
 from app.ui.tables import forget
 from carrel import Carrel
-from carrel.errors import ChangedMeanwhileError
 from carrel.wire.admin import Grant
 from carrel.wire.common import GrantRole, ResourceType, Role
 from carrel.wire.permissions import AuthorizationStep, ExplainAuthorizationResponse, StepType
@@ -179,7 +178,7 @@ def grants_on(client: Carrel, resource: Resource) -> Grants:
     who: dict[str, Principal] = {}
     everybody, version = False, None
     for page in client.admin.grants.list(resource.reference, page_size=1000).pages():
-        everybody, version = page.organization_wide, page.version
+        everybody, version = page.organization_wide, version or page.version
         for grant in page.grants:
             principal = Principal.of(grant.principal)
             who[principal.key] = principal
@@ -290,14 +289,10 @@ def _show_changes(resource: Resource, said: Sequence[str]) -> None:
 def save(resource: Resource, before: Grants, after: Grants) -> None:
     """Save the changes, unless somebody else has changed the grants meanwhile."""
     wanted = [Grant(principal=after.who[key].reference, role=role) for key, role in after.roles.items()]
-    try:
-        with naming(*after.who.values()):
-            api.client().admin.grants.set(
-                resource.reference, wanted, organization_wide=after.everybody, version=before.version
-            )
-    except ChangedMeanwhileError:
-        said = "Somebody else has changed this, so nothing was saved. Close this, look, and begin again."
-        raise NotYetError(said) from None
+    with naming(*after.who.values()):
+        api.client().admin.grants.set(
+            resource.reference, wanted, organization_wide=after.everybody, version=before.version
+        )
     forget(READERS)
 
 

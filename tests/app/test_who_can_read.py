@@ -2,10 +2,12 @@
 
 import csv
 import re
+from unittest.mock import Mock
 
 import pytest
 
 from app.lookup import MOST
+from app.permissions.changing import grants_on
 from carrel.wire.common import GrantRole
 from tests.app.conftest import House
 from tests.app.pages import HOSTILE_CASES, reference
@@ -230,6 +232,12 @@ def test_access_is_changed_as_the_dialog_says(house: House) -> None:
     assert grants.organization_wide
     assert "What will change" not in page.shown
     assert "Everybody in the organization" in page.shown
+
+
+def test_grants_on_many_pages_have_the_version_of_the_first() -> None:
+    pages = [Mock(grants=[], version=version) for version in ("1", "2")]
+    client = Mock(**{"admin.grants.list.return_value.pages.return_value": pages})
+    assert grants_on(client, Mock()).version == "1"
 
 
 def test_changes_of_others_meanwhile_are_not_overwritten(house: House) -> None:
