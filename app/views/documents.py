@@ -6,6 +6,7 @@ from urllib.parse import parse_qsl, urlencode
 from uuid import UUID
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 import carrel
 from app import api
@@ -24,6 +25,7 @@ from app.documents.sections import (
 from app.documents.uploading import offer_upload
 from app.formatting import ago
 from app.loading.runs import documents_of
+from app.lookup import is_id
 from app.ui.dialogs import confirm, dialog, is_open, offer_submit, open_dialog, text_in
 from app.ui.errors import error_boundary, show_errors
 from app.ui.filters import choice_filter, filter_line, part_of, text_filter
@@ -104,7 +106,7 @@ def _show_list() -> None:
     count = show_title(TITLE, PURPOSE, action=partial(offer_upload, LIST))
     me = show_errors(api.me)
     if run := st.query_params.get("run"):
-        _show_of_run(run)
+        _show_of_run(run, count)
         return
     wanted = _choose(is_admin=me.is_admin, email=me.email)
     if wanted.owner and "@" not in wanted.owner:
@@ -130,17 +132,19 @@ def _show_list() -> None:
     )
 
 
-def _show_of_run(run: str) -> None:
-    names = show_errors(lambda: documents_of(UUID(run)))
+def _show_of_run(run: str, count: DeltaGenerator) -> None:
+    """Show the documents that a run has created or updated, as far as the person may read them."""
     offer_way_back("All documents", "run")
-    show_text(f"{count_text(len(names), 'document')} created or updated by one run.")
+    show_text("Documents created or updated by one run, of those that you may read.")
+    names = show_errors(lambda: documents_of(UUID(run))) if is_id(run) else []
     listed = api.client().catalog.list_documents
 
     def fetch(token: str | None) -> ItemsPage[Document]:
-        start = int(token or 0)
-        chunk = names[start : start + PAGE_ROWS]
-        found = listed(document_external_ids=chunk, page_size=PAGE_ROWS) if chunk else ()
-        return ItemsPage(list(found), str(start + PAGE_ROWS) if start + PAGE_ROWS < len(names) else None)
+        start, found = int(token or 0), list[Document]()
+        while not found and start < len(names):  # a page of documents that the person may not read is passed over
+            found = list(listed(document_external_ids=names[start : start + PAGE_ROWS], page_size=PAGE_ROWS))
+            start += PAGE_ROWS
+        return ItemsPage(found, str(start) if start < len(names) else None)
 
     show_pages(
         LIST,
@@ -150,6 +154,7 @@ def _show_of_run(run: str) -> None:
             "No document of this run is here.", "The documents were deleted, or you may not read them."
         ),
         go=lambda chosen: look_at("document", chosen.document_id),
+        count_at=count,
     )
 
 

@@ -44,6 +44,16 @@ def test_a_member_sees_their_own_first_and_all_that_they_may_read_by_choice(hous
     assert page.address["of"] == "all"
 
 
+def test_documents_of_a_run_are_those_that_the_person_may_read(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = [f"minutes {uuid4()}" for _ in range(51)]
+    house.load("Last minutes", document_external_id=paths[-1], internal_public=True)
+    house.load("First minutes", document_external_id=paths[0])
+    monkeypatch.setattr("app.loading.runs.documents_of", lambda _run: paths)
+    page = house.open("documents", signed_in_as=MEMBER, run=str(uuid4()))
+    assert (names(page), "51" in page.shown) == (["Last minutes"], False)
+    assert "No document of this run is here." in house.open("documents", run="abc").shown
+
+
 def test_an_admin_sees_all_documents_and_narrows_them(house: House) -> None:
     """Name, kind, state and owner narrow together, and the address has them, also of a document of the list."""
     tag = uuid4().hex[:8]
