@@ -279,10 +279,12 @@ def _offer(question: SearchQuery, kinds: Kinds, go: Go, collection_id: UUID | No
         key=f"only.operator.{kind if has_schema else ''}",
         format_func=lambda one: words[one],
     )
-    known: Sequence[str] = ()
+    known, is_all = list[str](), True
     if collection_id is not None and kind is FieldType.STRING and operator is not FilterOperator.CONTAINS:
-        known = show_errors(partial(values_seen, collection_id, field))
+        known, is_all = show_errors(partial(values_seen, collection_id, field))
     value = _value(kind, known)
+    if not is_all:
+        show_note("The values are those of the first 1,000 documents. Others can be typed.")
     condition = Condition(field, operator, value) if field and value else None
     st.button(
         "Filter",
@@ -303,13 +305,14 @@ def _field(kinds: Kinds, *, has_schema: bool) -> str:
     return st.text_input("Field", key="only.name", max_chars=200, placeholder="As in the results: team").strip()
 
 
-@st.cache_data(ttl=60, show_spinner=False, scope="session")
-def values_seen(collection_id: UUID, field: str) -> list[str]:
-    """Return the values of a field in the first documents of a collection that the person may read, by frequency."""
+def values_seen(collection_id: UUID, field: str) -> tuple[list[str], bool]:
+    """Return the values of a field in the first documents of a collection that the person may read, by frequency;
+    False: there are more documents."""
     listed = api.client().document_collections.list_documents_in_collection(collection_id, page_size=1000)
-    held = (document.custom_metadata.get(field, "") for document in next(listed.pages()).documents)
+    page = next(listed.pages())
+    held = (document.custom_metadata.get(field, "") for document in page.documents)
     counted = Counter(value for value in held if 0 < len(value) <= _MOST_VALUES)
-    return [value for value, _ in counted.most_common(_MOST_VALUES)]
+    return [value for value, _ in counted.most_common(_MOST_VALUES)], page.next_page_token is None
 
 
 def _value(kind: FieldType, known: Sequence[str]) -> str:
