@@ -13,7 +13,7 @@ from app.auth.sessions import digest_of
 from app.settings import settings
 from app.ui.notices import show_empty, show_help, show_link, show_text
 
-_OVER = "welcome.over"
+_OVER, _GREETS = "welcome.over", "welcome.greets"
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,10 @@ class Step:
 
 def show_welcome() -> None:
     """Show what to begin with, as long as there is something to begin with; errors leave it out."""
-    if "welcome" in st.query_params:  # the service led here, after the person has set a password
+    # The service led here, after the person has set a password. The address is to be a bookmark without the greeting.
+    if st.query_params.pop("welcome", None) is not None:
+        st.session_state[_GREETS] = True
+    if st.session_state.get(_GREETS):
         _greet()
     if st.session_state.get(_OVER):
         return
