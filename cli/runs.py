@@ -422,7 +422,14 @@ def follow_sync(name: str, *, launching: bool, watching: bool, screen: Screen) -
                 screen.say(waits)
 
         outcome = asyncio.run(sync(name, options=options, settings=FlowSettings(), on_update=on_update))
-    return _end_sync(outcome, watching=watching, screen=screen)
+    going_on = is_running(outcome.sync)
+    code = ExitCode.PROBLEMS if watching and outcome.has_problems else ExitCode.DONE
+    kind = "launched" if going_on else "problems" if outcome.has_problems else "completed"
+    if going_on and not screen.as_json:
+        launched = "Launched" if outcome.launched else "A run is in progress already of"
+        screen.line(f"{launched} {outcome.sync.config.sync_name}; `carrel sync watch` follows it.")
+        return code
+    return _show_outcome(outcome, kind, code=code, named_by="place", screen=screen)
 
 
 def _tell_sync(bar: Bar, now: DocstoreSync) -> None:
@@ -433,17 +440,6 @@ def _tell_sync(bar: Bar, now: DocstoreSync) -> None:
     brought = counts.created + counts.updated
     failed = f", {counts.failed:,} could not be taken" if counts.failed else ""
     bar(f"{counts.read:,} read, {brought:,} brought, {counts.deleted:,} removed{failed}", done=0, total=None)
-
-
-def _end_sync(outcome: SyncOutcome, *, watching: bool, screen: Screen) -> ExitCode:
-    going_on = is_running(outcome.sync)
-    code = ExitCode.PROBLEMS if watching and outcome.has_problems else ExitCode.DONE
-    kind = "launched" if going_on else "problems" if outcome.has_problems else "completed"
-    if going_on and not screen.as_json:
-        launched = "Launched" if outcome.launched else "A run is in progress already of"
-        screen.line(f"{launched} {outcome.sync.config.sync_name}; `carrel sync watch` follows it.")
-        return code
-    return _show_outcome(outcome, kind, code=code, named_by="place", screen=screen)
 
 
 def run_reindex(collection: str, options: ReindexOptions, *, screen: Screen) -> ExitCode:

@@ -11,7 +11,6 @@ from app.documentation import HELP
 from app.health import Finding, PageLink, ask_service, findings_of, of_credentials, of_flows, of_work, troubles
 from app.ui.errors import require_admin, show_errors
 from app.ui.notices import link_to_help, show_title
-from carrel.wire.oversight import AdminStatusGetResponse
 from flows.operations.formatting import count_text
 
 REFRESH_SECONDS = 5.0
@@ -27,7 +26,13 @@ def watch() -> None:
     found.append(of_flows())
     st.html(_summary(found))
     if not isinstance(status, Finding):
-        _show_numbers(status)
+        numbers = (
+            ("Documents", status.document_count),
+            ("Collections", status.collection_count),
+            ("Passages", status.chunk_count),
+        )
+        for column, (label, number) in zip(st.columns(len(numbers)), numbers, strict=True):
+            column.metric(label, f"{number:,}")
     st.html(f'<div class="carrel-health">{"".join(_card(finding) for finding in found)}</div>')
     st.html(f'<p class="carrel-facts">As of {datetime.now(UTC):%H:%M:%S} UTC. This page refreshes itself.</p>')
 
@@ -37,16 +42,6 @@ def _summary(found: Sequence[Finding]) -> str:
     said = f"{count_text(count, 'finding needs', 'findings need')} attention." if count else "All systems operational."
     kind = "warning" if count else "fine"
     return f'<div class="carrel-notice carrel-{kind}" role="status"><p>{said}</p></div>'
-
-
-def _show_numbers(status: AdminStatusGetResponse) -> None:
-    numbers = (
-        ("Documents", status.document_count),
-        ("Collections", status.collection_count),
-        ("Passages", status.chunk_count),
-    )
-    for column, (label, number) in zip(st.columns(len(numbers)), numbers, strict=True):
-        column.metric(label, f"{number:,}")
 
 
 def _card(finding: Finding) -> str:

@@ -93,17 +93,13 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     try:
         seconds = float(value)
     except ValueError:
-        return _seconds_until(value)
+        try:
+            moment = parsedate_to_datetime(value)
+        except ValueError:
+            return None
+        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return max((aware - datetime.now(UTC)).total_seconds(), 0.0)
     return max(seconds, 0.0) if math.isfinite(seconds) else None
-
-
-def _seconds_until(date: str) -> float | None:
-    try:
-        moment = parsedate_to_datetime(date)
-    except ValueError:
-        return None
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return max((aware - datetime.now(UTC)).total_seconds(), 0.0)
 
 
 def connection_error(cause: httpx.HTTPError) -> APIConnectionError:

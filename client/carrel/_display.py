@@ -110,7 +110,11 @@ def as_text(blocks: Iterable[Block]) -> str:
 def _html_of(block: Block) -> str:
     match block:
         case Text():
-            return _paragraph(block)
+            text, link = _marked(block), _link(block.address)
+            text = f"<strong>{text}</strong>" if block.strong else text
+            if link:
+                text = f'<a href="{html.escape(link)}" target="_blank" rel="noopener noreferrer">{text}</a>'
+            return f'<p dir="auto" style="margin:.3em 0;white-space:pre-wrap;overflow-wrap:anywhere">{text}</p>'
         case Chain(steps):
             box = f'<span style="{_BOX}"><small>{{}}</small><br>{{}}</span>'
             boxes = " &rarr; ".join(box.format(html.escape(kind), _cell(name)) for kind, name in steps)
@@ -125,14 +129,6 @@ def _html_of(block: Block) -> str:
 
 def _wrap(tag: str, inner: Iterable[str]) -> str:
     return f"<{tag}>{''.join(inner)}</{tag}>"
-
-
-def _paragraph(block: Text) -> str:
-    text, link = _marked(block), _link(block.address)
-    text = f"<strong>{text}</strong>" if block.strong else text
-    if link:
-        text = f'<a href="{html.escape(link)}" target="_blank" rel="noopener noreferrer">{text}</a>'
-    return f'<p dir="auto" style="margin:.3em 0;white-space:pre-wrap;overflow-wrap:anywhere">{text}</p>'
 
 
 def _marked(block: Text) -> str:

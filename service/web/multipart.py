@@ -63,7 +63,8 @@ async def receive(
     body, a field or name that isn't text, too many parts or no file."""
     parts = _Parts(file_part, max_file_bytes=max_file_bytes, allowed=allowed)
     parser = MultipartParser(_boundary(request), parts.callbacks())
-    _check_length(request, max_file_bytes)
+    if (declared_length(request) or 0) > max_file_bytes + _FRAMING_BYTES:
+        raise _too_large(max_file_bytes)
     async with _open_sink(folder) as sink:
         await _read(request, parser, parts, sink, max_bytes=max_file_bytes + _FRAMING_BYTES)
         name = parts.finish()
@@ -314,11 +315,6 @@ def _boundary(request: Request) -> bytes:
     if not 0 < len(boundary) <= 70:
         raise _malformed("Its Content-Type names no boundary of 1 to 70 characters: let the HTTP library set it")
     return boundary
-
-
-def _check_length(request: Request, max_file_bytes: int) -> None:
-    if (declared_length(request) or 0) > max_file_bytes + _FRAMING_BYTES:
-        raise _too_large(max_file_bytes)
 
 
 def _file_name(value: bytes | None, part: str) -> str:

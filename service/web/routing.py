@@ -104,7 +104,9 @@ class CheckedRoute(APIRoute):
             caller = await current_caller(request, runtime)
             authorize(caller, self.operation.requires)
             if self.operation.has(CONFIRMED) and may_have_to_confirm(caller):
-                await _require_confirmation(runtime, caller)
+                async with runtime.database.transaction(caller.organization_id, read_only=True) as connection:
+                    now = await runtime.clock.now(connection)
+                    await require_confirmation(connection, caller, now=now, issuer=runtime.settings.issuer)
             _refuse_encoded(request)
             kind = CheckedRequest if self.body_field else Request
             if self.only_reads:
@@ -122,12 +124,6 @@ class CheckedRoute(APIRoute):
                 return complete_answer(request.scope, await handler(kind(request.scope, receive)))
 
         return checked
-
-
-async def _require_confirmation(runtime: Runtime, caller: Caller) -> None:
-    async with runtime.database.transaction(caller.organization_id, read_only=True) as connection:
-        now = await runtime.clock.now(connection)
-        await require_confirmation(connection, caller, now=now, issuer=runtime.settings.issuer)
 
 
 def _promise_pieces(receive: Receive, promise: Promise) -> Receive:

@@ -304,16 +304,12 @@ def _ask_with_key(known: _Application | None, address: str, base_url: str | None
         with Carrel(key, base_url) as admin:
             if known is not None and any(admin.admin.oauth_clients.list(ids=[known.client_id])):
                 return known
-            return _register(address, admin)
+            made = admin.admin.oauth_clients.create(NAME, redirect_uris=LOOPBACK_REDIRECT_URIS, scopes=list(ApiScope))
+            application = _Application(client_id=str(made.client_id), client_secret=made.client_secret)
+            _keep_application(address, application)
+            return application
     except (AuthenticationError, PermissionDeniedError):  # no admin's, or it works no more: people sign in all the same
         return known
-
-
-def _register(address: str, admin: Carrel) -> _Application:
-    made = admin.admin.oauth_clients.create(NAME, redirect_uris=LOOPBACK_REDIRECT_URIS, scopes=list(ApiScope))
-    application = _Application(client_id=str(made.client_id), client_secret=made.client_secret)
-    _keep_application(address, application)
-    return application
 
 
 def _connect(application: _Application, address: str, redirect_uri: str = LOOPBACK_REDIRECT_URIS[0]) -> OAuthClient:

@@ -2,7 +2,6 @@
 database answers, then a log entry, and on several servers a check."""
 
 from functools import partial
-from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -88,7 +87,10 @@ async def submit_feedback(
         raise NotFound("You made no such search. Send the searchId of a search response.", code="search_not_found")
     details = {"feedback": feedback}
     if request.document_id is not None:
-        _require_result(request.document_id, judged)
+        # Of searches from before their results were kept, any document is taken: what they found is not known.
+        if judged.document_ids is not None and request.document_id not in judged.document_ids:
+            message = "The search did not find this document. Send a documentId of its results, or leave it out."
+            raise BadRequest(message, code="document_not_in_results", details=[FieldError("documentId", message)])
         details["documentId"] = str(request.document_id)
     return SubmitSearchFeedbackResponse(
         audit_log_id=await record_feedback(
@@ -101,13 +103,6 @@ async def submit_feedback(
             texts=[request.comments],
         )
     )
-
-
-def _require_result(document_id: UUID, search: queries.Findings) -> None:
-    # Of searches from before their results were kept, any document is taken: what they found is not known.
-    if search.document_ids is not None and document_id not in search.document_ids:
-        message = "The search did not find this document. Send a documentId of its results, or leave it out."
-        raise BadRequest(message, code="document_not_in_results", details=[FieldError("documentId", message)])
 
 
 def _to_documents(found: Found[queries.FoundDocument], limit: int) -> list[CatalogSearchResult]:

@@ -268,7 +268,13 @@ async def _redirect_to_provider(
     request: Request, runtime: Runtime, begun: _Begun, *, prompt: str | None = None, hint: str | None = None
 ) -> Response:
     browser = Browser.of(request, runtime)
-    state = _sign_state(browser, runtime, begun)
+    chosen = [] if begun.chosen is None else [str(begun.chosen.organization_id), str(begun.chosen.provider_id)]
+    content = json.dumps(
+        [secrets.token_urlsafe(16), begun.at.timestamp(), urlencode(begun.parameters), *chosen]
+    ).encode()
+    payload = base64url.encode(content)
+    signature = _secret(browser, runtime, f"state\n{payload}")
+    state = f"{payload}.{signature}"
     try:
         registered = await open_registration(runtime, begun.chosen)
         async with open_provider(registered.registration, runtime) as provider:
@@ -290,16 +296,6 @@ def _proof(browser: Browser, runtime: Runtime, state: str) -> Proof:
     return Proof(
         verifier=_secret(browser, runtime, f"verifier\n{state}"), nonce=_secret(browser, runtime, f"nonce\n{state}")
     )
-
-
-def _sign_state(browser: Browser, runtime: Runtime, begun: _Begun) -> str:
-    chosen = [] if begun.chosen is None else [str(begun.chosen.organization_id), str(begun.chosen.provider_id)]
-    content = json.dumps(
-        [secrets.token_urlsafe(16), begun.at.timestamp(), urlencode(begun.parameters), *chosen]
-    ).encode()
-    payload = base64url.encode(content)
-    signature = _secret(browser, runtime, f"state\n{payload}")
-    return f"{payload}.{signature}"
 
 
 def _read_state(browser: Browser, runtime: Runtime, state: str, *, now: datetime) -> _Begun:

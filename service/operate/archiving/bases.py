@@ -55,7 +55,8 @@ def take_base(settings: Settings, server: EmbeddedPostgres, archive: Archive, *,
     started_at = datetime.now(UTC)
     name = f"{started_at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
     archive.put_file_list(name, files)
-    parent = _find_parent(archive, started_at)
+    bases = archive.bases()
+    parent = bases[-1] if bases and started_at - chain(bases, bases[-1])[0].ended_at < FULL_AFTER else None
     taken = _take_incremental(archive, name, owner, parent, say=say) or _take(archive, name, owner, manifest=None)
     timeline, start, end = read_log_range(taken.manifest)
     base = Base(
@@ -127,11 +128,6 @@ def _check(owner: URL) -> tuple[str, int]:
     if revision is None:
         raise BackupError("The database is empty: there is nothing to back up. Is CARREL_DATA_DIR the right folder?")
     return revision, postgresql
-
-
-def _find_parent(archive: Archive, now: datetime) -> Base | None:
-    bases = archive.bases()
-    return bases[-1] if bases and now - chain(bases, bases[-1])[0].ended_at < FULL_AFTER else None
 
 
 def _take_incremental(

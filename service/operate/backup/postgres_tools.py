@@ -78,7 +78,14 @@ def load(url: URL, pieces: Iterator[bytes]) -> None:
         _start("pg_restore", arguments, url, complaints, reading=False) as process,
     ):
         try:
-            _feed(process, pieces)
+            entrance = process.stdin
+            assert entrance is not None  # noqa: S101 - asked for
+            # A program that fails reads no further; what it said tells more than the broken pipe.
+            with suppress(BrokenPipeError):
+                for piece in pieces:
+                    entrance.write(piece)
+            with suppress(BrokenPipeError):
+                entrance.close()
             _check(process, "pg_restore", complaints)
         finally:
             process.kill()
@@ -136,17 +143,6 @@ def _connection(url: URL) -> tuple[dict[str, str], str]:
     given = {variables[name]: value for name, value in wanted.items() if name in variables}
     kept = {name: value for name, value in os.environ.items() if not name.startswith("CARREL_")}
     return kept | given, make_conninfo(application_name="carrel-backup", **rest)
-
-
-def _feed(process: "subprocess.Popen[bytes]", pieces: Iterator[bytes]) -> None:
-    entrance = process.stdin
-    assert entrance is not None  # noqa: S101 - asked for
-    # A program that fails reads no further; what it said tells more than the broken pipe.
-    with suppress(BrokenPipeError):
-        for piece in pieces:
-            entrance.write(piece)
-    with suppress(BrokenPipeError):
-        entrance.close()
 
 
 def _check(process: "subprocess.Popen[bytes]", program: str, complaints: IO[bytes]) -> None:

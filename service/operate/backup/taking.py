@@ -31,7 +31,12 @@ def take_backup(path: Path, *, owner: URL, files: FileStore, data_dir: Path, sec
         key = None if secret_key is not None else _read_kept_key(data_dir, fingerprint)
         rows = snapshot.rows()
         archive = ArchiveWriter(file)
-        _add_files(archive, snapshot, files)
+        count, size = snapshot.file_totals()
+        progress = Progress("Files")
+        for number, (sha256, file_size) in enumerate(snapshot.files(), start=1):
+            archive.add_file(sha256, _read(files, sha256), size=file_size)
+            progress.add(file_size, f" of {size / 1e6:,.0f}, {number} of {count}")
+        progress.end()
         archive.add_database(_show_progress(postgres_tools.dump(owner, snapshot=snapshot.name)))
         if key is not None:
             archive.add_secret_key(key)
@@ -77,15 +82,6 @@ def _read_kept_key(data_dir: Path, fingerprint: bytes | None) -> SecretStr | Non
         f"The secret key in {data_dir} is not the one this database was set up with. Put it back, or set"
         " CARREL_SECRET_KEY."
     )
-
-
-def _add_files(archive: ArchiveWriter, snapshot: Snapshot, files: FileStore) -> None:
-    count, size = snapshot.file_totals()
-    progress = Progress("Files")
-    for number, (sha256, file_size) in enumerate(snapshot.files(), start=1):
-        archive.add_file(sha256, _read(files, sha256), size=file_size)
-        progress.add(file_size, f" of {size / 1e6:,.0f}, {number} of {count}")
-    progress.end()
 
 
 def _read(files: FileStore, sha256: bytes) -> Iterator[bytes]:

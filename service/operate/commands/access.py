@@ -66,7 +66,11 @@ async def open_database(settings: Settings, *, new: bool = False) -> AsyncGenera
     """Open the database as the service does, one organization at a time. With `new`, a missing database is made and
     migrated, and its folder announced first."""
     with open_access(settings, new=new) as access:
-        _bring_up_to_date(access)
+        with queries.connect(access.owner) as connection:
+            is_empty = not queries.has_anything(connection)
+        if is_empty or access.is_alone:
+            migrations.upgrade(access.owner)
+        check_schema(access)
         database = Database(access.service, pool_size=2, statement_seconds=settings.request_seconds)
         try:
             yield database
@@ -84,14 +88,6 @@ def check_schema(access: Access) -> None:
             f"The database's schema is {revision or 'empty'}, this Carrel's is {migrations.HEAD}. Start the service of"
             " this version, which migrates it, and run the command again."
         )
-
-
-def _bring_up_to_date(access: Access) -> None:
-    with queries.connect(access.owner) as connection:
-        is_empty = not queries.has_anything(connection)
-    if is_empty or access.is_alone:
-        migrations.upgrade(access.owner)
-    check_schema(access)
 
 
 def refuse_strangers(cluster: Path) -> None:

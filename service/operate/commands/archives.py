@@ -115,7 +115,11 @@ def follow(context: typer.Context, source: Followed) -> None:
     _refuse_outside_database(settings)
     archive = Archive.find(source)
     if restore_mark.read_standby(settings.data_dir) is None or restore_mark.is_marked(settings.data_dir):
-        _make_standby(settings, source, archive)
+        _refuse_filled_folder(settings)
+        plan = plan_restore(archive, None)
+        with _mark_folder(settings):
+            make_standby(archive, plan, EmbeddedStandby(settings.data_dir))
+            restore_mark.set_standby(settings.data_dir, source)
     logs.configure(settings.log_level)
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
     with _open_standby(settings, FolderLock(settings.data_dir)) as server:
@@ -142,14 +146,6 @@ def promote(context: typer.Context) -> None:
             if restore_mark.read_standby(settings.data_dir) is not None:
                 _promote(settings, server)
     typer.echo("Promoted. Start the service on it, with an archive of its own.", err=True)
-
-
-def _make_standby(settings: Settings, source: str, archive: Archive) -> None:
-    _refuse_filled_folder(settings)
-    plan = plan_restore(archive, None)
-    with _mark_folder(settings):
-        make_standby(archive, plan, EmbeddedStandby(settings.data_dir))
-        restore_mark.set_standby(settings.data_dir, source)
 
 
 @contextmanager

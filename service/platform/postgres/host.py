@@ -80,32 +80,20 @@ def reachable_binaries(account: pwd.struct_passwd) -> Path:
     """Return the folder of PostgreSQL's programs, somewhere that `account` can run them."""
     installation = own_binaries().parent
     if not can_reach(installation / "bin" / "postgres", account):
-        installation = _copy_once(installation)
+        copy = ROOTS_FOLDER / f"{INSTALLATION}-{int(installation.stat().st_mtime)}"
+        with _alone():
+            if not copy.exists():
+                partial = copy.with_name(f"{copy.name}.{secrets.token_hex(4)}")
+                # The programs find their libraries beside the package's folder.
+                libraries = installation.parents[1] / f"{WHEEL}.libs"
+                shutil.copytree(installation, partial / WHEEL / INSTALLATION)
+                shutil.copytree(libraries, partial / libraries.name)
+                for path in (partial, *partial.rglob("*")):
+                    mode = path.stat().st_mode
+                    path.chmod(mode | stat.S_IRGRP | stat.S_IROTH | (0o111 if path.is_dir() or mode & 0o100 else 0))
+                partial.rename(copy)
+        installation = copy / WHEEL / INSTALLATION
     return installation / "bin"
-
-
-def _copy_once(installation: Path) -> Path:
-    copy = ROOTS_FOLDER / f"{INSTALLATION}-{int(installation.stat().st_mtime)}"
-    with _alone():
-        if not copy.exists():
-            _copy(installation, copy)
-    return copy / WHEEL / INSTALLATION
-
-
-def _copy(installation: Path, copy: Path) -> None:
-    partial = copy.with_name(f"{copy.name}.{secrets.token_hex(4)}")
-    # The programs find their libraries beside the package's folder.
-    libraries = installation.parents[1] / f"{WHEEL}.libs"
-    shutil.copytree(installation, partial / WHEEL / INSTALLATION)
-    shutil.copytree(libraries, partial / libraries.name)
-    _open_to_everybody(partial)
-    partial.rename(copy)
-
-
-def _open_to_everybody(folder: Path) -> None:
-    for path in (folder, *folder.rglob("*")):
-        mode = path.stat().st_mode
-        path.chmod(mode | stat.S_IRGRP | stat.S_IROTH | (0o111 if path.is_dir() or mode & 0o100 else 0))
 
 
 def cluster_folder(data_dir: Path) -> Path:

@@ -83,11 +83,21 @@ def build(weights: Path, config: Path) -> onnx.ModelProto:
     shape, tensors = Shape.read(config), load_file(weights)
     graph = _Builder()
     value = _embeddings(graph, tensors, shape)
-    bias = _mask_bias(graph)
+    mask = graph.node("Cast", ["attention_mask"], "mask", to=TensorProto.FLOAT)
+    padding = graph.node("Sub", [graph.constant("one", np.array(1, np.float32)), mask], "padding")
+    scaled = graph.node("Mul", [padding, graph.constant("masked", np.array(_MASKED, np.float32))], "padding.scores")
+    bias = graph.node("Unsqueeze", [scaled, graph.integers(1, 2)], "mask.bias")
     for layer in range(shape.layers):
         value = _layer(graph, tensors, shape, prefix=f"encoder.layer.{layer}", value=value, bias=bias)
     _pool(graph, value)
-    return _model(graph, shape)
+    inputs = [
+        helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "length"])
+        for name in ("input_ids", "attention_mask")
+    ]
+    outputs = [helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["batch", shape.width])]
+    body = helper.make_graph(graph.nodes, "all-MiniLM-L6-v2", inputs, outputs, list(graph.constants.values()))
+    opsets = [helper.make_opsetid("", OPSET)]
+    return helper.make_model(body, opset_imports=opsets, ir_version=IR_VERSION, producer_name="carrel")
 
 
 def _embeddings(graph: _Builder, tensors: Weights, shape: Shape) -> str:
@@ -100,13 +110,6 @@ def _embeddings(graph: _Builder, tensors: Weights, shape: Shape) -> str:
     )
     summed = graph.node("Add", [graph.node("Gather", [words, "input_ids"], "words.used"), positions], "embeddings")
     return graph.normalise(summed, "embeddings.LayerNorm", tensors, shape.epsilon)
-
-
-def _mask_bias(graph: _Builder) -> str:
-    mask = graph.node("Cast", ["attention_mask"], "mask", to=TensorProto.FLOAT)
-    padding = graph.node("Sub", [graph.constant("one", np.array(1, np.float32)), mask], "padding")
-    scaled = graph.node("Mul", [padding, graph.constant("masked", np.array(_MASKED, np.float32))], "padding.scores")
-    return graph.node("Unsqueeze", [scaled, graph.integers(1, 2)], "mask.bias")
 
 
 def _layer(graph: _Builder, tensors: Weights, shape: Shape, *, prefix: str, value: str, bias: str) -> str:
@@ -152,14 +155,3 @@ def _pool(graph: _Builder, value: str) -> None:
     mask = graph.node("Unsqueeze", ["mask", graph.integers(1)], "mask.row")
     pooled = graph.node("Squeeze", [graph.node("MatMul", [mask, value], "sum.row"), graph.integers(1)], "sum")
     graph.node("LpNormalization", [pooled], "embedding", axis=-1, p=2)
-
-
-def _model(graph: _Builder, shape: Shape) -> onnx.ModelProto:
-    inputs = [
-        helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "length"])
-        for name in ("input_ids", "attention_mask")
-    ]
-    outputs = [helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["batch", shape.width])]
-    body = helper.make_graph(graph.nodes, "all-MiniLM-L6-v2", inputs, outputs, list(graph.constants.values()))
-    opsets = [helper.make_opsetid("", OPSET)]
-    return helper.make_model(body, opset_imports=opsets, ir_version=IR_VERSION, producer_name="carrel")

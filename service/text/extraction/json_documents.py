@@ -51,7 +51,9 @@ def _add(root: Any, builder: BlockBuilder) -> None:
         elif isinstance(value, list):
             stack.extend((path, item) for item in reversed(cast("list[Any]", value)))
         else:
-            _add_scalar(path, value, builder)
+            text = _text(value)
+            if text.strip():
+                builder.lines(f"{path}: {text}" if path else text)
 
 
 def _row(members: dict[str, Any]) -> str | None:
@@ -60,12 +62,6 @@ def _row(members: dict[str, Any]) -> str | None:
         return None
     row = " | ".join(f"{key}: {text}" for key, member in members.items() if (text := _text(member)))
     return row if len(row) <= _ROW_CHARACTERS else None
-
-
-def _add_scalar(path: str, value: Any, builder: BlockBuilder) -> None:
-    text = _text(value)
-    if text.strip():
-        builder.lines(f"{path}: {text}" if path else text)
 
 
 def _text(value: Any) -> str:

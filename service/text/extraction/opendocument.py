@@ -116,19 +116,15 @@ def parse_ods(path: Path, builder: BlockBuilder) -> str | None:
         for number, table in enumerate(tables, start=1):
             builder.sheet = one_line(table.get(_TABLE + "name") or "") or None
             with builder.refinement(f"comments and drawings of sheet {number}"):
-                _add_beside_cells(archive, table, builder)
+                for element in table.iter(*_PARAGRAPHS, _DRAW + "object", _DRAW + "image"):
+                    if element.tag == _DRAW + "object":
+                        _add_object(archive, element.get(_LINK) or "", None, builder)
+                    elif element.tag == _DRAW + "image":
+                        _note_picture(archive, element, builder)
+                    elif element.getparent().tag not in _CELLS:
+                        builder.paragraph(_text(element))
         builder.sheet = None
         return _add_rest(archive, copies, builder)
-
-
-def _add_beside_cells(archive: zipfile.ZipFile, table: Any, builder: BlockBuilder) -> None:
-    for element in table.iter(*_PARAGRAPHS, _DRAW + "object", _DRAW + "image"):
-        if element.tag == _DRAW + "object":
-            _add_object(archive, element.get(_LINK) or "", None, builder)
-        elif element.tag == _DRAW + "image":
-            _note_picture(archive, element, builder)
-        elif element.getparent().tag not in _CELLS:
-            builder.paragraph(_text(element))
 
 
 def _read_rows(table: Any, builder: BlockBuilder, where: str) -> Iterator[tuple[int, Mapping[int, str]]]:

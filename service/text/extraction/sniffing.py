@@ -65,7 +65,15 @@ def sniff(path: Path, file_name: str) -> FileFormat:
         if not _is_called(found, named):
             raise _mismatch(named, found.name)
         return found
-    return _text_kind(head, named, unread)
+    if named in _EXPORTED and (kind := _kind_of_text(head)) in {HTML, XML}:
+        return kind
+    if named in _BINARY:
+        raise _mismatch(named, "something else")
+    if named is not None:
+        return named
+    if is_binary(head) and not head.startswith((b"\xff\xfe", b"\xfe\xff")) and not wide_encoding(head):
+        raise _unsupported(unread or _UNKNOWN)
+    return _kind_of_text(head)
 
 
 def _is_called(found: FileFormat, named: FileFormat | None) -> bool:
@@ -128,18 +136,6 @@ def _compound_kind(path: Path, named: FileFormat | None, unread: UnreadFormat | 
         held = next((kind for _, kind in _UNREAD_STREAMS if kind in found), None)
         raise _unsupported(unread or held or _UNKNOWN_COMPOUND)
     return kind
-
-
-def _text_kind(head: bytes, named: FileFormat | None, unread: UnreadFormat | None) -> FileFormat:
-    if named in _EXPORTED and (kind := _kind_of_text(head)) in {HTML, XML}:
-        return kind
-    if named in _BINARY:
-        raise _mismatch(named, "something else")
-    if named is not None:
-        return named
-    if is_binary(head) and not head.startswith((b"\xff\xfe", b"\xfe\xff")) and not wide_encoding(head):
-        raise _unsupported(unread or _UNKNOWN)
-    return _kind_of_text(head)
 
 
 def _kind_of_text(head: bytes) -> FileFormat:

@@ -461,16 +461,12 @@ def _add_body(body: str, formats: _Formats, pictures: Pictures, builder: BlockBu
             table.add(text)
         else:
             table.close()
-            _add_paragraph(text, kind, builder)
+            if kind.style in _HEADINGS:
+                builder.heading(text, kind.style)
+            else:
+                builder.paragraph(text)
         pictures.note_until(place)
     table.close()
-
-
-def _add_paragraph(text: str, kind: _Paragraph, builder: BlockBuilder) -> None:
-    if kind.style in _HEADINGS:
-        builder.heading(text, kind.style)
-    else:
-        builder.paragraph(text)
 
 
 class _Table:

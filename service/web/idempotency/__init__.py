@@ -107,7 +107,12 @@ def _once(endpoint: Endpoint[Parameters, Result], *, shows_secret: bool) -> Endp
         if attempt.key is None:
             return await endpoint(*args, **kwargs)
         if kept := await attempt.claim():
-            return _replay(kept)
+            if kept.body is None:
+                raise Conflict(
+                    "This was done before, and its response showed a secret, once. Make a new one if it is lost.",
+                    code="already_done",
+                )
+            return Response(kept.body, media_type="application/json", headers=kept.headers | {REPLAYED: "true"})
         result = await endpoint(*args, **kwargs)
         body = result.model_dump_json(by_alias=True, exclude_none=True).encode()
         if not shows_secret:
@@ -120,12 +125,3 @@ def _once(endpoint: Endpoint[Parameters, Result], *, shows_secret: bool) -> Endp
     parameters = [*signature.parameters.values(), more]
     once.__signature__ = signature.replace(parameters=parameters)  # pyright: ignore[reportAttributeAccessIssue]
     return once
-
-
-def _replay(kept: Kept) -> Response:
-    if kept.body is None:
-        raise Conflict(
-            "This was done before, and its response showed a secret, once. Make a new one if it is lost.",
-            code="already_done",
-        )
-    return Response(kept.body, media_type="application/json", headers=kept.headers | {REPLAYED: "true"})

@@ -110,7 +110,12 @@ async def list_resources(
     if classes is not None and resource_filter.is_of_classes:
         page = resources_in(literal(organization_id), classes, resource_type=_type(resource_filter))
     else:
-        page = _select_page(organization_id, resource_filter, after=after, limit=limit)
+        page = (
+            select(resources.c.object_id, resources.c.resource_type, resources.c.resource_id)
+            .where(*_conditions(organization_id, resource_filter), resources.c.object_id > after)
+            .order_by(resources.c.object_id)
+            .limit(limit)
+        )
     shown = page.add_columns(resources.c.access_class).subquery("page")
     statement = (
         select(
@@ -218,17 +223,6 @@ async def count_resources(
         .order_by(resources.c.resource_type)
     )
     return await find_rows(connection, statement, ResourceCount)
-
-
-def _select_page(
-    organization_id: UUID, resource_filter: ResourceFilter, *, after: UUID, limit: int
-) -> Select[*tuple[Any, ...]]:
-    return (
-        select(resources.c.object_id, resources.c.resource_type, resources.c.resource_id)
-        .where(*_conditions(organization_id, resource_filter), resources.c.object_id > after)
-        .order_by(resources.c.object_id)
-        .limit(limit)
-    )
 
 
 def _conditions(organization_id: UUID, resource_filter: ResourceFilter) -> Iterator[ColumnElement[bool]]:

@@ -38,7 +38,11 @@ async def _write(
         yield reply
         return
     question = complete_question([drop_greeting(message) for message in written])
-    found = _read_passages(messages)
+    last = messages[-1]
+    returns = (
+        [part for part in last.parts if isinstance(part, ToolReturnPart)] if isinstance(last, ModelRequest) else []
+    )
+    found = json.loads(str(returns[-1].content)) if returns else None
     if found is None and info.function_tools:
         call = DeltaToolCall(info.function_tools[0].name, json.dumps({"query": question}), tool_call_id="search")
         yield {0: call}
@@ -53,14 +57,6 @@ def _read_messages(messages: Sequence[ModelMessage]) -> list[str]:
     requests = [message for message in messages if isinstance(message, ModelRequest)]
     parts = [part for request in requests for part in request.parts if isinstance(part, UserPromptPart)]
     return [part.content for part in parts if isinstance(part.content, str)]
-
-
-def _read_passages(messages: Sequence[ModelMessage]) -> list[dict[str, Any]] | None:
-    last = messages[-1]
-    returns = (
-        [part for part in last.parts if isinstance(part, ToolReturnPart)] if isinstance(last, ModelRequest) else []
-    )
-    return json.loads(str(returns[-1].content)) if returns else None
 
 
 def _quotable(found: Sequence[dict[str, Any]]) -> list[Quotable]:

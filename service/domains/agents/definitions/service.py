@@ -95,7 +95,12 @@ async def update_agent(
     shown = _definition(before)
     await refuse_stale(connection, caller, request.version, shown, target_id=request.agent_id)
     await _lock_collections(connection, caller, request.collection_ids or ())
-    after = _merge(before, request)
+    given = _select_row(request)
+    if "model" in request.model_fields_set:
+        given["model"] = request.model
+    if request.collection_ids is not None:
+        given["collection_ids"] = sorted(set(request.collection_ids))
+    after = replace(before, **given)
     if after == before:
         return wire.AdminAgentsUpdateResponse(**dict(shown))
     await _refuse_taken_name(connection, caller, after)
@@ -196,15 +201,6 @@ async def _lock_collections(connection: AsyncConnection, caller: Caller, collect
             code="unknown_collection",
             details=unknown,
         )
-
-
-def _merge(before: StoredAgent, request: wire.AdminAgentsUpdateRequest) -> StoredAgent:
-    given = _select_row(request)
-    if "model" in request.model_fields_set:
-        given["model"] = request.model
-    if request.collection_ids is not None:
-        given["collection_ids"] = sorted(set(request.collection_ids))
-    return replace(before, **given)
 
 
 def _select_row(request: wire.AdminAgentsCreateRequest | wire.AdminAgentsUpdateRequest) -> dict[str, Any]:

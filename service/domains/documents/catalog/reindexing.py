@@ -21,7 +21,7 @@ from service.domains.documents.catalog.documents import lock_known_document
 from service.domains.documents.catalog.queries import save_version
 from service.domains.documents.stored.queries import StoredDocument
 from service.index.ingestion.queries import ask_indexing, request_indexing_in_space
-from service.index.service import Space, ensure_catalog_space
+from service.index.service import ensure_catalog_space
 from service.platform.batches import Batch
 from service.platform.errors import Forbidden
 from service.runtime import Runtime
@@ -52,7 +52,11 @@ async def reindex(runtime: Runtime, caller: Caller, *, request: ReindexDocumentR
             target_id=document_id,
             details={"version": document.version},
         )
-    status = await _await_index(runtime, organization_id, document_id=document_id, catalog=catalog)
+    waiter = runtime.indexer.request(
+        organization_id, document_id=document_id, space_ids=[catalog.space_id], is_begun=False
+    )
+    outcomes = await runtime.indexer.wait(waiter, seconds=runtime.settings.inline_indexing_seconds)
+    status = IndexingStatus.RUNNING if outcomes is None else IndexingStatus.DONE
     return ReindexDocumentResponse(document_id=document_id, document_version=document.version, indexing=status)
 
 
@@ -95,11 +99,3 @@ async def _lock_editable(
         )
     runtime.indexer.refuse_backlog(caller.organization_id)
     return document
-
-
-async def _await_index(runtime: Runtime, organization_id: UUID, *, document_id: UUID, catalog: Space) -> IndexingStatus:
-    waiter = runtime.indexer.request(
-        organization_id, document_id=document_id, space_ids=[catalog.space_id], is_begun=False
-    )
-    outcomes = await runtime.indexer.wait(waiter, seconds=runtime.settings.inline_indexing_seconds)
-    return IndexingStatus.RUNNING if outcomes is None else IndexingStatus.DONE

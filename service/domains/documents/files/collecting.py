@@ -28,7 +28,7 @@ from datetime import timedelta
 
 from service.domains.documents.files import queries
 from service.platform.database import Database
-from service.platform.files import UNTOUCHED_SECONDS, FileStore, StoredObject
+from service.platform.files import UNTOUCHED_SECONDS, FileStore
 from service.platform.logs import logger
 from service.platform.settings import Settings
 from service.runtime import Runtime
@@ -61,7 +61,14 @@ async def collect_files(runtime: Runtime) -> int:
     # Before anything is marked, which needs room in the database.
     removed, _ = await _remove_due(database, files, unused_for=grace)
     await asyncio.to_thread(files.remove_leftovers, untouched_seconds=UNTOUCHED_SECONDS)
-    await _mark_unused(database, files)
+    batches = files.list_stored()
+    while batch := await asyncio.to_thread(next, batches, None):
+        sizes = {stored.sha256: stored.size for stored in batch}
+        async with database.transaction(None) as connection:
+            used = await queries.find_used(connection, sha256s=sizes)
+            unused = {sha256: size for sha256, size in sizes.items() if sha256 not in used}
+            if unused:
+                await queries.mark_unused(connection, sizes=unused)
     more, errors = await _remove_due(database, files, unused_for=grace)
     if errors:
         raise errors[0]
@@ -91,21 +98,6 @@ async def _holds_only_strange(database: Database, files: FileStore) -> bool:
             if await queries.find_used(connection, sha256s=[stored.sha256 for stored in batch]):
                 return False
     return not is_empty
-
-
-async def _mark_unused(database: Database, files: FileStore) -> None:
-    batches = files.list_stored()
-    while batch := await asyncio.to_thread(next, batches, None):
-        await _mark_batch(database, batch)
-
-
-async def _mark_batch(database: Database, batch: Sequence[StoredObject]) -> None:
-    sizes = {stored.sha256: stored.size for stored in batch}
-    async with database.transaction(None) as connection:
-        used = await queries.find_used(connection, sha256s=sizes)
-        unused = {sha256: size for sha256, size in sizes.items() if sha256 not in used}
-        if unused:
-            await queries.mark_unused(connection, sizes=unused)
 
 
 async def _remove_due(

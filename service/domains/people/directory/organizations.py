@@ -1,6 +1,6 @@
 """Organizations: creating one with its first admin, and changing its settings, as only admins may."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -81,7 +81,13 @@ async def update_organization(
         await queries.update_organization(connection, caller.organization_id, values=values)
     if hosts is not None:
         # After the update, whose lock a document that is fetched just now waits for.
-        await _delete_described_clients(connection, caller, hosts=hosts)
+        gone = await listing.list_described_clients(connection, caller.organization_id, other_than=hosts)
+        changes = [
+            Change("oauthClient.delete", "oauthClient", client_id, {"documentUrl": address})
+            for client_id, address in gone.items()
+        ]
+        await record_all(connection, caller, changes=changes)
+        await listing.delete_clients(connection, caller.organization_id, ids=gone)
     after = await get_organization(connection, caller)
     if values:
         about = ("organization.update", "organization", caller.organization_id)
@@ -102,16 +108,6 @@ def _hosts_after(before: Sequence[str], changes: wire.AdminOrganizationUpdateReq
         message = f"There would be {len(after)} hosts; an organization allows {MOST_HOSTS} at most."
         raise BadRequest(message, details=[FieldError("addedClientDocumentHosts", message)])
     return after
-
-
-async def _delete_described_clients(connection: AsyncConnection, caller: Caller, *, hosts: Collection[str]) -> None:
-    gone = await listing.list_described_clients(connection, caller.organization_id, other_than=hosts)
-    changes = [
-        Change("oauthClient.delete", "oauthClient", client_id, {"documentUrl": address})
-        for client_id, address in gone.items()
-    ]
-    await record_all(connection, caller, changes=changes)
-    await listing.delete_clients(connection, caller.organization_id, ids=gone)
 
 
 def _details(values: Mapping[str, Any]) -> dict[str, Any]:

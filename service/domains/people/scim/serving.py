@@ -136,7 +136,11 @@ def _changed_members(operation: Any) -> Sequence[str] | None:
     if isinstance(node, AttrPath) and node.sub_attr is None:
         return _values(operation.value)
     if isinstance(node, ValuePath) and operation.op == operation.Op.remove and operation.value is None:
-        return _pick_member(node)
+        wanted = node.val_filter
+        if node.sub_attr is not None or not isinstance(wanted, Comparison):
+            return None
+        is_id = wanted.op is CompareOperator.eq and wanted.attr_path == AttrPath("value")
+        return [str(wanted.value)] if is_id else None
     return None
 
 
@@ -144,11 +148,3 @@ def _values(given: Any) -> Sequence[str] | None:
     members = cast("list[Any]", given if isinstance(given, list) else [given])
     values = [cast("dict[str, Any]", one).get("value") for one in members if isinstance(one, dict)]
     return [str(value) for value in values] if values and len(values) == len(members) and all(values) else None
-
-
-def _pick_member(node: ValuePath) -> Sequence[str] | None:
-    wanted = node.val_filter
-    if node.sub_attr is not None or not isinstance(wanted, Comparison):
-        return None
-    is_id = wanted.op is CompareOperator.eq and wanted.attr_path == AttrPath("value")
-    return [str(wanted.value)] if is_id else None
