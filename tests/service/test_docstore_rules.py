@@ -231,6 +231,9 @@ def test_an_update_takes_the_place_of_a_run(quiet: Syncing) -> None:
     assert first.json() == again.json() == {**quiet.named, "resourceId": quiet.sync_id, "syncLaunched": True}
     sync = done(quiet.call("getDocstoreSync", quiet.named))
     assert (sync["status"], sync["config"]["syncName"]) == ("PENDING", "renamed")
+    done(quiet.call("updateDocstoreSync", body))
+    stale = quiet.call("updateDocstoreSync", {**body, "version": sync["version"]})
+    assert code(stale) == (409, "changed_meanwhile"), "the address was replaced"
 
 
 def test_deleting_the_collection_deletes_its_syncs(quiet: Syncing) -> None:

@@ -27,7 +27,7 @@ from sqlalchemy.dialects.postgresql import JSONB, aggregate_order_by, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire import docstore as wire
-from carrel.wire.common import Role
+from carrel.wire.common import Role, digest_of
 from service.auth.callers import Caller
 from service.permissions.queries import readable_classes
 from service.platform.sql import (
@@ -130,7 +130,7 @@ def _select_syncs(organization_id: UUID) -> Select[*tuple[Any, ...]]:
         for table in (docstore_documents, docstore_failures)
     )
     return select(
-        *(docstore_syncs.c[name] for name in _SHOWN),
+        *(docstore_syncs.c[name] for name in (*_SHOWN, "sealed_uri")),
         as_member(docstore_syncs.c.status, wire.DocstoreSyncStatus),
         tried.where(document_exists(organization_id)).scalar_subquery().label("document_count"),
         failed.scalar_subquery().label("failed_count"),
@@ -142,6 +142,7 @@ def _to_sync(
     sync_id: UUID,
     collection_id: UUID,
     config: Mapping[str, Any],
+    sealed_uri: bytes | None,
     status: wire.DocstoreSyncStatus,
     updated_at: datetime,
     progress_at: datetime | None,
@@ -158,6 +159,8 @@ def _to_sync(
         resource_id=str(sync_id),
         document_collection_id=collection_id,
         config=wire.DocstoreConfigInfo.model_validate(with_defaults),
+        # Each address is encrypted another way: the digest tells that it was replaced, and nothing of it.
+        version=digest_of([with_defaults, sealed_uri and sealed_uri.hex()]),
         status=status,
         counts=wire.DocstoreCounts(**counts),
         warning=warning,
