@@ -11,7 +11,7 @@ from app.formatting import moment, one_line
 from app.ui.dialogs import confirm
 from app.ui.errors import show_errors
 from app.ui.notices import show_empty, show_text, show_warning
-from app.ui.saving import shown
+from app.ui.saving import in_words
 from app.ui.tables import forget
 from carrel.wire.agents import AgentDefinition, AgentSettings, AgentVersion, RetrievalOptions
 
@@ -67,7 +67,7 @@ def _lines(earlier: AgentSettings, now: AgentSettings) -> list[str]:
         new, old = (
             [names.get(str(each), str(each)) for each in one.collection_ids]
             if name == "collection_ids"
-            else shown(getattr(one, name)).splitlines()
+            else in_words(getattr(one, name)).splitlines()
             for one in (now, earlier)
         )
         if new != old:

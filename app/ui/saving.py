@@ -76,10 +76,10 @@ def show_conflict(form: str) -> None:
     for name, own in mine.items():
         theirs = conflict.current.get(to_camel(name))
         if theirs != own:
-            captions = [_shown(own), _shown(theirs)]
+            captions = [_excerpt(own), _excerpt(theirs)]
             st.radio(_label(name), [MINE, THEIRS], captions=captions, key=f"{form}.choice.{name}")
     others = [
-        f"{_label(name)}: {_shown(conflict.current.get(to_camel(name)))}"
+        f"{_label(name)}: {_excerpt(conflict.current.get(to_camel(name)))}"
         for name in getattr(st.session_state[f"{form}.opened"], "edited", ())
         if name not in mine and conflict.current.get(to_camel(name)) != before.get(to_camel(name))
     ]
@@ -109,11 +109,11 @@ def _plain(value: object) -> Any:
     return None if plain == "" else plain
 
 
-def _shown(value: object) -> str:
-    return shorten(shown(value), _LONGEST) or "Empty"
+def _excerpt(value: object) -> str:
+    return shorten(in_words(value), _LONGEST) or "Empty"
 
 
-def shown(value: object) -> str:
+def in_words(value: object) -> str:
     """Return a value in words: a text as it is."""
     plain = to_jsonable_python(value, exclude_none=True)
     return plain if isinstance(plain, str) else "" if plain is None else json.dumps(plain, ensure_ascii=False)
