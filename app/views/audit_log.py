@@ -29,7 +29,7 @@ from app.ui.notices import (
 )
 from app.ui.pickers import pick_principal
 from app.ui.progress import find_rows, offer_export
-from app.ui.saving import shown
+from app.ui.saving import in_words
 from app.ui.tables import ALL_ROWS, PAGE_ROWS, Cell, ItemsPage, PageAsked, Source, show_pages, time_cell
 from carrel import Pager
 from carrel.wire.fields import format_instant
@@ -200,7 +200,7 @@ def _show_entry(entry: AuditEntry) -> None:
     show_table([fact for fact in facts if fact[1]], named=True)
     if entry.changes:
         heads = ("What changed", "From", "To")
-        rows = [(name, shown(one.from_), shown(one.to)) for name, one in entry.changes.items()]
+        rows = [(name, in_words(one.from_), in_words(one.to)) for name, one in entry.changes.items()]
         show_table(rows, heads=heads)
     if entry.details:
         st.code(json.dumps(entry.details, indent=2, ensure_ascii=False, sort_keys=True), language="json")
@@ -242,7 +242,7 @@ def _export_row(entry: AuditEntry, names: dict[str, str]) -> tuple[str, ...]:
         format_instant(entry.last_at) if entry.last_at else "",
         entry.text or "",
         entry.request_id or "",
-        shown(entry.changes and {name: one.model_dump(mode="json") for name, one in entry.changes.items()}),
+        in_words(entry.changes and {name: one.model_dump(mode="json") for name, one in entry.changes.items()}),
         json.dumps(entry.details, ensure_ascii=False, sort_keys=True) if entry.details else "",
     )
 
