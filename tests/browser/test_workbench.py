@@ -383,6 +383,17 @@ def test_typed_text_outlives_page_and_session_and_is_shown_to_nobody_else(stack:
     expect(address).to_have_value("new@northlight.example")
     visitor.get_by_role("dialog").get_by_role("button", name="Cancel").click()
     visitor.wait_for_function("() => !sessionStorage['carrel.typed'].includes('new@')")
+    with carrel.Carrel(stack.api_key, stack.service) as client:
+        group = client.admin.groups.upsert([{"name": "Ringers"}]).groups[0].id
+        visitor.goto(f"{stack.workbench}/groups?group={group}")
+        visitor.get_by_role("button", name="Rename").click()
+        name = visitor.get_by_role("dialog").get_by_label("Name")
+        name.press_sequentially("Mine")
+        client.admin.groups.upsert([{"id": group, "name": "Theirs"}])
+    visitor.reload()
+    visitor.get_by_role("button", name="Rename").click()
+    visitor.get_by_role("dialog").locator("#carrel-apart", has_text="Mine").click()
+    expect(name).to_have_value("Theirs")
     search(visitor, stack.workbench, "how many sheep can we take")
     visitor.locator(".carrel-result h2 a").first.wait_for()
     composing = {"key": "ArrowDown", "keyCode": 229, "isComposing": True}

@@ -220,14 +220,15 @@ function followWaiting() {
   tell("carrel-waiting", level === "long" ? said || "Waiting for an answer from Carrel." : "");
 }
 
-function tell(name, text) {
+// Outside of a dialog that is open, nothing can be selected.
+function tell(name, text, within = document.body) {
   let place = document.getElementById(name);
   if (!place) {
     place = document.createElement("div");
     place.id = name;
     place.setAttribute("role", "status");
-    document.body.append(place);
   }
+  if (place.parentElement !== within) within.append(place);
   if (place.textContent !== text) place.textContent = text;
 }
 
@@ -240,16 +241,18 @@ const SUBMITS = "[data-testid=stBaseButton-primary]:not(.st-key-title-action *),
   + "[data-testid=stChatInputSubmitButton]";
 const TROUBLE = ".carrel-welcome, .carrel-problem:not([data-testid=stChatMessage] *), [data-testid=stException]";
 const HIDDEN = "[data-testid=stTextInput]:has(button[aria-label$=' password'])"; // of a field for a secret, shown or not
-let kept = readKept();
-const touched = new Map(); // name of a kept text: its field in this document
+let kept = readKept(); // texts, and the values on which they are based, by the names of their fields
+const shown = new WeakMap(); // field: its value before the newest change
+const touched = new Map(); // name of a field in this document: its value before the person changed it
+const apart = new Map(); // name of a field whose value somebody else has changed: the person's text
 const sent = new Set();
 let pressedAt = 0;
 
 function readKept() {
   try {
-    return { person: "", texts: {}, ...JSON.parse(sessionStorage.getItem(STORE)) };
+    return { person: "", texts: {}, bases: {}, ...JSON.parse(sessionStorage.getItem(STORE)) };
   } catch {
-    return { person: "", texts: {} };
+    return { person: "", texts: {}, bases: {} };
   }
 }
 
@@ -261,8 +264,8 @@ function saveKept() {
 
 function dropText(name) {
   delete kept.texts[name];
-  touched.delete(name);
-  sent.delete(name);
+  delete kept.bases[name];
+  for (const held of [touched, apart, sent]) held.delete(name);
 }
 
 function addressNow() {
@@ -285,13 +288,18 @@ function isKept(field) {
     && field.closest(".stMain, [role=dialog], [data-testid=stBottom]");
 }
 
+function noteShown({ target }) {
+  if (target.matches?.(KEPT)) shown.set(target, target.value);
+}
+
+// A field that is emptied to be written anew is still based on the value that it had.
 function keepTyped({ target, isTrusted }) {
   if (!isTrusted || !isKept(target)) return;
   const name = nameOfField(target);
-  touched.set(name, target);
+  if (!touched.has(name)) touched.set(name, shown.get(target) ?? "");
   sent.delete(name);
-  if (target.value) kept.texts[name] = target.value;
-  else dropText(name);
+  if (target.value) [kept.texts[name], kept.bases[name]] = [target.value, touched.get(name)];
+  else for (const part of [kept.texts, kept.bases]) delete part[name];
   saveKept();
 }
 
@@ -316,7 +324,7 @@ function followTyped() {
   const person = document.querySelector(".carrel-person")?.dataset.person;
   if (!isDrawn() || !person || (pressedAt && performance.now() - pressedAt < 3000)) return;
   pressedAt = 0;
-  if (kept.person !== person) kept = { person, texts: kept.person ? {} : kept.texts };
+  if (kept.person !== person) kept = kept.person ? { person, texts: {}, bases: {} } : { ...kept, person };
   const fields = new Map([...document.querySelectorAll(KEPT)].filter(isKept).map((field) => [nameOfField(field), field]));
   if (!document.querySelector(TROUBLE)) forgetSent(fields);
   const here = `${addressNow()}\n`;
@@ -324,6 +332,10 @@ function followTyped() {
   waiting.filter((name) => fields.has(name)).forEach((name) => fillIn(name, fields.get(name)));
   const dialogs = new Set(waiting.filter((name) => !fields.has(name)).map((name) => name.split("\n")[1]).filter(Boolean));
   tell("carrel-kept", dialogs.size ? `Your text in “${[...dialogs].join("”, “")}” is kept. Open it again to go on.` : "");
+  tell("carrel-apart", [...apart].map(([name, text]) => {
+    const label = name.split("\n").at(-1);
+    return `“${label}” was changed elsewhere after you began to write. Your text was not filled in. It is:\n${text}`;
+  }).join("\n\n"), document.querySelector("[role=dialog]") ?? document.body);
   saveKept();
 }
 
@@ -332,14 +344,21 @@ function forgetSent(fields) {
   for (const name of [...touched.keys()]) {
     const text = kept.texts[name];
     if (sent.has(name) || values.includes(text?.trim())) dropText(name);
-    else if (!name.startsWith(`${addressNow()}\n`)) touched.delete(name);
-    else if (fields.get(name)?.value !== text) dropText(name);
+    else if (!name.startsWith(`${addressNow()}\n`)) for (const held of [touched, apart]) held.delete(name);
+    else if (!fields.has(name) || (fields.get(name).value !== (text ?? "") && !apart.has(name))) dropText(name);
   }
 }
 
+// Nobody else's change is written over: the kept text is filled in where the field still has the value of then.
 function fillIn(name, field) {
-  touched.set(name, field);
+  const base = kept.bases[name] ?? "";
+  touched.set(name, base);
   if (field.value === kept.texts[name]) return;
+  if (field.value !== base) {
+    touched.set(name, field.value);
+    apart.set(name, kept.texts[name]);
+    return;
+  }
   const type = field.tagName === "TEXTAREA" ? HTMLTextAreaElement : HTMLInputElement;
   Object.getOwnPropertyDescriptor(type.prototype, "value").set.call(field, kept.texts[name]);
   field.dispatchEvent(new Event("input", { bubbles: true }));
@@ -408,6 +427,7 @@ document.addEventListener("click", closeMenu);
 document.addEventListener("click", goBackToList);
 document.addEventListener("click", noteSending, true);
 document.addEventListener("focusin", noteFocus, true);
+for (const kind of ["focusin", "beforeinput"]) document.addEventListener(kind, noteShown, true);
 document.addEventListener("input", keepTyped, true);
 document.addEventListener("keydown", act, true); // before Streamlit, whose fields keep Enter to themselves
 document.addEventListener("keydown", noteSending, true);
