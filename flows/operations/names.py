@@ -6,7 +6,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from carrel import AsyncCarrel
-from carrel.errors import CarrelError, PermissionDeniedError
+from carrel.errors import BadRequestError, InvalidArgumentError, PermissionDeniedError
 from carrel.wire.uploads import PlannedUpload
 from flows.errors import NameUnknownError
 from flows.operations.outages import OutagePolicy
@@ -96,8 +96,10 @@ async def check_readers(client: AsyncCarrel, access: Access, *, outages: OutageP
 
     try:
         await outages.call(ask)
-    except CarrelError as exc:
-        raise NameUnknownError(f"A reader is not known, so nothing was sent: {exc}") from exc
+    except (BadRequestError, InvalidArgumentError) as exc:
+        # An older service refuses the readers of a plan for another reason, and an unknown reader with its document.
+        if isinstance(exc, InvalidArgumentError) or exc.code in {"unknown_principal", "unknown_user"}:
+            raise NameUnknownError(f"A reader is not known, so nothing was sent: {exc}") from exc
 
 
 def _is_id(name: str) -> bool:

@@ -1,22 +1,24 @@
 """What a run says while the service is busy, when it gives the index up, and which slots it keeps note of."""
 
 from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any, cast
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
 from uuid import UUID, uuid4
 
 import pytest
 from prefect.concurrency.context import ConcurrencyContext
 
-from carrel.errors import ServerError
+from carrel.errors import BadRequestError, ServerError
 from carrel.wire.oversight import AdminStatusGetResponse
-from flows.errors import ServiceDownError
+from flows.errors import NameUnknownError, ServiceDownError
 from flows.operations import backlog, index_waits
 from flows.operations.backlog import Backlog, BusyNotice, notes_of
 from flows.operations.formatting import rate_text
 from flows.operations.ledger.ledger import Ledger
+from flows.operations.names import check_readers
+from flows.operations.sources.documents import Access
 from flows.operations.summary import Summary
 from flows.running import one_of_the_batches
 
@@ -119,3 +121,11 @@ async def test_slot_that_is_given_back_is_kept_note_of_no_more(tmp_path: Path, m
             assert len({UUID(line) for line in kept.read_text().splitlines()}) == 2
         assert kept.read_text() == first
     assert not kept.exists()
+
+
+async def test_only_an_unknown_reader_is_told_as_one() -> None:
+    outages = Mock(call=lambda ask: ask())
+    for code, raised in (("unknown_principal", pytest.raises(NameUnknownError)), ("invalid_request", nullcontext())):
+        asked = AsyncMock(side_effect=BadRequestError("Refused.", status=400, code=code))
+        with raised:
+            await check_readers(Mock(**{"catalog.plan_upload": asked}), Access(("a@example.com",)), outages=outages)
