@@ -5,8 +5,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Self
 
@@ -52,17 +51,19 @@ class _Runner(Runner):
 
     async def begin_at_once(self, *, say: Say) -> None:
         """Ask for due runs whenever Prefect tells of a start, until cancelled; without such events polls find them."""
-        told = False
+        say_once = cache(say)
         while True:
-            with suppress(Exception):
-                async with get_events_subscriber(filter=_STARTED) as events:
-                    if not told:
-                        say("Starts are followed as they happen.")
-                        told = True
-                    async for _ in events:
-                        if self.started:
-                            await self._get_and_submit_flow_runs()
+            [error] = await asyncio.gather(self._begin_as_told(say_once), return_exceptions=True)
+            if error is not None:
+                say_once(f"Starts can't be followed: {error!r}. Polls find new runs meanwhile.")
             await asyncio.sleep(_LOOKING)
+
+    async def _begin_as_told(self, say: Say) -> None:
+        async with get_events_subscriber(filter=_STARTED) as events:
+            say("Starts are followed as they happen.")
+            async for _ in events:
+                if self.started:
+                    await self._get_and_submit_flow_runs()
 
 
 async def serve_flows(settings: FlowSettings, *, say: Say, limit: int = 4) -> None:

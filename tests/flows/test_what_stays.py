@@ -75,6 +75,7 @@ async def test_document_that_moves_to_another_source_during_the_run_stays(source
 async def test_another_file_of_the_same_external_id_replaces_nothing(source: Source) -> None:
     """The second source is told which one has the name, and how to tell them apart; a copy or a moved folder loads."""
     other = source.beside("other")
+    source = replace(source, folder=source.folder.rename(source.folder.with_name("of two\nlines")))
     await source.load()
     other.write(note(0), "# Another note of the same name\n")
     other.write(note(1), (source.folder / note(1)).read_bytes())

@@ -408,16 +408,16 @@ class Ledger(ClaimedRun):
         known = {keys[bytes(key)] for (key,) in self._rows(ours)}
         is_sent = sa.exists().where(sent.c.source_id == sources.c.source_id, sent.c.key == documents.c.key)
         columns = (documents.c.external_id, documents.c.payload, sources.c.source, is_sent.label("is_sent"))
-        refused: dict[str, str] = {}
+        refused: dict[str, tuple[str, str]] = {}
         for row in self._others(*columns, names=[name for name in names if name not in known]):
             path = json.loads(row.payload)["path"]
             if row.is_sent and (Path(path).is_file() or json.loads(row.payload)["stored"]):
-                refused.setdefault(row.external_id, f"{row.source}\n{path}")
+                refused.setdefault(row.external_id, (row.source, path))
         with self._writing() as connection:
             which = self._of_run(documents.c.key.in_([key_of(name) for name in refused]))
             for entry in [entry_of(row) for row in connection.execute(sa.select(documents).where(which))]:
                 name = entry.document.external_id
-                source, path = refused[name].split("\n")
+                source, path = refused[name]
                 if path == entry.document.path:
                     del refused[name]
                     continue
