@@ -199,7 +199,7 @@ def rename(
     """Rename a document. Later uploads of its file keep the name."""
     with connect(as_json=as_json) as (screen, client):
         found = document_of(document, client)
-        done = client.catalog.rename_document(found.document_id, name)
+        done = client.catalog.rename_document(found.document_id, name, version=found.version)
     say_done(screen, "renamed", f"Renamed {found.document_name} to {done.document_name}.", **to_json(done))
 
 

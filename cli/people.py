@@ -274,7 +274,7 @@ def change(
             msg = "say what to change: --name, --admin, --no-admin, --active or --inactive"
             raise InvalidArgumentError(msg)
         person = person_of(email, client)
-        [changed] = client.admin.users.upsert([{"email": person.email, **changes}]).users
+        [changed] = client.admin.users.upsert([{"email": person.email, "version": person.version, **changes}]).users
     say_done(screen, "changed", f"Changed {changed.name} <{changed.email}>.", **to_json(changed))
 
 

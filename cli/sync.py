@@ -190,7 +190,7 @@ def update(
             delete_limit_percent=delete_limit,
         )
         changed = client.document_collections.docstore.update_docstore_sync(
-            found.docstore_credential_id, docstore_uri=uri, config=config
+            found.docstore_credential_id, docstore_uri=uri, config=config, version=found.version
         )
     words = f"Updated {found.config.sync_name}; a run begins."
     say_done(screen, "updated", words, **changed.model_dump(mode="json"))
@@ -252,9 +252,10 @@ def remove_held(name: Named, *, yes: Yes = False, as_json: AsJson = False) -> No
         launched = False
         if held:
             confirm(screen, f"Remove these {len(held):,} documents, which are no longer in the source?")
-            ids = [one.document_id for one in held][:10_000]
-            answer = docstore.launch_docstore_sync(found.docstore_credential_id, approved_removals=ids)
-            launched = answer.sync_launched
+            for start in range(0, len(held), 10_000):  # the most that a request takes
+                part = [one.document_id for one in held[start : start + 10_000]]
+                answer = docstore.launch_docstore_sync(found.docstore_credential_id, approved_removals=part)
+                launched |= answer.sync_launched
     words = f"Approved the removal of {len(held):,} documents." if held else "No removal is held."
     say_done(screen, "approved" if held else "unchanged", words, documents=len(held), syncLaunched=launched)
 

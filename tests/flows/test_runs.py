@@ -3,20 +3,16 @@
 import asyncio
 import json
 import logging
-from functools import partial
 from typing import Any
 
 import httpx
 import pytest
 from prefect.client.schemas.objects import State
 
-from cli.runs import run_upload
-from cli.screen import Screen
 from flows.bulk_upload import bulk_upload
 from flows.collection_add import collection_add
-from flows.errors import RefusedError, SourceBusyError, SourceError
-from flows.operations.loading import open_ledger
-from flows.operations.options import CollectionOptions, UploadOptions
+from flows.errors import RefusedError, SourceError
+from flows.operations.options import CollectionOptions
 from flows.quarantine import quarantine_retry
 from flows.runs import Runs, RunsError
 from tests.flows.sources import Source, note
@@ -56,17 +52,12 @@ async def test_flow_tells_its_plan_counts_and_failures(
 async def test_an_error_of_ours_is_logged_without_a_traceback(
     source: Source, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A source that isn't there or is busy, and a key that is refused, are said in words that name what to change."""
+    """A source that isn't there, and a key that is refused, are said in words that name what to change."""
     logger = logging.getLogger("prefect.flow_runs")
     logger.addHandler(caplog.handler)
     try:
         with pytest.raises(SourceError):
             await bulk_upload("/there/is/no/such/folder")
-        run = partial(run_upload, screen=Screen(as_json=True), direct=False, names=None, yes=True)
-        with open_ledger(str(source), settings=source.settings) as busy:
-            busy.begin()
-            with pytest.raises(SourceBusyError):
-                await asyncio.to_thread(run, str(source), UploadOptions())
         monkeypatch.setenv("CARREL_API_KEY", f"svc_key_{'unknown' * 6}")
         with pytest.raises(RefusedError, match="CARREL_API_KEY"):
             await bulk_upload(str(source))
