@@ -75,8 +75,10 @@ def _resource(agent_id: UUID | str) -> dict[str, str]:
 def lend_draft(client: "Carrel", agent_id: UUID | str, *, email: str | None = None) -> Generator[None]:
     """Deploy an agent to a person who may not use it, for as long as the block lasts: a draft, or an agent of others.
     The person is the client's own unless an email address is given: whom its access token acts for, or the user of its
-    API key. Everybody else keeps the access they have or are given. Blocks of a program may overlap: the last block
-    takes the agent back. Killed within the block, the agent stays deployed to that person. The client is an admin's.
+    API key. Everybody else keeps the access they have or are given; the person loses the agent at the end even
+    if another admin has deployed it to them meanwhile. Lending changes the version of the agent's grants. Blocks of a
+    program may overlap: the last block takes the agent back. Killed within the block, the agent stays deployed to that
+    person. The client is an admin's.
     Raises InvalidArgumentError when it isn't clear whose the API key is."""
     with _lock:
         person = _lend(client, str(agent_id), email)
