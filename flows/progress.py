@@ -76,7 +76,8 @@ class Progress:
         """Publish the plan, and remember the ledger whose counts are published from now on."""
         self._ledger = ledger
         problems = await asyncio.to_thread(ledger.problem_count)
-        await self.publish(PLAN, kind="markdown", data=plan_markdown(scanned, plan, problems=problems))
+        remarks = "".join(f"\n{remark}\n" for remark in notes_of(ledger.address.name).remarks)
+        await self.publish(PLAN, kind="markdown", data=plan_markdown(scanned, plan, problems=problems) + remarks)
         numbers = {name: number for name, number in asdict(plan).items() if isinstance(number, int)}
         await self.publish_table(PLANNED, [{**numbers, "problems": problems}])
         self._gone = (

@@ -80,13 +80,21 @@ async def upload(
                     rows = count_text(scanned.kept_readers, "row names", "rows name")
                     notes.remarks.append(f"{rows} no readers: readers stay as they are. A cell with - means nobody.")
                 await take_ignored(client, ledger, settings=settings, outages=outages)
+                shared = list[str]()
                 plan = await make_plan(
                     client,
                     ledger,
                     outages=outages,
                     upload_as=options.upload_as_user_email,
                     retry_refused=options.retry_refused or retry is not None,
+                    shared=shared if defaults.access is not None and defaults.access.assumed else None,
                 )
+                if shared:
+                    documents = count_text(len(shared), "unchanged document keeps", "unchanged documents keep")
+                    notes.remarks.append(
+                        f"{documents} readers beside the owner, such as {', '.join(shared[:5])}. The page Who can"
+                        " read this? takes them away."
+                    )
                 if retry is None:
                     await plan_deletions(client, ledger, source, options=options, outages=outages, confirmed=confirmed)
                     plan = await asyncio.to_thread(read_plan, ledger)

@@ -87,8 +87,10 @@ async def make_plan(
     outages: OutagePolicy,
     upload_as: str | None = None,
     retry_refused: bool = False,
+    shared: list[str] | None = None,
 ) -> Plan:
-    """Ask planUpload about every document of the ledger, a thousand at a time, while other answers are kept."""
+    """Ask planUpload about every document of the ledger, a thousand at a time, while other answers are kept. Add to
+    `shared` the unchanged documents whose source names no reader, and which others than the owner may read."""
     after, turn = FIRST, asyncio.Lock()
 
     async def read_page() -> list[tuple[bytes, str, str]]:
@@ -108,15 +110,19 @@ async def make_plan(
             answers = await ask({name: value for _, name, value in page})
             verdicts = {answer.document_external_id: _VERDICTS[answer.action] for answer in answers}
             ids = {answer.document_external_id: str(answer.document_id) for answer in answers if answer.document_id}
+            same = [one.document_external_id for one in answers if one.shared and one.action is PlanAction.UNCHANGED]
+            if shared is not None:
+                shared.extend(await asyncio.to_thread(ledger.former_fingerprints, same))
             changed = [name for name, verdict in verdicts.items() if verdict is Action.UPDATE]
             former = await asyncio.to_thread(ledger.former_fingerprints, changed)
             again = {one.document_external_id for one in await ask(former) if one.action is PlanAction.UNCHANGED}
             verdicts |= dict.fromkeys(again, State.UNCHANGED)
-            same = {name: former[name] for name in again}
             changed = [name for name in changed if name not in again]
             for name in await asyncio.to_thread(ledger.refuse_replacing, changed):
                 del verdicts[name]
-            await asyncio.to_thread(ledger.apply_plan, verdicts, document_ids=ids, former=same)
+            await asyncio.to_thread(
+                ledger.apply_plan, verdicts, document_ids=ids, former={name: former[name] for name in again}
+            )
 
     await run_workers(work, number=_ASKED_AT_ONCE)
     await asyncio.to_thread(ledger.set_aside, refused=not retry_refused)

@@ -159,6 +159,12 @@ def owned_classes(organization_id: UUID, owner_id: UUID) -> Select[int]:
     return select(_readers.access_class).where(_readers.organization_id == organization_id, *owned)
 
 
+def shared_classes(organization_id: UUID) -> Select[int]:
+    """Select the access classes in which others than the owner have a role."""
+    others = _readers.organization_id == organization_id, _readers.role != Role.OWNER
+    return select(_readers.access_class).where(*others)
+
+
 def open_classes(organization_id: UUID) -> Select[int]:
     """Select the access classes in which everybody in the organization has a role."""
     everybody = _readers.organization_id == organization_id, _readers.principal_id == organization_id

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from app.loading.starting import Job, upload_job
 from cli.app import app
 from flows.deployments import read_deployments
+from flows.operations.backlog import notes_of
 from flows.operations.options import UploadOptions
 from flows.operations.sources.documents import Access, Defaults
 from tests.flows.sources import Source, note
@@ -60,6 +61,11 @@ async def test_each_way_to_load_a_folder_plans_it_alike_and_alternating_sends_no
         plan = (await source.load(dry_run=True, **options.model_dump())).plan
         assert (plan.sends, plan.refused, plan.unchanged) == (0, 1, 12), way
     assert "0 to create, 0 to update, 12 unchanged" in await _plan_by_command(source)
-    # Whoever had readers loses them where the page names none.
+    # Whoever had readers loses them where the page names none; readers that a load without options kept are said.
+    await source.load(internal_public=True)
+    await source.load()
+    kept = await source.load(dry_run=True, **ways["page"].model_dump())
+    assert (kept.plan.unchanged, kept.plan.sends) == (12, 0)
+    assert "12 unchanged documents keep readers beside the owner" in notes_of(kept.ledger.name).remarks[0]
     await source.load(internal_public=True)
     assert (await source.load(**ways["page"].model_dump())).summary.updated == 12

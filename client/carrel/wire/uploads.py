@@ -232,6 +232,8 @@ class UploadPlan(ResponseModel):
     """What an upload would do."""
     document_id: UUID | None = None
     """Id of the document, when it exists and the caller may update it."""
+    shared: bool | None = None
+    """Whether others than its owner may read the document; given where `document_id` is."""
 
 
 class PlanUploadResponse(Tabular):

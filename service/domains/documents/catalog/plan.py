@@ -24,18 +24,21 @@ async def plan_uploads(
     return [_plan(each, document_id, states.get(document_id)) for document_id, each in zip(ids, planned, strict=True)]
 
 
-def _plan(planned: PlannedUpload, document_id: UUID, state: tuple[str | None, bool] | None) -> UploadPlan:
+def _plan(planned: PlannedUpload, document_id: UUID, state: tuple[str | None, bool, bool] | None) -> UploadPlan:
     action = _action(state, planned.fingerprint)
-    known = action in {PlanAction.UPDATE, PlanAction.UNCHANGED}
+    known = state is not None and action is not PlanAction.FORBIDDEN
     return UploadPlan(
-        document_external_id=planned.document_external_id, action=action, document_id=document_id if known else None
+        document_external_id=planned.document_external_id,
+        action=action,
+        document_id=document_id if known else None,
+        shared=state[2] if state is not None and known else None,
     )
 
 
-def _action(state: tuple[str | None, bool] | None, fingerprint: str) -> PlanAction:
+def _action(state: tuple[str | None, bool, bool] | None, fingerprint: str) -> PlanAction:
     if state is None:
         return PlanAction.CREATE
-    stored, may_update = state
+    stored, may_update, _ = state
     if not may_update:
         return PlanAction.FORBIDDEN
     return PlanAction.UNCHANGED if stored == fingerprint else PlanAction.UPDATE

@@ -22,7 +22,7 @@ from service.domains.documents.recognition.queries import is_being_read
 from service.domains.documents.stored.queries import FILE_COLUMNS, DocumentFields, StoredFile, existing_documents
 from service.index.progress import indexing_status
 from service.index.queries import has_status
-from service.permissions.queries import is_readable, readable_classes
+from service.permissions.queries import is_readable, readable_classes, shared_classes
 from service.platform.batches import Batch
 from service.platform.identifiers import document_id_for
 from service.platform.sql import (
@@ -192,16 +192,18 @@ async def find_external_ids(
 
 async def read_upload_states(
     connection: AsyncConnection, caller: Caller, *, document_ids: Sequence[UUID]
-) -> dict[UUID, tuple[str | None, bool]]:
-    """Return, for those of the documents that exist, the fingerprint and whether the caller may update the contents."""
+) -> dict[UUID, tuple[str | None, bool, bool]]:
+    """Return, for those of the documents that exist, the fingerprint, whether the caller may update the contents, and
+    whether others than the owner may read them."""
     may_update = resources.c.access_class.in_(readable_classes(caller, at_least=Role.EDITOR))
+    shared = resources.c.access_class.in_(shared_classes(caller.organization_id))
     statement = (
-        select(documents.c.document_id, documents.c.fingerprint, may_update.label("may_update"))
+        select(documents.c.document_id, documents.c.fingerprint, may_update.label("may_update"), shared.label("shared"))
         .join(resources, resources.c.object_id == documents.c.document_id)
         .where(documents.c.organization_id == caller.organization_id, in_array(documents.c.document_id, document_ids))
     )
     rows = await connection.execute(statement)
-    return {row.document_id: (row.fingerprint, row.may_update) for row in rows}
+    return {row.document_id: (row.fingerprint, row.may_update, row.shared) for row in rows}
 
 
 async def list_versions(

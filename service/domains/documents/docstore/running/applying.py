@@ -165,7 +165,7 @@ async def _find_unchanged(
     return frozenset(
         document_id
         for document_id, one in mapped.items()
-        if document_id in there and states.get(document_id) == (one.form.fingerprint, True)
+        if document_id in there and states.get(document_id, ())[:2] == (one.form.fingerprint, True)
     )
 
 
