@@ -1,22 +1,6 @@
 """Documents, their versions, the newest one's text, the pages of it to be read by machine, and files left out of it."""
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    CheckConstraint,
-    Column,
-    DateTime,
-    ForeignKey,
-    Index,
-    Integer,
-    LargeBinary,
-    Table,
-    Text,
-    Uuid,
-    false,
-    func,
-    text,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 
 from service.platform.database import metadata
@@ -24,83 +8,83 @@ from service.platform.database import metadata
 # `document_id` is UUIDv5(organization, external_id), so an upsert is by primary key and needs no other
 # unique constraint. A deleted document's row stays (without a resource): its versions are never numbered again.
 # Lists walk by creation, which never changes, so that an update during a walk moves nothing.
-documents = Table(
+documents = sa.Table(
     "documents",
     metadata,
-    Column("document_id", Uuid, primary_key=True),
-    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
-    Column("external_id", Text, nullable=False),
-    Column("name", Text, nullable=False),
-    Column("external_url", Text),
-    Column("owner_id", Uuid, ForeignKey("principals.principal_id"), nullable=False),
-    Column("version", Integer, nullable=False),
-    Column("custom_metadata", JSONB, nullable=False, server_default=text("'{}'")),
-    Column("fingerprint", Text),
+    sa.Column("document_id", sa.Uuid, primary_key=True),
+    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
+    sa.Column("external_id", sa.Text, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("external_url", sa.Text),
+    sa.Column("owner_id", sa.Uuid, sa.ForeignKey("principals.principal_id"), nullable=False),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("custom_metadata", JSONB, nullable=False, server_default=sa.text("'{}'")),
+    sa.Column("fingerprint", sa.Text),
     # FILE, UPLOAD or RENAME; NULL: unknown, since an earlier release wrote the row.
-    Column("named_by", Text),
-    Column("source_updated_at", DateTime(timezone=True)),
-    Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
-    Column("updated_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
-    Column("deleted_at", DateTime(timezone=True)),
-    Index("ix_documents_created", "organization_id", "created_at", "document_id"),
-    Index("ix_documents_owner", "owner_id"),
+    sa.Column("named_by", sa.Text),
+    sa.Column("source_updated_at", sa.DateTime(timezone=True)),
+    sa.Column("created_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
+    sa.Column("updated_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
+    sa.Column("deleted_at", sa.DateTime(timezone=True)),
+    sa.Index("ix_documents_created", "organization_id", "created_at", "document_id"),
+    sa.Index("ix_documents_owner", "owner_id"),
 )
 
-document_versions = Table(
+document_versions = sa.Table(
     "document_versions",
     metadata,
-    Column("document_id", Uuid, ForeignKey("documents.document_id"), primary_key=True),
-    Column("version", Integer, primary_key=True),
-    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
-    Column("file_sha256", LargeBinary, nullable=False),
-    Column("file_size", BigInteger, nullable=False),
-    Column("file_name", Text, nullable=False),
-    Column("media_type", Text, nullable=False),
+    sa.Column("document_id", sa.Uuid, sa.ForeignKey("documents.document_id"), primary_key=True),
+    sa.Column("version", sa.Integer, primary_key=True),
+    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
+    sa.Column("file_sha256", sa.LargeBinary, nullable=False),
+    sa.Column("file_size", sa.BigInteger, nullable=False),
+    sa.Column("file_name", sa.Text, nullable=False),
+    sa.Column("media_type", sa.Text, nullable=False),
     # What reading left out of the file: kind, count and where of each; NULL for files read before this was told.
-    Column("not_read", JSONB(none_as_null=True)),
+    sa.Column("not_read", JSONB(none_as_null=True)),
     # Of a file that holds others: how many, and how many of them have been brought into the catalog or given up.
-    Column("file_count", Integer),
-    Column("files_done", Integer),
+    sa.Column("file_count", sa.Integer),
+    sa.Column("files_done", sa.Integer),
     # Whether text in pictures within the file is to be read by machine.
-    Column("reads_pictures", Boolean, nullable=False, server_default=false()),
-    Column("created_by", Uuid, ForeignKey("principals.principal_id"), nullable=False),
-    Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
-    Index("ix_document_versions_created_by", "created_by"),
-    Index("ix_document_versions_file", "file_sha256", "organization_id"),
+    sa.Column("reads_pictures", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("created_by", sa.Uuid, sa.ForeignKey("principals.principal_id"), nullable=False),
+    sa.Column("created_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
+    sa.Index("ix_document_versions_created_by", "created_by"),
+    sa.Index("ix_document_versions_file", "file_sha256", "organization_id"),
 )
 
 # The files in a document's newest file that became no documents of their own, by their numbers in it from 0, each with
 # its path (NULL: unknown) and why. They are written as the files are brought into the catalog.
-left_out_files = Table(
+left_out_files = sa.Table(
     "left_out_files",
     metadata,
-    Column("document_id", Uuid, ForeignKey("documents.document_id"), primary_key=True),
-    Column("file_no", Integer, primary_key=True, autoincrement=False),
-    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
-    Column("path", Text),
-    Column("code", Text, nullable=False),
-    Column("message", Text, nullable=False),
+    sa.Column("document_id", sa.Uuid, sa.ForeignKey("documents.document_id"), primary_key=True),
+    sa.Column("file_no", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
+    sa.Column("path", sa.Text),
+    sa.Column("code", sa.Text, nullable=False),
+    sa.Column("message", sa.Text, nullable=False),
 )
 
 # Contents of the file store that no version of any organization refers to, and since when that is known. They are
 # removed after a period of grace, unless a version refers to them again.
-unused_files = Table(
+unused_files = sa.Table(
     "unused_files",
     metadata,
-    Column("sha256", LargeBinary, primary_key=True),
-    Column("size", BigInteger, nullable=False),
-    Column("since", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    sa.Column("sha256", sa.LargeBinary, primary_key=True),
+    sa.Column("size", sa.BigInteger, nullable=False),
+    sa.Column("since", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
 )
 
 # Blocks as the extractor gave them (service.text.reading.pack_blocks), of the newest version only.
-document_contents = Table(
+document_contents = sa.Table(
     "document_contents",
     metadata,
-    Column("document_id", Uuid, ForeignKey("documents.document_id"), primary_key=True),
-    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
-    Column("version", Integer, nullable=False),
-    Column("title", Text),
-    Column("blocks", LargeBinary, nullable=False),
+    sa.Column("document_id", sa.Uuid, sa.ForeignKey("documents.document_id"), primary_key=True),
+    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("title", sa.Text),
+    sa.Column("blocks", sa.LargeBinary, nullable=False),
 )
 
 # The pages of documents' newest files that are pictures, and where that was asked the pictures within files: read by
@@ -108,25 +92,25 @@ document_contents = Table(
 # document's contents. A picture's `page` is its number in the file below zero, so that the key tells it from pages;
 # `picture_page` is where it stands, `address` where it is in the file, `after` how many of the file's own blocks come
 # before it.
-scanned_pages = Table(
+scanned_pages = sa.Table(
     "scanned_pages",
     metadata,
-    Column("document_id", Uuid, ForeignKey("documents.document_id"), primary_key=True),
-    Column("page", Integer, primary_key=True),
-    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
-    Column("file_sha256", LargeBinary, nullable=False),
-    Column("picture_page", Integer),
-    Column("address", Text),
-    Column("sheet", Text),
-    Column("after", Integer),
-    Column("state", Text, nullable=False),
-    Column("blocks", LargeBinary),
-    Column("error", Text),
-    CheckConstraint("state IN ('WAITING', 'READ', 'FAILED')", name="state"),
-    Index(
+    sa.Column("document_id", sa.Uuid, sa.ForeignKey("documents.document_id"), primary_key=True),
+    sa.Column("page", sa.Integer, primary_key=True),
+    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
+    sa.Column("file_sha256", sa.LargeBinary, nullable=False),
+    sa.Column("picture_page", sa.Integer),
+    sa.Column("address", sa.Text),
+    sa.Column("sheet", sa.Text),
+    sa.Column("after", sa.Integer),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("blocks", sa.LargeBinary),
+    sa.Column("error", sa.Text),
+    sa.CheckConstraint("state IN ('WAITING', 'READ', 'FAILED')", name="state"),
+    sa.Index(
         "ix_scanned_pages_unfinished",
         "organization_id",
         "document_id",
-        postgresql_where=text("state = 'WAITING' OR blocks IS NOT NULL"),
+        postgresql_where=sa.text("state = 'WAITING' OR blocks IS NOT NULL"),
     ),
 )

@@ -1,49 +1,36 @@
 """Document collections; what is in one is kept by the index (service.schema.indexing.space_documents)."""
 
-from sqlalchemy import (
-    CheckConstraint,
-    Column,
-    DateTime,
-    ForeignKey,
-    Index,
-    Integer,
-    LargeBinary,
-    Table,
-    Text,
-    UniqueConstraint,
-    Uuid,
-    func,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 
 from service.platform.database import metadata
 
-collections = Table(
+collections = sa.Table(
     "collections",
     metadata,
-    Column("collection_id", Uuid, primary_key=True),
-    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
-    Column("space_id", Integer, ForeignKey("spaces.space_id"), nullable=False),
-    Column("name", Text, nullable=False),
-    Column("distance_metric", Text, nullable=False),
-    Column("schema_fields", JSONB, nullable=False),
-    Column("created_by", Uuid, ForeignKey("principals.principal_id"), nullable=False),
-    Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
-    CheckConstraint("distance_metric IN ('EUCLIDEAN', 'COSINE', 'DOTPRODUCT')", name="distance_metric"),
-    UniqueConstraint("organization_id", "name"),
-    Index("ix_collections_created_by", "created_by"),
-    Index("ix_collections_space", "space_id"),
+    sa.Column("collection_id", sa.Uuid, primary_key=True),
+    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
+    sa.Column("space_id", sa.Integer, sa.ForeignKey("spaces.space_id"), nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("distance_metric", sa.Text, nullable=False),
+    sa.Column("schema_fields", JSONB, nullable=False),
+    sa.Column("created_by", sa.Uuid, sa.ForeignKey("principals.principal_id"), nullable=False),
+    sa.Column("created_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
+    sa.CheckConstraint("distance_metric IN ('EUCLIDEAN', 'COSINE', 'DOTPRODUCT')", name="distance_metric"),
+    sa.UniqueConstraint("organization_id", "name"),
+    sa.Index("ix_collections_created_by", "created_by"),
+    sa.Index("ix_collections_space", "space_id"),
 )
 
 # Chunks a caller made, from the moment they are accepted until they are indexed: a crash in between loses none.
 # `batch_id` tells one sending from the next, so that an overtaken one is never written over a newer one.
-caller_chunks = Table(
+caller_chunks = sa.Table(
     "caller_chunks",
     metadata,
-    Column("document_id", Uuid, ForeignKey("documents.document_id"), primary_key=True),
-    Column("space_id", Integer, ForeignKey("spaces.space_id"), primary_key=True),
-    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
-    Column("batch_id", Uuid, nullable=False),
-    Column("chunks", LargeBinary, nullable=False),
-    Index("ix_caller_chunks_space", "space_id"),
+    sa.Column("document_id", sa.Uuid, sa.ForeignKey("documents.document_id"), primary_key=True),
+    sa.Column("space_id", sa.Integer, sa.ForeignKey("spaces.space_id"), primary_key=True),
+    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
+    sa.Column("batch_id", sa.Uuid, nullable=False),
+    sa.Column("chunks", sa.LargeBinary, nullable=False),
+    sa.Index("ix_caller_chunks_space", "space_id"),
 )

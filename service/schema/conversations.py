@@ -1,21 +1,6 @@
 """Conversations, their turns (a message and its reply), the passages of each reply, and the question log."""
 
-from sqlalchemy import (
-    ARRAY,
-    Boolean,
-    CheckConstraint,
-    Column,
-    DateTime,
-    ForeignKey,
-    ForeignKeyConstraint,
-    Index,
-    Integer,
-    Table,
-    Text,
-    Uuid,
-    func,
-    text,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 
 from carrel.wire.places import PassagePlace
@@ -26,97 +11,99 @@ RUNNING, COMPLETED, FAILED = "RUNNING", "COMPLETED", "FAILED"
 
 # A conversation belongs to the principal that acted when it began, and to its agent. `origin` is the OAuth client that
 # began it, or the owner of the key that did; NULL for conversations from before it was kept.
-conversations = Table(
+conversations = sa.Table(
     "conversations",
     metadata,
-    Column("conversation_id", Uuid, primary_key=True),
-    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
-    Column("agent_id", Uuid, ForeignKey("agents.agent_id"), nullable=False),
-    Column("principal_id", Uuid, ForeignKey("principals.principal_id"), nullable=False),
-    Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
-    Column("updated_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
-    Column("origin", Uuid),
-    Index("ix_conversations_principal", "organization_id", "principal_id", "updated_at", "conversation_id"),
-    Index("ix_conversations_agent", "agent_id"),
-    Index("ix_conversations_updated", "organization_id", "updated_at"),
+    sa.Column("conversation_id", sa.Uuid, primary_key=True),
+    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
+    sa.Column("agent_id", sa.Uuid, sa.ForeignKey("agents.agent_id"), nullable=False),
+    sa.Column("principal_id", sa.Uuid, sa.ForeignKey("principals.principal_id"), nullable=False),
+    sa.Column("created_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
+    sa.Column("updated_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
+    sa.Column("origin", sa.Uuid),
+    sa.Index("ix_conversations_principal", "organization_id", "principal_id", "updated_at", "conversation_id"),
+    sa.Index("ix_conversations_agent", "agent_id"),
+    sa.Index("ix_conversations_updated", "organization_id", "updated_at"),
 )
 
 # `turn_id` is the reply's messageId and, on v1, the jobId. While it is RUNNING, `reply` is the text so far, and
 # `attempt` tells the worker that makes it from one that was given up: only the latest may write.
-turns = Table(
+turns = sa.Table(
     "turns",
     metadata,
-    Column("turn_id", Uuid, primary_key=True),
-    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
-    Column("conversation_id", Uuid, ForeignKey("conversations.conversation_id", ondelete="CASCADE"), nullable=False),
-    Column("turn_no", Integer, nullable=False),
-    Column("credential_id", Uuid, nullable=False),
-    Column("acting_through_id", Uuid),
-    Column("request_id", Text),
-    Column("message", Text, nullable=False),
-    Column("status", Text, nullable=False, server_default=text("'RUNNING'")),
-    Column("attempt", Integer, nullable=False, server_default=text("0")),
-    Column("reply", Text),
-    Column("citations", JSONB, nullable=False, server_default=text("'[]'")),
-    Column("warnings", JSONB, nullable=False, server_default=text("'[]'")),
-    Column("model", Text),
-    Column("error_code", Text),
-    Column("error_message", Text),
-    Column("retry_after", Integer),
-    Column("feedback", Text),
-    Column("audit_log_id", Uuid),
-    Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
-    Column("finished_at", DateTime(timezone=True)),
-    Column("address", Text),
-    Column("device", Text),
+    sa.Column("turn_id", sa.Uuid, primary_key=True),
+    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
+    sa.Column(
+        "conversation_id", sa.Uuid, sa.ForeignKey("conversations.conversation_id", ondelete="CASCADE"), nullable=False
+    ),
+    sa.Column("turn_no", sa.Integer, nullable=False),
+    sa.Column("credential_id", sa.Uuid, nullable=False),
+    sa.Column("acting_through_id", sa.Uuid),
+    sa.Column("request_id", sa.Text),
+    sa.Column("message", sa.Text, nullable=False),
+    sa.Column("status", sa.Text, nullable=False, server_default=sa.text("'RUNNING'")),
+    sa.Column("attempt", sa.Integer, nullable=False, server_default=sa.text("0")),
+    sa.Column("reply", sa.Text),
+    sa.Column("citations", JSONB, nullable=False, server_default=sa.text("'[]'")),
+    sa.Column("warnings", JSONB, nullable=False, server_default=sa.text("'[]'")),
+    sa.Column("model", sa.Text),
+    sa.Column("error_code", sa.Text),
+    sa.Column("error_message", sa.Text),
+    sa.Column("retry_after", sa.Integer),
+    sa.Column("feedback", sa.Text),
+    sa.Column("audit_log_id", sa.Uuid),
+    sa.Column("created_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
+    sa.Column("finished_at", sa.DateTime(timezone=True)),
+    sa.Column("address", sa.Text),
+    sa.Column("device", sa.Text),
     # What the sender's consent narrowed the message to; NULL: to nothing.
-    Column("collection_ids", ARRAY(Uuid)),
-    CheckConstraint("status IN ('RUNNING', 'COMPLETED', 'FAILED')", name="status"),
-    Index("uq_turns_turn_no", "conversation_id", "turn_no", unique=True),
-    Index("ix_turns_running", "organization_id", "created_at", postgresql_where=text("status = 'RUNNING'")),
+    sa.Column("collection_ids", sa.ARRAY(sa.Uuid)),
+    sa.CheckConstraint("status IN ('RUNNING', 'COMPLETED', 'FAILED')", name="status"),
+    sa.Index("uq_turns_turn_no", "conversation_id", "turn_no", unique=True),
+    sa.Index("ix_turns_running", "organization_id", "created_at", postgresql_where=sa.text("status = 'RUNNING'")),
 )
 
 # `rests_on`: words of the passage may be in the reply, so whoever may no longer read its document may not read that.
 # Without a text it was carried over from earlier turns, whose replies the model was shown.
-turn_passages = Table(
+turn_passages = sa.Table(
     "turn_passages",
     metadata,
-    Column("turn_id", Uuid, primary_key=True),
-    Column("passage_no", Integer, primary_key=True),
-    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
-    Column("document_id", Uuid, nullable=False),
-    Column("text", Text),
-    Column("place", ModelJson(PassagePlace)),
-    Column("rests_on", Boolean, nullable=False),
-    ForeignKeyConstraint(["turn_id"], ["turns.turn_id"], ondelete="CASCADE"),
-    Index("ix_turn_passages_document", "organization_id", "document_id"),
+    sa.Column("turn_id", sa.Uuid, primary_key=True),
+    sa.Column("passage_no", sa.Integer, primary_key=True),
+    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
+    sa.Column("document_id", sa.Uuid, nullable=False),
+    sa.Column("text", sa.Text),
+    sa.Column("place", ModelJson(PassagePlace)),
+    sa.Column("rests_on", sa.Boolean, nullable=False),
+    sa.ForeignKeyConstraint(["turn_id"], ["turns.turn_id"], ondelete="CASCADE"),
+    sa.Index("ix_turn_passages_document", "organization_id", "document_id"),
 )
 
 # The question log: a row for each turn. It stays when the turn, which has the words, is erased.
 # `outcome` is the turn's status, and whether a reply cites anything; `feedback` is the newest on the reply.
-questions = Table(
+questions = sa.Table(
     "questions",
     metadata,
-    Column("turn_id", Uuid, primary_key=True),
-    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
-    Column("conversation_id", Uuid, nullable=False),
-    Column("agent_id", Uuid, ForeignKey("agents.agent_id"), nullable=False),
-    Column("principal_id", Uuid, ForeignKey("principals.principal_id"), nullable=False),
-    Column("at", DateTime(timezone=True), nullable=False),
-    Column("outcome", Text, nullable=False),
-    Column("feedback", Text),
-    CheckConstraint("outcome IN ('RUNNING', 'ANSWERED', 'UNANSWERED', 'FAILED')", name="outcome"),
-    Index("ix_questions_conversation", "conversation_id"),
-    Index("ix_questions_at", "organization_id", "at", "turn_id"),
-    Index("ix_questions_agent", "organization_id", "agent_id", "at", "turn_id"),
-    Index("ix_questions_principal", "organization_id", "principal_id", "at", "turn_id"),
-    Index("ix_questions_outcome", "organization_id", "outcome", "at", "turn_id"),
-    Index(
+    sa.Column("turn_id", sa.Uuid, primary_key=True),
+    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
+    sa.Column("conversation_id", sa.Uuid, nullable=False),
+    sa.Column("agent_id", sa.Uuid, sa.ForeignKey("agents.agent_id"), nullable=False),
+    sa.Column("principal_id", sa.Uuid, sa.ForeignKey("principals.principal_id"), nullable=False),
+    sa.Column("at", sa.DateTime(timezone=True), nullable=False),
+    sa.Column("outcome", sa.Text, nullable=False),
+    sa.Column("feedback", sa.Text),
+    sa.CheckConstraint("outcome IN ('RUNNING', 'ANSWERED', 'UNANSWERED', 'FAILED')", name="outcome"),
+    sa.Index("ix_questions_conversation", "conversation_id"),
+    sa.Index("ix_questions_at", "organization_id", "at", "turn_id"),
+    sa.Index("ix_questions_agent", "organization_id", "agent_id", "at", "turn_id"),
+    sa.Index("ix_questions_principal", "organization_id", "principal_id", "at", "turn_id"),
+    sa.Index("ix_questions_outcome", "organization_id", "outcome", "at", "turn_id"),
+    sa.Index(
         "ix_questions_feedback",
         "organization_id",
         "feedback",
         "at",
         "turn_id",
-        postgresql_where=text("feedback IS NOT NULL"),
+        postgresql_where=sa.text("feedback IS NOT NULL"),
     ),
 )

@@ -1,20 +1,6 @@
 """Syncs of collections with outside document databases, what each has brought, and what it could not take."""
 
-from sqlalchemy import (
-    BigInteger,
-    CheckConstraint,
-    Column,
-    DateTime,
-    ForeignKey,
-    Index,
-    Integer,
-    LargeBinary,
-    Table,
-    Text,
-    Uuid,
-    func,
-    text,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 
 from service.platform.database import metadata
@@ -23,71 +9,71 @@ from service.platform.database import metadata
 # credential and who acted are those of the request that made the sync: runs act as that principal.
 # `runs` are the last runs that ended, as they are shown, newest first.
 # `attempt` fences workers: a run writes only while it is the last one that was begun, and nothing newer was launched.
-docstore_syncs = Table(
+docstore_syncs = sa.Table(
     "docstore_syncs",
     metadata,
-    Column("sync_id", Uuid, primary_key=True),
-    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
-    Column("collection_id", Uuid, ForeignKey("collections.collection_id", ondelete="CASCADE"), nullable=False),
-    Column("principal_id", Uuid, ForeignKey("principals.principal_id"), nullable=False),
-    Column("credential_id", Uuid, nullable=False),
-    Column("acting_through_id", Uuid),
-    Column("sealed_uri", LargeBinary),
-    Column("config", JSONB, nullable=False),
-    Column("status", Text, nullable=False, server_default=text("'PENDING'")),
-    Column("attempt", Integer, nullable=False, server_default=text("0")),
-    Column("cursor", JSONB),
-    Column("listing_no", Integer, nullable=False, server_default=text("0")),
-    Column("read_count", BigInteger, nullable=False, server_default=text("0")),
-    Column("created_count", BigInteger, nullable=False, server_default=text("0")),
-    Column("updated_count", BigInteger, nullable=False, server_default=text("0")),
-    Column("unchanged_count", BigInteger, nullable=False, server_default=text("0")),
-    Column("deleted_count", BigInteger, nullable=False, server_default=text("0")),
-    Column("warning_code", Text),
-    Column("warning_message", Text),
-    Column("error_code", Text),
-    Column("error_message", Text),
-    Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
-    Column("updated_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
-    Column("started_at", DateTime(timezone=True)),
-    Column("progress_at", DateTime(timezone=True)),
-    Column("finished_at", DateTime(timezone=True)),
-    Column("runs", JSONB, nullable=False, server_default=text("'[]'::jsonb")),
-    CheckConstraint("status IN ('PENDING', 'RUNNING', 'COMPLETED', 'FAILED')", name="status"),
-    Index("ix_docstore_syncs_collection", "collection_id"),
-    Index("ix_docstore_syncs_organization", "organization_id", "sync_id"),
-    Index("ix_docstore_syncs_principal", "principal_id"),
+    sa.Column("sync_id", sa.Uuid, primary_key=True),
+    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
+    sa.Column("collection_id", sa.Uuid, sa.ForeignKey("collections.collection_id", ondelete="CASCADE"), nullable=False),
+    sa.Column("principal_id", sa.Uuid, sa.ForeignKey("principals.principal_id"), nullable=False),
+    sa.Column("credential_id", sa.Uuid, nullable=False),
+    sa.Column("acting_through_id", sa.Uuid),
+    sa.Column("sealed_uri", sa.LargeBinary),
+    sa.Column("config", JSONB, nullable=False),
+    sa.Column("status", sa.Text, nullable=False, server_default=sa.text("'PENDING'")),
+    sa.Column("attempt", sa.Integer, nullable=False, server_default=sa.text("0")),
+    sa.Column("cursor", JSONB),
+    sa.Column("listing_no", sa.Integer, nullable=False, server_default=sa.text("0")),
+    sa.Column("read_count", sa.BigInteger, nullable=False, server_default=sa.text("0")),
+    sa.Column("created_count", sa.BigInteger, nullable=False, server_default=sa.text("0")),
+    sa.Column("updated_count", sa.BigInteger, nullable=False, server_default=sa.text("0")),
+    sa.Column("unchanged_count", sa.BigInteger, nullable=False, server_default=sa.text("0")),
+    sa.Column("deleted_count", sa.BigInteger, nullable=False, server_default=sa.text("0")),
+    sa.Column("warning_code", sa.Text),
+    sa.Column("warning_message", sa.Text),
+    sa.Column("error_code", sa.Text),
+    sa.Column("error_message", sa.Text),
+    sa.Column("created_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
+    sa.Column("updated_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
+    sa.Column("started_at", sa.DateTime(timezone=True)),
+    sa.Column("progress_at", sa.DateTime(timezone=True)),
+    sa.Column("finished_at", sa.DateTime(timezone=True)),
+    sa.Column("runs", JSONB, nullable=False, server_default=sa.text("'[]'::jsonb")),
+    sa.CheckConstraint("status IN ('PENDING', 'RUNNING', 'COMPLETED', 'FAILED')", name="status"),
+    sa.Index("ix_docstore_syncs_collection", "collection_id"),
+    sa.Index("ix_docstore_syncs_organization", "organization_id", "sync_id"),
+    sa.Index("ix_docstore_syncs_principal", "principal_id"),
 )
 
 # Every source document that was ever tried, written down before it is tried, so that none is forgotten when a run is
 # killed: what is here and was not in the last listing has vanished from the source. `outcome` is what the run that
 # began at `run_at` did with it; `removal` is `held` by the limit of removals, or `approved`.
-docstore_documents = Table(
+docstore_documents = sa.Table(
     "docstore_documents",
     metadata,
-    Column("document_id", Uuid, primary_key=True),
-    Column("sync_id", Uuid, ForeignKey("docstore_syncs.sync_id", ondelete="CASCADE"), primary_key=True),
-    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
-    Column("listing_no", Integer, nullable=False, server_default=text("0")),
-    Column("run_at", DateTime(timezone=True)),
-    Column("outcome", Text),
-    Column("removal", Text),
-    Index("ix_docstore_documents_sync", "sync_id", "listing_no"),
+    sa.Column("document_id", sa.Uuid, primary_key=True),
+    sa.Column("sync_id", sa.Uuid, sa.ForeignKey("docstore_syncs.sync_id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
+    sa.Column("listing_no", sa.Integer, nullable=False, server_default=sa.text("0")),
+    sa.Column("run_at", sa.DateTime(timezone=True)),
+    sa.Column("outcome", sa.Text),
+    sa.Column("removal", sa.Text),
+    sa.Index("ix_docstore_documents_sync", "sync_id", "listing_no"),
 )
 
 # `source_id` is the `_id` in canonical Extended JSON, by which the document is read again.
-docstore_failures = Table(
+docstore_failures = sa.Table(
     "docstore_failures",
     metadata,
-    Column("document_id", Uuid, primary_key=True),
-    Column("sync_id", Uuid, ForeignKey("docstore_syncs.sync_id", ondelete="CASCADE"), primary_key=True),
-    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
-    Column("source_id", Text, nullable=False),
-    Column("external_id", Text, nullable=False),
-    Column("code", Text, nullable=False),
-    Column("message", Text, nullable=False),
-    Column("failed_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
-    Index("ix_docstore_failures_sync", "sync_id", "document_id"),
+    sa.Column("document_id", sa.Uuid, primary_key=True),
+    sa.Column("sync_id", sa.Uuid, sa.ForeignKey("docstore_syncs.sync_id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
+    sa.Column("source_id", sa.Text, nullable=False),
+    sa.Column("external_id", sa.Text, nullable=False),
+    sa.Column("code", sa.Text, nullable=False),
+    sa.Column("message", sa.Text, nullable=False),
+    sa.Column("failed_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
+    sa.Index("ix_docstore_failures_sync", "sync_id", "document_id"),
 )
 
 __all__ = ["docstore_documents", "docstore_failures", "docstore_syncs"]

@@ -1,137 +1,126 @@
 """OAuth clients, what people allowed them, and what they were given for it; of secrets only the SHA-256."""
 
-from sqlalchemy import (
-    ARRAY,
-    Boolean,
-    CheckConstraint,
-    Column,
-    DateTime,
-    ForeignKey,
-    Index,
-    LargeBinary,
-    Table,
-    Text,
-    Uuid,
-    false,
-    func,
-    text,
-)
+import sqlalchemy as sa
 
 from service.platform.database import metadata
 
 # A pending client (a member asked for it, no admin has approved it) can do nothing. A public client has the hash of a
 # secret that nobody has. Of one that a document describes (`document_url`), the row is what the document said last, and
 # its id is made from the address.
-oauth_clients = Table(
+oauth_clients = sa.Table(
     "oauth_clients",
     metadata,
-    Column("client_id", Uuid, primary_key=True),
-    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
-    Column("name", Text, nullable=False),
-    Column("redirect_uris", ARRAY(Text), nullable=False),
-    Column("scopes", ARRAY(Text), nullable=False),
-    Column("status", Text, nullable=False),
-    Column("hint", Text, nullable=False),
-    Column("secret_hash", LargeBinary, nullable=False),
-    Column("requested_by", Uuid, ForeignKey("principals.principal_id"), nullable=False),
-    Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
-    Column("audience", Text, nullable=False, server_default=text("'api'")),
-    Column("is_public", Boolean, nullable=False, server_default=false()),
-    Column("document_url", Text),
-    Column("document_fresh_until", DateTime(timezone=True)),
-    CheckConstraint("status IN ('pending', 'approved')", name="status"),
-    Index("ix_oauth_clients_organization", "organization_id", "client_id"),
-    Index("ix_oauth_clients_requested_by", "requested_by"),
+    sa.Column("client_id", sa.Uuid, primary_key=True),
+    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("redirect_uris", sa.ARRAY(sa.Text), nullable=False),
+    sa.Column("scopes", sa.ARRAY(sa.Text), nullable=False),
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("hint", sa.Text, nullable=False),
+    sa.Column("secret_hash", sa.LargeBinary, nullable=False),
+    sa.Column("requested_by", sa.Uuid, sa.ForeignKey("principals.principal_id"), nullable=False),
+    sa.Column("created_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
+    sa.Column("audience", sa.Text, nullable=False, server_default=sa.text("'api'")),
+    sa.Column("is_public", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("document_url", sa.Text),
+    sa.Column("document_fresh_until", sa.DateTime(timezone=True)),
+    sa.CheckConstraint("status IN ('pending', 'approved')", name="status"),
+    sa.Index("ix_oauth_clients_organization", "organization_id", "client_id"),
+    sa.Index("ix_oauth_clients_requested_by", "requested_by"),
 )
 
 # What somebody allowed a client, all scopes together, and in which collections (NULL: wherever they may read); taking
 # it back deletes the row. `last_used_at` is of those of its tokens that are purged.
-oauth_consents = Table(
+oauth_consents = sa.Table(
     "oauth_consents",
     metadata,
-    Column("principal_id", Uuid, ForeignKey("principals.principal_id"), primary_key=True),
-    Column("client_id", Uuid, ForeignKey("oauth_clients.client_id", ondelete="CASCADE"), primary_key=True),
-    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
-    Column("scopes", ARRAY(Text), nullable=False),
-    Column("granted_at", DateTime(timezone=True), nullable=False),
-    Column("collection_ids", ARRAY(Uuid)),
-    Column("last_used_at", DateTime(timezone=True)),
-    Index("ix_oauth_consents_client", "client_id"),
+    sa.Column("principal_id", sa.Uuid, sa.ForeignKey("principals.principal_id"), primary_key=True),
+    sa.Column("client_id", sa.Uuid, sa.ForeignKey("oauth_clients.client_id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
+    sa.Column("scopes", sa.ARRAY(sa.Text), nullable=False),
+    sa.Column("granted_at", sa.DateTime(timezone=True), nullable=False),
+    sa.Column("collection_ids", sa.ARRAY(sa.Uuid)),
+    sa.Column("last_used_at", sa.DateTime(timezone=True)),
+    sa.Index("ix_oauth_consents_client", "client_id"),
 )
 
 # All tokens that descend from one code: they are revoked together (RFC 9700, section 4.14.2). Address and device
 # are those of the browser in which the person allowed it, as with the code.
-oauth_token_families = Table(
+oauth_token_families = sa.Table(
     "oauth_token_families",
     metadata,
-    Column("family_id", Uuid, primary_key=True),
-    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
-    Column("client_id", Uuid, ForeignKey("oauth_clients.client_id", ondelete="CASCADE"), nullable=False),
-    Column("principal_id", Uuid, ForeignKey("principals.principal_id"), nullable=False),
-    Column("scopes", ARRAY(Text), nullable=False),
-    Column("created_at", DateTime(timezone=True), nullable=False),
-    Column("revoked_at", DateTime(timezone=True)),
-    Column("last_used_at", DateTime(timezone=True)),
-    Column("address", Text),
-    Column("device", Text),
-    Column("confirmed_at", DateTime(timezone=True)),
-    Index("ix_oauth_token_families_principal", "organization_id", "principal_id", "client_id"),
-    Index("ix_oauth_token_families_client", "client_id"),
+    sa.Column("family_id", sa.Uuid, primary_key=True),
+    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
+    sa.Column("client_id", sa.Uuid, sa.ForeignKey("oauth_clients.client_id", ondelete="CASCADE"), nullable=False),
+    sa.Column("principal_id", sa.Uuid, sa.ForeignKey("principals.principal_id"), nullable=False),
+    sa.Column("scopes", sa.ARRAY(sa.Text), nullable=False),
+    sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+    sa.Column("revoked_at", sa.DateTime(timezone=True)),
+    sa.Column("last_used_at", sa.DateTime(timezone=True)),
+    sa.Column("address", sa.Text),
+    sa.Column("device", sa.Text),
+    sa.Column("confirmed_at", sa.DateTime(timezone=True)),
+    sa.Index("ix_oauth_token_families_principal", "organization_id", "principal_id", "client_id"),
+    sa.Index("ix_oauth_token_families_client", "client_id"),
 )
 
 # `family_id` is what a used code gave.
-oauth_codes = Table(
+oauth_codes = sa.Table(
     "oauth_codes",
     metadata,
-    Column("code_id", Uuid, primary_key=True),
-    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
-    Column("client_id", Uuid, ForeignKey("oauth_clients.client_id", ondelete="CASCADE"), nullable=False),
-    Column("principal_id", Uuid, ForeignKey("principals.principal_id"), nullable=False),
-    Column("secret_hash", LargeBinary, nullable=False, unique=True),
-    Column("redirect_uri", Text, nullable=False),
-    Column("scopes", ARRAY(Text), nullable=False),
-    Column("code_challenge", Text, nullable=False),
-    Column("expires_at", DateTime(timezone=True), nullable=False),
-    Column("used_at", DateTime(timezone=True)),
-    Column("family_id", Uuid, ForeignKey("oauth_token_families.family_id", ondelete="CASCADE")),
-    Column("address", Text),
-    Column("device", Text),
-    Column("confirmed_at", DateTime(timezone=True)),
-    Index("ix_oauth_codes_client", "client_id"),
-    Index("ix_oauth_codes_principal", "organization_id", "principal_id", "client_id"),
-    Index("ix_oauth_codes_family", "family_id"),
-    Index("ix_oauth_codes_expires", "organization_id", "expires_at"),
+    sa.Column("code_id", sa.Uuid, primary_key=True),
+    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
+    sa.Column("client_id", sa.Uuid, sa.ForeignKey("oauth_clients.client_id", ondelete="CASCADE"), nullable=False),
+    sa.Column("principal_id", sa.Uuid, sa.ForeignKey("principals.principal_id"), nullable=False),
+    sa.Column("secret_hash", sa.LargeBinary, nullable=False, unique=True),
+    sa.Column("redirect_uri", sa.Text, nullable=False),
+    sa.Column("scopes", sa.ARRAY(sa.Text), nullable=False),
+    sa.Column("code_challenge", sa.Text, nullable=False),
+    sa.Column("expires_at", sa.DateTime(timezone=True), nullable=False),
+    sa.Column("used_at", sa.DateTime(timezone=True)),
+    sa.Column("family_id", sa.Uuid, sa.ForeignKey("oauth_token_families.family_id", ondelete="CASCADE")),
+    sa.Column("address", sa.Text),
+    sa.Column("device", sa.Text),
+    sa.Column("confirmed_at", sa.DateTime(timezone=True)),
+    sa.Index("ix_oauth_codes_client", "client_id"),
+    sa.Index("ix_oauth_codes_principal", "organization_id", "principal_id", "client_id"),
+    sa.Index("ix_oauth_codes_family", "family_id"),
+    sa.Index("ix_oauth_codes_expires", "organization_id", "expires_at"),
 )
 
 # One that was used stays as long as its family lives, so that using it again is noticed.
-oauth_refresh_tokens = Table(
+oauth_refresh_tokens = sa.Table(
     "oauth_refresh_tokens",
     metadata,
-    Column("token_id", Uuid, primary_key=True),
-    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
-    Column("family_id", Uuid, ForeignKey("oauth_token_families.family_id", ondelete="CASCADE"), nullable=False),
-    Column("secret_hash", LargeBinary, nullable=False, unique=True),
-    Column("expires_at", DateTime(timezone=True), nullable=False),
-    Column("used_at", DateTime(timezone=True)),
-    Index("ix_oauth_refresh_tokens_family", "family_id", "expires_at"),
+    sa.Column("token_id", sa.Uuid, primary_key=True),
+    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
+    sa.Column(
+        "family_id", sa.Uuid, sa.ForeignKey("oauth_token_families.family_id", ondelete="CASCADE"), nullable=False
+    ),
+    sa.Column("secret_hash", sa.LargeBinary, nullable=False, unique=True),
+    sa.Column("expires_at", sa.DateTime(timezone=True), nullable=False),
+    sa.Column("used_at", sa.DateTime(timezone=True)),
+    sa.Index("ix_oauth_refresh_tokens_family", "family_id", "expires_at"),
 )
 
 # Client and person are repeated from the family, so that a request is authenticated by one look-up.
-oauth_access_tokens = Table(
+oauth_access_tokens = sa.Table(
     "oauth_access_tokens",
     metadata,
-    Column("token_id", Uuid, primary_key=True),
-    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
-    Column("family_id", Uuid, ForeignKey("oauth_token_families.family_id", ondelete="CASCADE"), nullable=False),
-    Column("client_id", Uuid, ForeignKey("oauth_clients.client_id", ondelete="CASCADE"), nullable=False),
-    Column("principal_id", Uuid, ForeignKey("principals.principal_id"), nullable=False),
-    Column("scopes", ARRAY(Text), nullable=False),
-    Column("secret_hash", LargeBinary, nullable=False, unique=True),
-    Column("expires_at", DateTime(timezone=True), nullable=False),
-    Column("revoked_at", DateTime(timezone=True)),
-    Column("last_used_at", DateTime(timezone=True)),
-    Index("ix_oauth_access_tokens_family", "family_id"),
-    Index("ix_oauth_access_tokens_client", "client_id"),
-    Index("ix_oauth_access_tokens_expires", "organization_id", "expires_at"),
-    Index("ix_oauth_access_tokens_principal", "principal_id"),
+    sa.Column("token_id", sa.Uuid, primary_key=True),
+    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
+    sa.Column(
+        "family_id", sa.Uuid, sa.ForeignKey("oauth_token_families.family_id", ondelete="CASCADE"), nullable=False
+    ),
+    sa.Column("client_id", sa.Uuid, sa.ForeignKey("oauth_clients.client_id", ondelete="CASCADE"), nullable=False),
+    sa.Column("principal_id", sa.Uuid, sa.ForeignKey("principals.principal_id"), nullable=False),
+    sa.Column("scopes", sa.ARRAY(sa.Text), nullable=False),
+    sa.Column("secret_hash", sa.LargeBinary, nullable=False, unique=True),
+    sa.Column("expires_at", sa.DateTime(timezone=True), nullable=False),
+    sa.Column("revoked_at", sa.DateTime(timezone=True)),
+    sa.Column("last_used_at", sa.DateTime(timezone=True)),
+    sa.Index("ix_oauth_access_tokens_family", "family_id"),
+    sa.Index("ix_oauth_access_tokens_client", "client_id"),
+    sa.Index("ix_oauth_access_tokens_expires", "organization_id", "expires_at"),
+    sa.Index("ix_oauth_access_tokens_principal", "principal_id"),
 )

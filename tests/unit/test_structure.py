@@ -91,6 +91,11 @@ def test_only_queries_touch_tables() -> None:
             assert not isinstance(getattr(import_module(module), name), Table), path
 
 
+def test_only_schemas_import_all_of_sqlalchemy() -> None:
+    whole = [path for path in FOLDER.rglob("*.py") if "import sqlalchemy as" in path.read_text()]
+    assert {path.relative_to(FOLDER).parts[0] for path in whole} <= {"migrations", "schema"}
+
+
 def test_modules_are_short() -> None:
     paths = [path for folder in PRODUCT for path in (FOLDER.parent / folder).rglob("*.py")]
     assert len(paths) > 400
