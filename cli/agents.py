@@ -294,7 +294,13 @@ def ask(
     if as_json:
         print_json(screen, "answered" if reply.sources else "unanswered", code=code, **to_json(reply))
     else:
-        _show_sources(reply, screen=screen)
+        screen.write("\n")
+        for number, source in enumerate(reply.sources, 1):
+            name = ", ".join(part for part in (source.name, describe_place(source.place)) if part)
+            screen.line(f"[{number}] {name}: “{source.quote}”" if source.quote else f"[{number}] {name}")
+        for warning in reply.warnings:
+            screen.say(warning)
+        screen.say(f"To go on: --conversation {reply.conversation_id}")
     raise typer.Exit(code)
 
 
@@ -325,16 +331,6 @@ def _write_reply(events: "Iterable[Reply | Restarted | TextDelta]", *, screen: S
     if reply is None:  # a stream ends with a reply, or raises
         raise AssertionError
     return reply
-
-
-def _show_sources(reply: "Reply", *, screen: Screen) -> None:
-    screen.write("\n")
-    for number, source in enumerate(reply.sources, 1):
-        name = ", ".join(part for part in (source.name, describe_place(source.place)) if part)
-        screen.line(f"[{number}] {name}: “{source.quote}”" if source.quote else f"[{number}] {name}")
-    for warning in reply.warnings:
-        screen.say(warning)
-    screen.say(f"To go on: --conversation {reply.conversation_id}")
 
 
 def agent_of(name: str, client: "Carrel") -> AgentDefinition:

@@ -47,7 +47,6 @@ from carrel.wire.access import ResourceCount
 from carrel.wire.admin import ListedUser
 from carrel.wire.api_keys import ApiKey, CredentialStatus
 from carrel.wire.owners import AdminUsersPlanOffboardingResponse
-from carrel.wire.people import GroupMembership
 from carrel.wire.sessions import PersonSession, SessionKind
 from flows.operations.formatting import count_text
 
@@ -324,19 +323,15 @@ def _show_groups(who: Principal) -> None:
         show_empty("They are in no group.", "Add them to one, so that they read what it does.")
         return
     for group in groups:
-        _show_group(group, who)
-
-
-def _show_group(group: GroupMembership, who: Principal) -> None:
-    with st.container(horizontal=True, vertical_alignment="center", key=f"membership-{group.id}"):
-        show_link(one_line(group.name), "groups", group=str(group.id))
-        through = ", ".join(one_line(one.name) for one in group.through)
-        if group.direct:
-            show_text("a member" + (f", and through {through}" if through else ""))
-            if st.button("Remove", key=f"leave.{group.id}", type="tertiary"):
-                ask_removing(str(group.id), group.name, who)
-        else:
-            show_text(f"through {through}")
+        with st.container(horizontal=True, vertical_alignment="center", key=f"membership-{group.id}"):
+            show_link(one_line(group.name), "groups", group=str(group.id))
+            through = ", ".join(one_line(one.name) for one in group.through)
+            if group.direct:
+                show_text("a member" + (f", and through {through}" if through else ""))
+                if st.button("Remove", key=f"leave.{group.id}", type="tertiary"):
+                    ask_removing(str(group.id), group.name, who)
+            else:
+                show_text(f"through {through}")
 
 
 def _show_keys(person: ListedUser) -> None:

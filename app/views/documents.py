@@ -66,19 +66,6 @@ class Wanted(NamedTuple):
     files: str
 
 
-def _choose(*, is_admin: bool, email: str) -> Wanted:
-    kinds = {"": "Any", **{key: words for key, (words, _) in KINDS.items()}}
-    whose = {MINE: "Mine", ALL: "All" if is_admin else "All that I may read"}
-    with filter_line("kind", "state", "of", "files", "owner"):
-        name = text_filter("Name", "name", placeholder="Part of a name")
-        kind = choice_filter("Type", "kind", kinds)
-        state = choice_filter("State", "state", ANY_STATE)
-        choice = choice_filter("Whose", "of", whose, default=ALL if is_admin else MINE)
-        files = choice_filter("Files in archives and mails", "files", FILES)
-        owner = text_filter("Owner", "owner", placeholder="name@example.com") if choice == ALL and is_admin else ""
-    return Wanted(name, kind, state, email if choice == MINE else owner, files)
-
-
 def _row(document: Document) -> dict[str, object]:
     files = f", {count_text(document.file_count, 'file')} within" if document.file_count else ""
     return {
@@ -108,7 +95,16 @@ def _show_list() -> None:
     if run := st.query_params.get("run"):
         _show_of_run(run, count)
         return
-    wanted = _choose(is_admin=me.is_admin, email=me.email)
+    kinds = {"": "Any", **{key: words for key, (words, _) in KINDS.items()}}
+    whose = {MINE: "Mine", ALL: "All" if me.is_admin else "All that I may read"}
+    with filter_line("kind", "state", "of", "files", "owner"):
+        name = text_filter("Name", "name", placeholder="Part of a name")
+        kind = choice_filter("Type", "kind", kinds)
+        state = choice_filter("State", "state", ANY_STATE)
+        choice = choice_filter("Whose", "of", whose, default=ALL if me.is_admin else MINE)
+        files = choice_filter("Files in archives and mails", "files", FILES)
+        owner = text_filter("Owner", "owner", placeholder="name@example.com") if choice == ALL and me.is_admin else ""
+    wanted = Wanted(name, kind, state, me.email if choice == MINE else owner, files)
     if wanted.owner and "@" not in wanted.owner:
         show_warning("An owner is looked for by their whole address.", "Such as name@example.com.")
         return

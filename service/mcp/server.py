@@ -119,7 +119,9 @@ async def _call_tool(context: Context, params: CallToolRequestParams) -> CallToo
         except ServiceError as error:
             traces.fail()
             logger.info("tool_refused", tool=tool.name, code=error.code)
-            return _to_result(error)
+            details = "".join(f"\n- {detail.field}: {detail.message}" for detail in error.details)
+            said = f"{error.message}{details}\n(code {error.code}, request {request_id()})"
+            return CallToolResult(content=[TextContent(text=redact_credentials(said))], is_error=True)
     content = TextContent(text=result.model_dump_json(exclude_none=True))
     return CallToolResult(content=[content], structured_content=result.model_dump(mode="json", exclude_none=True))
 
@@ -157,12 +159,6 @@ async def _translate(request: Request, answer: Awaitable[Answer]) -> Answer:
     except Exception as error:  # the library would tell clients of 2025-11-25 what the exception says
         logger.exception("request_failed")
         raise internal_error() from error
-
-
-def _to_result(error: ServiceError) -> CallToolResult:
-    details = "".join(f"\n- {detail.field}: {detail.message}" for detail in error.details)
-    said = f"{error.message}{details}\n(code {error.code}, request {request_id()})"
-    return CallToolResult(content=[TextContent(text=redact_credentials(said))], is_error=True)
 
 
 def _to_protocol_error(error: ServiceError) -> MCPError:

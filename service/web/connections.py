@@ -198,7 +198,8 @@ class Connections:
         return True
 
     def _choose(self, group: _Group) -> Closable | None:
-        waiting = _longest_waiting(group.waiting)
+        oldest = tuple(islice(group.waiting, LOOKED_THROUGH))
+        waiting = next((one for one in oldest if not one.has_unsent), oldest[0] if oldest else None)
         if waiting is not None and len(self._all.receiving) <= self.most // 2:
             return waiting
         return _slow_body(group.receiving) or waiting
@@ -250,11 +251,6 @@ def _is_network(text: str) -> bool:
     except ValueError:  # a proxy's name, or a socket without an address
         return False
     return True
-
-
-def _longest_waiting(waiting: dict[Closable, None]) -> Closable | None:
-    oldest = tuple(islice(waiting, LOOKED_THROUGH))
-    return next((one for one in oldest if not one.has_unsent), oldest[0] if oldest else None)
 
 
 def _slow_body(receiving: dict[Closable, None]) -> Closable | None:

@@ -137,7 +137,18 @@ async def try_swap(indexer: Indexer, organization_id: UUID, rebuild: RunningRebu
         unready = await queries.count_unready_pending(connection, organization_id, **key)
         if unready.blocking:
             return False
-        await _swap(connection, organization_id, rebuild, old, left=unready.documents)
+        new_id = rebuild.space_id
+        await queries.swap(connection, organization_id, old=old, new_id=new_id, collection_id=rebuild.collection_id)
+        await queries.finish_rebuild(
+            connection, organization_id, rebuild_id=rebuild.rebuild_id, status="COMPLETED", left_count=unready.documents
+        )
+        details = {"model": rebuild.model, "left": unready.documents} | (
+            {} if rebuild.collection_id is None else {"collectionId": str(rebuild.collection_id)}
+        )
+        change = Change(
+            "index.rebuild_complete", target_type="indexRebuild", target_id=rebuild.rebuild_id, details=details
+        )
+        await record_unattended(connection, organization_id, change=change)
     indexer.rebuilds_known_from.pop(rebuild.rebuild_id, None)
     logger.info("index_rebuilt", collection_id=str(rebuild.collection_id), model=rebuild.model)
     return True
@@ -174,21 +185,6 @@ async def _lock(connection: AsyncConnection, organization_id: UUID, rebuild: Run
     now = await queries.find_newest_rebuild(connection, organization_id, collection_id=rebuild.collection_id)
     runs = now is not None and (now.rebuild_id, now.status) == (rebuild.rebuild_id, "RUNNING")
     return old if runs else None
-
-
-async def _swap(
-    connection: AsyncConnection, organization_id: UUID, rebuild: RunningRebuild, old: SearchedSpace, *, left: int
-) -> None:
-    new_id = rebuild.space_id
-    await queries.swap(connection, organization_id, old=old, new_id=new_id, collection_id=rebuild.collection_id)
-    await queries.finish_rebuild(
-        connection, organization_id, rebuild_id=rebuild.rebuild_id, status="COMPLETED", left_count=left
-    )
-    details = {"model": rebuild.model, "left": left} | (
-        {} if rebuild.collection_id is None else {"collectionId": str(rebuild.collection_id)}
-    )
-    change = Change("index.rebuild_complete", target_type="indexRebuild", target_id=rebuild.rebuild_id, details=details)
-    await record_unattended(connection, organization_id, change=change)
 
 
 async def _empty(indexer: Indexer, organization_id: UUID, space: RetiredSpace) -> bool:

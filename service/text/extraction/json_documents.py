@@ -15,7 +15,11 @@ def parse_json(data: bytes, builder: BlockBuilder) -> str | None:
     """Add the values of a JSON document; its title is the outermost member called title or name."""
     value = _load(read_text(data, builder))
     _add(value, builder)
-    return _title(value)
+    if not isinstance(value, dict):
+        return None
+    members = cast("dict[str, Any]", value)
+    found = (members.get(name) for name in _TITLES)
+    return next((title for title in found if isinstance(title, str) and title.strip()), None)
 
 
 def parse_json_lines(data: bytes, builder: BlockBuilder) -> str | None:
@@ -68,11 +72,3 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return "" if value is None else str(value)
-
-
-def _title(value: Any) -> str | None:
-    if not isinstance(value, dict):
-        return None
-    members = cast("dict[str, Any]", value)
-    found = (members.get(name) for name in _TITLES)
-    return next((title for title in found if isinstance(title, str) and title.strip()), None)

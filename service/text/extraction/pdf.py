@@ -234,7 +234,9 @@ def _bounds(picture: Any) -> tuple[float, float, float, float]:
 
 def _lines(page: Any, text_page: Any, number: int, builder: BlockBuilder) -> list[Line]:
     """Return a page's lines; the position of each is read from PDFium at its first and its last character."""
-    frame = _measure(page)
+    origin, right, up = (_show(page, x, y) for x, y in ((0, 0), (_FAR, 0), (0, _FAR)))
+    (a, b), (c, d) = (((right[axis] - origin[axis]) / _FAR, (up[axis] - origin[axis]) / _FAR) for axis in range(2))
+    frame = _Frame(*origin, across=(a, b), down=(c, d), size=page.get_size())
     count: int = text_page.count_chars()
     text: str = text_page.get_text_range(0, count) if count else ""
     # PDFium counts in UTF-16 and leaves some characters out of its text; places are told only where the two agree.
@@ -321,12 +323,6 @@ def _extents(text_page: Any, *indexes: int) -> list[Any]:
             return []
         boxes.append(box)
     return boxes
-
-
-def _measure(page: Any) -> _Frame:
-    origin, right, up = (_show(page, x, y) for x, y in ((0, 0), (_FAR, 0), (0, _FAR)))
-    (a, b), (c, d) = (((right[axis] - origin[axis]) / _FAR, (up[axis] - origin[axis]) / _FAR) for axis in range(2))
-    return _Frame(*origin, across=(a, b), down=(c, d), size=page.get_size())
 
 
 def _show(page: Any, x: float, y: float) -> tuple[float, float]:

@@ -66,12 +66,8 @@ def _statements(reply: str, stemming: str) -> Iterator[tuple[_Words, list[int]]]
             continue
         for sentence in cut_sentences(text):
             bare = _CITATION.sub("", sentence.text).strip(" *_")
-            said = _words_of(bare, stemming)
+            words = [word for word in split_words(bare) if fold(word) not in QUERY_STOP_WORDS]
+            terms = frozenset(term_of(word, stemming) for word in words if not word.isdigit()) - {0}
+            said = _Words(frozenset(_NUMBER.findall(bare)), terms)
             if not bare.endswith(_NO_STATEMENT) and (said.numbers or len(said.terms) >= FEWEST_WORDS):
                 yield said, [int(number) for number in _CITATION.findall(sentence.text)]
-
-
-def _words_of(text: str, stemming: str) -> _Words:
-    words = [word for word in split_words(text) if fold(word) not in QUERY_STOP_WORDS]
-    terms = frozenset(term_of(word, stemming) for word in words if not word.isdigit()) - {0}
-    return _Words(frozenset(_NUMBER.findall(text)), terms)
