@@ -141,7 +141,9 @@ def _show_preview(into: str, saved: UUID | None, draft: Draft) -> None:
     if found.problem is not None:
         show_problem("The database can't be read.", found.problem.message, hint_for(found.problem.code))
         return
-    show_text(f"The database answers. The filter chooses {count_text(found.document_count, 'document')}.")
+    number, slow = found.document_count, "The database takes long to count the documents that the filter chooses."
+    said = slow if number is None else f"The filter chooses {count_text(number, 'document')}."
+    show_text(f"The database answers. {said}")
     show_text(f"Fields: {', '.join(map(one_line, found.fields)) or 'none'}")
     rows = [(one.name or json.dumps(one.source_id), one.problem or one.text or "") for one in found.documents]
     show_table(

@@ -2,11 +2,13 @@
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from bson import Int64, ObjectId
 
-from tests.service.directory import a_user, document, done, on_rows
+from service.domains.documents.docstore.mongodb import MongoSource
+from tests.service.directory import a_user, code, document, done, entries, on_rows
 from tests.service.directory import readers as readers_of
 from tests.service.docstore import FIELDS, START, Syncing, a_thing, counts
 
@@ -132,7 +134,7 @@ def test_a_source_that_lost_too_much_deletes_nothing(syncing: Syncing, left: int
     assert len(done(syncing.call("listDocstoreRuns", syncing.named))["runs"]) == 50
 
 
-def test_a_database_is_looked_at_before_a_sync_is_saved(syncing: Syncing) -> None:
+def test_a_database_is_looked_at_before_a_sync_is_saved(syncing: Syncing, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its fields and first documents are shown, or why there are none; a saved sync's address isn't asked for again."""
     syncing.filled(7)
     syncing.mongo.collection.insert_one(a_thing(0, _id="first", title=None, tags=[{"name": "x"}]))
@@ -147,7 +149,15 @@ def test_a_database_is_looked_at_before_a_sync_is_saved(syncing: Syncing) -> Non
     for request, problem in ((asked, "docstore_uri_missing"), (away, "source_unreachable")):
         assert done(syncing.call("previewDocstoreSync", request))["problem"]["code"] == problem
     before = syncing.first_run()
-    assert done(syncing.call("previewDocstoreSync", {**asked, **syncing.named})) == shown
+    with monkeypatch.context() as patch:
+        patch.setattr(MongoSource, "count", AsyncMock(side_effect=TimeoutError))
+        without_count = {name: value for name, value in shown.items() if name != "documentCount"}
+        assert done(syncing.call("previewDocstoreSync", {**asked, **syncing.named})) == without_count
+    tested = entries(syncing.service, action="docstore.preview_sync")
+    assert [one["target"]["type"] for one in tested] == ["docstoreSync", "collection", "collection"]
+    other = {**syncing.named, "config": syncing.config(collectionName="payroll")}
+    for operation, more in (("previewDocstoreSync", asked), ("updateDocstoreSync", {})):
+        assert code(syncing.call(operation, {**more, **other})) == (400, "docstore_uri_required")
     done(syncing.update(syncName="other"))
     after = syncing.ended()
     assert after["cursor"]["after"]["_id"] == before["cursor"]["after"]["_id"]

@@ -115,7 +115,9 @@ class UpdateDocstoreSyncRequest(VersionedRequest, ActingRequest):
     docstore_credential_id: UUID
     """Id of the sync."""
     docstore_uri: Annotated[DocstoreUri | None, Field(alias="docstoreURI")] = None
-    """Address of the document database with its credentials; kept encrypted, never returned; without it, as before."""
+    """Address of the document database with its credentials; kept encrypted, never returned; without it, as before.
+
+    Another `collectionName` needs the address again."""
     config: DocstoreConfig
     """What is synced, and who may read it."""
 
@@ -373,7 +375,7 @@ class PreviewDocstoreSyncRequest(ActingRequest):
     document_collection_id: UUID
     """Id of the collection that the sync is to be for, or is for."""
     docstore_credential_id: UUID | None = None
-    """Id of a sync whose address is used where none is given."""
+    """Id of a sync whose address is used where none is given, for the collection that the sync names."""
     docstore_uri: Annotated[DocstoreUri | None, Field(alias="docstoreURI")] = None
     """Address of the document database with its credentials."""
     config: DocstoreConfig
@@ -398,8 +400,8 @@ class PreviewDocstoreSyncResponse(ResponseModel):
 
     problem: DocstoreError | None = None
     """Why the database can't be read, with the code that a run would end with."""
-    document_count: int = 0
-    """Number of documents that the filter chooses."""
+    document_count: int | None = None
+    """Number of documents that the filter chooses; absent if the database does not count them in time."""
     fields: list[str] = Field(default_factory=list[str])
     """Paths of the fields in the documents that were looked at."""
     documents: list[DocstorePreviewDocument] = Field(default_factory=list[DocstorePreviewDocument])
@@ -507,7 +509,8 @@ PREVIEW_DOCSTORE_SYNC = ApiOperation(
 )
 """Connect to a document database as a sync would, and show its fields and the first documents; nothing is kept.
 
-Without an address, the address of the sync `docstore_credential_id` is used, by its maker and admins.
+Without an address, the address of the sync `docstore_credential_id` is used, by its maker and admins, and for the
+collection that the sync names.
 """
 DELETE_DOCSTORE_SYNC = ApiOperation(
     "documentCollections/docstore/deleteDocstoreSync",

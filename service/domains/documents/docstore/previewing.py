@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, cast
 
 from pydantic import SecretStr
@@ -26,9 +27,13 @@ async def preview(
     seconds, longest = settings.docstore_connect_seconds, settings.docstore_query_seconds
     opened = open_mongodb(uri, request.config, allowed=allowed, seconds=longest, connect_seconds=seconds)
     try:
-        async with asyncio.timeout(seconds):
-            async with opened as source:
-                number, found = await source.count(), await source.sample(_DOCUMENTS)
+        async with asyncio.timeout(seconds) as limit, opened as source:
+            found = await source.sample(_DOCUMENTS)
+            limit.reschedule(None)
+            number = None
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(seconds, longest / 2)):  # before the database itself gives up
+                    number = await source.count()
     except SourceError as error:
         return refusal(error.code, error.message)
     except TimeoutError:

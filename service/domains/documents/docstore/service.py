@@ -26,7 +26,7 @@ from service.domains.documents.docstore.queries import StoredSync, SyncKey
 from service.domains.documents.docstore.running.run import RunError, unseal_uri
 from service.domains.documents.docstore.running.task import RUN_SYNC
 from service.permissions.service import resolve_readers
-from service.platform.errors import BadRequest, Forbidden, NotFound
+from service.platform.errors import BadRequest, FieldError, Forbidden, NotFound
 from service.platform.identifiers import uuid7
 from service.platform.networks import AllowedHosts
 from service.platform.sealing import seal
@@ -77,7 +77,8 @@ async def update_sync(
 ) -> wire.UpdateDocstoreSyncResponse:
     """Replace a sync's config, and its address if one is given, and launch a run (beta).
 
-    Raises as `create_sync`; NotFound for an unknown sync, Forbidden `docstore_sync_owner_required`.
+    Raises as `create_sync`; NotFound for an unknown sync, Forbidden `docstore_sync_owner_required`; BadRequest
+    `docstore_uri_required` for another collection of the database without an address.
     """
     uri, config = request.docstore_uri, request.config
     await _check(runtime, uri, config)
@@ -86,7 +87,7 @@ async def update_sync(
     await refuse_stale(connection, caller, request.version, before, target_id=sync.sync_id)
     await _check_readers(connection, caller, config)
     if uri is None:
-        _unseal(runtime, caller, sync)
+        _unseal(runtime, caller, sync, config)
     old = wire.DocstoreConfig.model_validate(sync.config)
     await queries.replace_sync(
         connection,
@@ -182,13 +183,17 @@ async def preview_sync(
 ) -> wire.PreviewDocstoreSyncResponse:
     """Connect to a document database as a sync would, and map its first documents; nothing is kept."""
     await _check(runtime, request.docstore_uri, request.config)
-    async with runtime.database.transaction(caller.organization_id, read_only=True) as connection:
+    async with runtime.database.transaction(caller.organization_id) as connection:
         caller = await acting_for(connection, caller, request.user_email)
-        await require_collection(connection, caller, collection_id=request.document_collection_id, at_least=Role.EDITOR)
-        uri, sync_id = request.docstore_uri, request.docstore_credential_id
+        collection_id = request.document_collection_id
+        await require_collection(connection, caller, collection_id=collection_id, at_least=Role.EDITOR)
+        uri, sync_id, target = request.docstore_uri, request.docstore_credential_id, ("collection", collection_id)
         if uri is None and sync_id is not None:
-            sync = await _own_sync(connection, caller, sync_id, lock=False)
-            uri = _unseal(runtime, caller, sync)
+            sync, target = await _own_sync(connection, caller, sync_id, lock=False), (TARGET, sync_id)
+            uri = _unseal(runtime, caller, sync, request.config)
+        if uri is not None:
+            details = {"collectionId": str(collection_id)}
+            await record(connection, caller, "docstore.preview_sync", *target, details=details)
     await asyncio.to_thread(import_module, "service.domains.documents.docstore.previewing")
     from service.domains.documents.docstore.previewing import preview, refusal  # noqa: PLC0415 - see `_check`
 
@@ -232,7 +237,11 @@ def _seal(runtime: Runtime, caller: Caller, sync_id: UUID, uri: SecretStr) -> by
     return seal(runtime.keys.docstore_key(caller.organization_id), row_id=sync_id, secret=uri)
 
 
-def _unseal(runtime: Runtime, caller: Caller, sync: StoredSync) -> SecretStr:
+def _unseal(runtime: Runtime, caller: Caller, sync: StoredSync, config: wire.DocstoreConfig) -> SecretStr:
+    """Return the address of a sync, for the collection of the database that it was given for."""
+    if config.collection_name != sync.config["collectionName"]:
+        message = "To read another collection of the database, give its address again."
+        raise BadRequest(message, code="docstore_uri_required", details=[FieldError("docstoreURI", message)])
     try:
         return unseal_uri(runtime, caller.organization_id, sync)
     except RunError as error:
