@@ -149,7 +149,6 @@ def ask_service() -> AdminStatusGetResponse | Finding:
 
 
 def findings_of(status: AdminStatusGetResponse, *, now: datetime | None = None) -> list[Finding]:
-    """Return the findings from a status of the service."""
     at, model = now or datetime.now(UTC), status.language_model
     model = "picking out passages, without a language model" if model == "built-in" else model
     return [
@@ -365,5 +364,4 @@ def _of_alerts(count: int) -> list[Finding]:
 
 
 def troubles(findings: Sequence[Finding]) -> int:
-    """Count the findings with trouble."""
     return sum(finding.level is Level.TROUBLE for finding in findings)

@@ -45,7 +45,6 @@ def kind_of(resource_type: ResourceType) -> str:
 
 
 def types_of(kinds: Iterable[str]) -> tuple[ResourceType, ...]:
-    """Return the types that these kinds comprise."""
     wanted = frozenset(kinds)
     return tuple(kind for kind in ResourceType if kind_of(kind) in wanted)
 
@@ -98,10 +97,8 @@ def scope_named(scope: str, *, agents: Mapping[str, str] | None = None) -> str:
 
 
 def scopes_named(scopes: Iterable[str], *, agents: Mapping[str, str] | None = None) -> str:
-    """Return the names of scopes in a line."""
     return ", ".join(scope_named(scope, agents=agents) for scope in scopes) or "Nothing"
 
 
 def members_in_words(count: int) -> str:
-    """Return the number of members of a group in words."""
     return count_text(count, "member")

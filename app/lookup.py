@@ -50,12 +50,10 @@ class Principal:
 
     @property
     def label(self) -> str:
-        """The label of the principal, in one line."""
         return f"{one_line(self.name)} · {self.facts}"
 
     @property
     def reference(self) -> PrincipalReference:
-        """The reference to the principal in requests."""
         if self.kind == PERSON:
             return UserReference(email=self.id)
         return GroupReference(id=UUID(self.id)) if self.kind == GROUP else ServiceAccountReference(id=UUID(self.id))
@@ -84,7 +82,6 @@ class Resource:
 
     @property
     def kind(self) -> str:
-        """The kind of the resource in words."""
         return kind_of(self.type)
 
     @property
@@ -94,17 +91,14 @@ class Resource:
 
     @property
     def label(self) -> str:
-        """The label of the resource, in one line."""
         return f"{one_line(self.name)} · {self.facts}"
 
     @property
     def reference(self) -> ResourceReference:
-        """The reference to the resource in requests."""
         return ResourceReference(resource_id=self.id, resource_type=self.type)
 
     @classmethod
     def of(cls, listed: ClassedResource) -> "Resource":
-        """Return the resource of a reference in a list."""
         name = listed.name or listed.resource_id
         return cls(listed.resource_type, listed.resource_id, name, listed.object_id)
 

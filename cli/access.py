@@ -114,7 +114,6 @@ def picture(answer: ExplainAuthorizationResponse, *, who: str, resource: str) ->
 
 
 def words_of(step: AuthorizationStep) -> str:
-    """Return a step as people say it."""
     name = step.name or step.id or ""
     words = {
         StepType.USER: f"{name} <{step.email}>",

@@ -23,7 +23,6 @@ class LazyCommand(TyperCommand):
         self.place = place
 
     def load(self) -> TyperCommand | TyperGroup:
-        """Import the command, and return it."""
         module, _, attribute = self.place.partition(":")
         found = getattr(import_module(module), attribute)
         parent = typer.Typer(rich_markup_mode=None)

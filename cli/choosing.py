@@ -22,7 +22,6 @@ PlanOnly = Annotated[bool, typer.Option("--plan", help="Say what would change, a
 
 
 def id_in(text: str) -> UUID | None:
-    """Return the id that a text is, None for a name."""
     try:
         return UUID(text)
     except ValueError:

@@ -104,7 +104,6 @@ def delete(group: Named, *, plan_only: PlanOnly = False, yes: Yes = False, as_js
 
 
 def name_of(one: NamedPrincipal) -> str:
-    """Return a principal as people tell it from others."""
     return f"group {one.name}" if one.type == "group" else f"{one.name} <{one.email}>"
 
 

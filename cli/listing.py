@@ -20,7 +20,6 @@ Columns: TypeAlias = Mapping[str, Callable[[T], object]]
 
 
 def to_json(model: ResponseModel) -> dict[str, Any]:
-    """Return an object of the service as its JSON has it."""
     return model.model_dump(mode="json", exclude_none=True)
 
 
@@ -79,7 +78,6 @@ def say_done(screen: Screen, outcome: str, words: str, *, code: ExitCode = ExitC
 
 
 def words_of(value: object) -> str:
-    """Return a value as people read it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):

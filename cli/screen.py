@@ -82,7 +82,6 @@ class Screen:
             _deafen()
 
     def say(self, text: str) -> None:
-        """Tell whoever is watching."""
         self._err.print(Text("\n".join(map(printable, text.splitlines()))), soft_wrap=True)
 
     def confirm(self, question: str) -> bool:

@@ -108,7 +108,6 @@ class Progress:
             await self.publish(CSV, kind="text", data=b64encode(packed).decode())
 
     async def publish_summary(self, summary: Summary) -> None:
-        """Publish a summary of the run."""
         counts = {
             **summary.as_json(),
             "phase": self.phase,
@@ -132,7 +131,6 @@ class Progress:
         await self.publish(PROGRESS, kind="progress", data=counts["progress"])
 
     async def publish_table(self, key: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Publish rows as a table artifact."""
         await self.publish(key, kind="table", data=json.dumps(rows))
 
     def _rate(self, sent: int) -> float:

@@ -196,7 +196,6 @@ def skip_while_busy(work: Callable[Parameters, Awaitable[Ended]]) -> Callable[Pa
 
 
 def current_run_id() -> UUID:
-    """Return the id of the current flow run."""
     return UUID(str(flow_run.get_id()))
 
 

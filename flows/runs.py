@@ -58,7 +58,6 @@ class PrefectApi:
         self.close()
 
     def close(self) -> None:
-        """Close the connections."""
         self._http.close()
 
     def call(self, method: str, path: str, body: Body = None) -> Any:
@@ -203,7 +202,6 @@ class RunStatus:
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """The options of the run."""
         options: Mapping[str, Any] | None = self.parameters.get("options")
         return options or {}
 
@@ -333,7 +331,6 @@ class Runs(PrefectApi):
         return self.start("quarantine-retry", parameters, person=person, key=key)
 
     def start_again(self, run: RunStatus, *, person: str = "", key: str | None = None) -> UUID:
-        """Start a flow again with the parameters of a run."""
         if run.deployment_id is None:
             return self.start(run.flow, run.parameters, person=person, key=key)
         try:

@@ -64,16 +64,13 @@ class FlowSettings(BaseSettings):
 
     @property
     def deployments(self) -> Path:
-        """The file of deployments."""
         return self.flows_deployments or SHIPPED
 
     @property
     def ledgers(self) -> Path:
-        """The folder of the ledgers."""
         return (self.flows_dir or self.data_dir / "flows") / "ledgers"
 
     def ledger(self, name: str) -> Address:
-        """Return the address of the ledger of this name."""
         return Address(self.ledgers, name, self.flows_database_url)
 
     @property

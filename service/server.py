@@ -44,7 +44,6 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Do nothing."""
         yield
 
     async def startup(self, sockets: list[socket] | None = None) -> None:

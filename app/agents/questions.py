@@ -117,7 +117,6 @@ def agent_names() -> dict[str, str]:
 
 
 def ask(wanted: Wanted, at: PageAsked) -> Pager[LoggedQuestion, AdminQuestionLogQueryResponse]:
-    """Return the log from a page on."""
     return api.client().admin.question_log.query(
         agent_id=wanted.agent or None,
         group_id=wanted.group or None,

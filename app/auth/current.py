@@ -48,7 +48,6 @@ def application() -> Application:
 
 @cache
 def sign_in() -> SignIn:
-    """Return the HTTP routes of sign-in."""
     chosen = settings()
     return SignIn(sessions(), application(), v1_base_url=chosen.v1_base_url or chosen.base_url, origin=chosen.origin)
 

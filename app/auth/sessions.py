@@ -215,7 +215,6 @@ class Sessions:
             connection.execute("UPDATE sessions SET tokens = ? WHERE key = ?", (sealed, key))
 
     def delete(self, key: str, /) -> None:
-        """End a session."""
         with self._connection() as connection:
             connection.execute("DELETE FROM sessions WHERE key = ?", (key,))
 

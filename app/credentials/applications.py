@@ -37,12 +37,10 @@ def count_waiting() -> int:
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def application(client_id: str) -> OAuthClient | None:
-    """Return an application by its id; None when there is none (any more)."""
     return by_id(api.client().admin.oauth_clients.list, client_id)
 
 
 def clear_caches() -> None:
-    """Clear the cached applications of the session."""
     count_waiting.clear()
     application.clear()
     forget(CLIENTS)
@@ -98,14 +96,12 @@ def open_edit(client: OAuthClient) -> None:
 
 
 def open_new() -> None:
-    """Open the dialog for a new application."""
     _fill("", [], [])
     open_dialog(NEW)
 
 
 @dialog("New application", NEW, width="large")
 def show_new() -> None:
-    """Show the dialog for a new application."""
     show_text("It is approved at once. It can do nothing for anybody who has not allowed it.")
     _ask()
     audience = st.radio(
@@ -129,7 +125,6 @@ def show_new() -> None:
 
 @dialog("Edit the application", EDIT, width="large")
 def show_edit(client: OAuthClient) -> None:
-    """Show the dialog that changes an application."""
     client = opened(EDIT, client)
     show_text("What is taken away here stops at once, for those who allowed it before, too.")
     _ask()

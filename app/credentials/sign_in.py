@@ -30,7 +30,6 @@ _FLAGS = {
 
 
 def open_new() -> None:
-    """Open the dialog for a new provider."""
     _fill(None)
     open_dialog(NEW)
 
@@ -43,7 +42,6 @@ def open_edit(provider: SignInProvider) -> None:
 
 @dialog("New sign-in provider", NEW, width="large")
 def show_new() -> None:
-    """Show the dialog for a new provider."""
     show_text("People of these domains can then sign in with it. Passwords that people have here go on working.")
     st.text_input("Issuer", key="provider.issuer", max_chars=2048, placeholder="https://login.example.com")
     _ask()
@@ -52,7 +50,6 @@ def show_new() -> None:
 
 @dialog("Change the sign-in provider", EDIT, width="large")
 def show_edit(provider: SignInProvider) -> None:
-    """Show the dialog that changes a provider."""
     provider = opened(EDIT, provider)
     show_text(f"Its issuer stays {provider.issuer}. Without a client secret here, the one that is kept stays.")
     _ask()

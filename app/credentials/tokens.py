@@ -74,7 +74,6 @@ def expiry(choice: str, *, day: date | None, now: datetime | None = None) -> dat
 
 
 def ends(at: datetime | None) -> str:
-    """Return the end of a token or key in words."""
     return "Never" if at is None or at.year >= NEVER.year else ago(at)
 
 
@@ -165,7 +164,6 @@ def ask_scopes(name: str, meanings: Mapping[S, Meaning]) -> list[S]:
 
 
 def get_scopes(name: str, meanings: Mapping[S, Meaning]) -> list[S]:
-    """Return the scopes that a dialog's fields say."""
     return [scope for scope in meanings if st.session_state.get(_key(name, scope))]
 
 
@@ -180,7 +178,6 @@ MOST_TOKENS = 5000
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def organization() -> Organization:
-    """Return the organization's settings."""
     return api.client().admin.organization.get()
 
 
@@ -198,13 +195,11 @@ def tokens_of(account_id: UUID) -> list[ServiceAccountToken]:
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def account_of(account_id: str) -> ServiceAccount | None:
-    """Return an account by its id; None when there is none (any more)."""
     return by_id(api.client().admin.service_accounts.list, account_id)
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def token_of(token_id: str, account_id: UUID) -> ServiceAccountToken | None:
-    """Return a token of an account by its id; None when there is none."""
     listed = next((one for one in tokens_of(account_id) if str(one.token_id) == token_id), None)
     found = listed or by_id(api.client().admin.service_account_tokens.list, token_id)
     return found if found is not None and found.service_account_id == account_id else None
@@ -223,18 +218,15 @@ KEYS = "keys"
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def key_of(key_id: str) -> ApiKey | None:
-    """Return a key by its id; None when there is none."""
     return by_id(api.client().admin.api_keys.list, key_id)
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def all_keys() -> list[ApiKey]:
-    """Return the keys, up to `MOST_TOKENS`."""
     return list(islice(api.client().admin.api_keys.list(page_size=1000), MOST_TOKENS))
 
 
 def clear_keys() -> None:
-    """Clear the cached keys of the session."""
     key_of.clear()
     all_keys.clear()
     forget(KEYS)
@@ -469,7 +461,6 @@ def _reach_of(token_id: UUID) -> AdminServiceAccountTokensPreviewReachResponse:
 
 
 def revoke(token_id: UUID) -> None:
-    """Revoke a token."""
     api.client().admin.service_account_tokens.revoke(token_id)
     _reach_of.clear()
     clear_caches()

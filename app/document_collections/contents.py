@@ -39,7 +39,6 @@ EXAMPLES: Mapping[FieldType, str] = {
 
 
 def type_in_words(kind: FieldType) -> str:
-    """Return the label of a field's type."""
     return next(words for words, known in TYPES.items() if known is kind)
 
 
@@ -98,7 +97,6 @@ def embedding_models() -> list[str]:
 
 
 def find_stale(collection_id: UUID) -> Stale:
-    """Find the stale documents of a collection."""
     documents: list[DocumentInCollection] = []
     looked = 0
     listing = api.client().document_collections.list_documents_in_collection(collection_id, page_size=_PAGE)
@@ -241,7 +239,6 @@ def _ask_for_value(field: SchemaFieldInfo, key: str, kept: Mapping[str, str]) ->
 
 
 def shown_value(kind: FieldType, value: str) -> str:
-    """Return a value as people write it."""
     return {"true": "yes", "false": "no"}.get(value, value) if kind is FieldType.BOOLEAN else value
 
 

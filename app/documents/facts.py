@@ -39,7 +39,6 @@ def state_of(document: Document) -> str:
 
 
 def kind_of(media_type: str) -> str:
-    """Return the label of a media type."""
     return next((capitalize(each.name) for each in FORMATS if each.media_type == media_type), media_type)
 
 

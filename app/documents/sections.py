@@ -100,7 +100,6 @@ _WHAT_HELPS = {
 
 
 def show_about(document: GetDocumentResponse) -> None:
-    """Show a document's facts."""
     facts = [
         ("Identifier", document.document_external_id),
         ("File", f"{document.file_name} ({kind_of(document.media_type)}, {size(document.file_size)})"),

@@ -32,18 +32,14 @@ class ChosenFile(Protocol):
     """A file that was dropped on a page."""
 
     @property
-    def name(self) -> str:
-        """The name the browser gave."""
-        ...
+    def name(self) -> str: ...
 
     @property
     def file_id(self) -> str:
         """The unique id of a dropped file; a file that is dropped twice has two ids."""
         ...
 
-    def getvalue(self) -> bytes:
-        """Return the contents."""
-        ...
+    def getvalue(self) -> bytes: ...
 
 
 @dataclass(frozen=True)
@@ -58,7 +54,6 @@ class Outcome:
 
     @property
     def said(self) -> str:
-        """The outcome in words."""
         if self.document_id is None:
             return f"Failed. {self.problem}"
         if self.problem:

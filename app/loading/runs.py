@@ -73,7 +73,6 @@ def title_of(run: RunStatus) -> str:
 
 
 def kind_in_words(run: RunStatus) -> str:
-    """Return the label of a run's kind."""
     return "Plan of an upload" if run.only_plans else KINDS.get(run.flow, run.flow)
 
 

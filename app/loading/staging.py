@@ -35,13 +35,9 @@ class DroppedFile(Protocol):
     """The attributes of an uploaded file that staging reads."""
 
     @property
-    def name(self) -> str:
-        """The name the browser gave."""
-        ...
+    def name(self) -> str: ...
 
-    def getbuffer(self) -> memoryview:
-        """Return the contents."""
-        ...
+    def getbuffer(self) -> memoryview: ...
 
 
 def plain_name(name: str) -> str:

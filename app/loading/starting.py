@@ -41,7 +41,6 @@ class Job:
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """The options among the parameters."""
         return self.parameters.get("options") or {}
 
     def as_plan(self) -> "Job":

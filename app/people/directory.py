@@ -40,7 +40,6 @@ def person_at(email: str) -> ListedUser | None:
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def group_of(group_id: str) -> Group | None:
-    """Return a group by its id; None when there is none (any more)."""
     return by_id(api.client().admin.groups.list, group_id)
 
 
@@ -78,7 +77,6 @@ def readable_by(one: Principal) -> list[ResourceCount]:
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def owned_by(one: Principal) -> list[ResourceCount]:
-    """Return how much a principal owns."""
     return api.client().admin.access.count_resources(owned_by=one.reference).counts
 
 
@@ -92,7 +90,6 @@ _CACHED = (person_of, person_at, group_of, memberships_of, losses_of, gains_of, 
 
 
 def clear_caches() -> None:
-    """Clear the cached people and groups of the session."""
     for kept in _CACHED:
         kept.clear()
     for table in (PEOPLE, GROUPS, MEMBERS, KEYS, SESSIONS):
@@ -114,7 +111,6 @@ SHOWN_LOSSES = 10
 
 
 def principal_of(group: Group) -> Principal:
-    """Return a group as a principal."""
     return Principal(GROUP, str(group.id), group.name)
 
 
@@ -132,7 +128,6 @@ def open_joining(person: Principal) -> None:
 
 @dialog("Add members", ADD, width="large")
 def show_adding(group: Group) -> None:
-    """Show the dialog that adds members to a group."""
     show_text(f"They read what is granted to {one_line(group.name)}, and to the groups around it.")
     added = pick_principals(NEW_MEMBERS, label="People, groups and service accounts")
     show_gains([(principal_of(group), one) for one in added])

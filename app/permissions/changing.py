@@ -340,7 +340,6 @@ def _ask_joining(group: Principal, who: Principal) -> None:
 
 
 def join(group: Principal, who: Principal) -> None:
-    """Put somebody into a group."""
     with naming(group, who):
         api.client().admin.groups.add_members(group.id, [who.reference])
     clear_caches()

@@ -112,7 +112,6 @@ def kinds_of(collection: DocumentCollection | None) -> Kinds:
 
 
 def condition_of(found: AppliedFilter) -> Condition:
-    """Convert a condition that the service applied."""
     return Condition(found.field, found.operator, found.value)
 
 

@@ -51,7 +51,6 @@ class Problem:
     """The address at which the person confirms that it is them, before they try again."""
 
     def show(self) -> None:
-        """Show the error on the page."""
         if self.confirm_at is None:
             show_problem(self.message, *self.notes, help_at=self.help_at)
         else:
@@ -199,5 +198,4 @@ def require_editor() -> None:
 
 
 def show_closed() -> None:
-    """Show that a page is for admins only."""
     show_empty("This page is for admins.", "Ask an admin of your organization for what you need here.")

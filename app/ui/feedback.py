@@ -36,7 +36,6 @@ def about_search(search_id: UUID, document_id: UUID | None = None) -> About:
 
 
 def about_reply(agent_id: UUID, message_id: UUID) -> About:
-    """Return feedback about a reply of an agent's."""
     return About(str(message_id), partial(_send_of_reply, agent_id, message_id))
 
 

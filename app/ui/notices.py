@@ -23,7 +23,6 @@ class HelpLink:
 
     @property
     def body(self) -> str:
-        """The link as HTML."""
         return link_to_help("What to do", self.address, about=self.about) if self.address else ""
 
 
@@ -121,7 +120,6 @@ def show_problem(message: str, *notes: str, help_at: str | None = None) -> None:
 
 
 def show_warning(message: str, *notes: str) -> None:
-    """Show a warning."""
     _show("warning", "status", message, notes)
 
 
@@ -131,7 +129,6 @@ def show_text(text: str) -> None:
 
 
 def show_note(text: str) -> None:
-    """Show a small note."""
     st.html(f'<p class="carrel-facts">{escape(text)}</p>')
 
 

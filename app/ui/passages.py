@@ -146,7 +146,6 @@ class PassageLocation:
 
     @property
     def words(self) -> list[str]:
-        """The words that were searched for."""
         return words_in(dict(parse_qsl(self.search)).get("q", ""))
 
     @property

@@ -114,6 +114,5 @@ def _excerpt(value: object) -> str:
 
 
 def in_words(value: object) -> str:
-    """Return a value in words: a text as it is."""
     plain = to_jsonable_python(value, exclude_none=True)
     return plain if isinstance(plain, str) else "" if plain is None else json.dumps(plain, ensure_ascii=False)

@@ -104,7 +104,6 @@ def pages_of(
 
 
 def rows_of(answer: PagedResponse) -> ItemsPage[Any]:
-    """Return the rows of the service's answer."""
     return ItemsPage(getattr(answer, answer.rows_in), answer.next_page_token)
 
 

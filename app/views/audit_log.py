@@ -73,7 +73,6 @@ class Filters:
         return (self.actor, self.action, self.name, self.target, self.contained, self.container, self.since, self.until)
 
     def ask(self, at: PageAsked) -> Pager[AuditEntry, AdminAuditLogQueryResponse]:
-        """Return the log from a page on."""
         return api.client().admin.audit_log.query(
             actor=self.actor,
             action=self.action,
@@ -88,7 +87,6 @@ class Filters:
 
 
 def names() -> Names:
-    """Return the names that this session knows."""
     return cast("Names", st.session_state.setdefault("log.names", Names()))
 
 

@@ -58,14 +58,12 @@ class ReachQuery:
 
     @property
     def about(self) -> tuple[object, ...]:
-        """What the list depends on."""
         without = self.without.key if self.without else ""
         return (self.who.key, without, self.query, self.types)
 
     def ask(
         self, at: PageAsked, *, order: ResourceOrder = ResourceOrder.ID
     ) -> Pager[ClassedResource, AdminAccessListResourcesResponse]:
-        """Return the list from a page on."""
         return api.client().admin.access.list_resources(
             query=self.query or None,
             resource_types=self.types or None,

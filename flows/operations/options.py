@@ -26,7 +26,6 @@ class _SourceOptions(BaseModel):
 
     @property
     def files(self) -> FileSelection:
-        """The files of the source that a run takes."""
         return FileSelection(tuple(self.include), tuple(self.exclude))
 
 

@@ -149,7 +149,6 @@ async def walk_pages(
 
 
 async def read_first_page(listed: AsyncPager[Item, Page]) -> Page:
-    """Return the first page of a list."""
     return await anext(listed.pages())
 
 

@@ -50,7 +50,6 @@ class Plan:
 
     @property
     def sends(self) -> int:
-        """The number of documents to send."""
         return self.create + self.update
 
     def text(self) -> str:

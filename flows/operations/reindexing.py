@@ -55,7 +55,6 @@ class Reindexed:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Return the counts as JSON members."""
         names = ("documents", "wanted", "reindexed", "running", "failed", "chunks", "embedded")
         return {name: getattr(self, name) for name in names} | {"leftToCallers": self.left[_BY_CALLERS]}
 
@@ -200,7 +199,6 @@ class Rebuilt:
         return bool(ended_early or self.rebuild.left_count)
 
     def text(self) -> str:
-        """Return the result in a text for people."""
         return "The index is made with this model already." if self.rebuild is None else rebuild_text(self.rebuild)
 
     def as_json(self) -> dict[str, Any]:
@@ -275,7 +273,6 @@ async def _watch(
 
 
 def rebuild_text(rebuild: IndexRebuild) -> str:
-    """Return the progress of a rebuild in one line."""
     models = f"from {rebuild.previous_embeddings_model} to {rebuild.embeddings_model}"
     if rebuild.status is IndexRebuildStatus.COMPLETED:
         left = f", without {rebuild.left_count} documents that fail" if rebuild.left_count else ""

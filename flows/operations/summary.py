@@ -87,7 +87,6 @@ class Summary:
         return 100.0 * done / whole if whole else 100.0
 
     def as_json(self) -> dict[str, Any]:
-        """Return the counts as JSON members."""
         derived = {"sent": self.sent, "quarantined": self.quarantined, "progress": round(self.progress, 1)}
         return asdict(self) | derived
 

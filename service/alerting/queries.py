@@ -192,7 +192,6 @@ async def update_alert(
 
 
 async def find_alert(connection: AsyncConnection, organization_id: UUID, *, alert_id: UUID) -> StoredAlert | None:
-    """Find an alert, open or not."""
     statement = select(*_ALERT).where(matches(alerts, organization_id, alert_id=alert_id))
     return await find_row(connection, statement, StoredAlert)
 

@@ -136,17 +136,14 @@ async def lock_organization(connection: AsyncConnection, organization_id: UUID) 
 
 
 async def get_organization(connection: AsyncConnection, organization_id: UUID) -> Organization:
-    """Get the organization's settings."""
     return await get_row(connection, _ORGANIZATION_OF_ID, Organization, params(organization_id))
 
 
 def ask_organization(batch: Batch, organization_id: UUID) -> Answer[Organization]:
-    """Ask in a batch for the organization's settings."""
     return batch.ask(_ORGANIZATION_OF_ID, Organization, params(organization_id))
 
 
 async def insert_organization(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
-    """Add an organization."""
     await connection.execute(insert(organizations).values({**row, "organization_id": organization_id}))
 
 
@@ -268,7 +265,6 @@ async def list_members(
 
 
 async def insert_api_key(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
-    """Add an API key."""
     await connection.execute(insert(api_keys).values({**row, "organization_id": organization_id}))
 
 
@@ -278,7 +274,6 @@ async def revoke_api_key(connection: AsyncConnection, organization_id: UUID, *, 
 
 
 async def get_api_key(connection: AsyncConnection, organization_id: UUID, *, api_key_id: UUID) -> ApiKey | None:
-    """Get an API key."""
     statement = _api_keys(organization_id).where(api_keys.c.api_key_id == api_key_id)
     return await find_row(connection, statement, ApiKey)
 

@@ -35,12 +35,10 @@ async def form_of(request: Request) -> Parameters:
 
 
 def first_of(parameters: Parameters) -> dict[str, str]:
-    """Return the first value of each parameter."""
     return {name: values[0] for name, values in all_of(parameters).items()}
 
 
 def all_of(parameters: Parameters) -> Mapping[str, list[str]]:
-    """Return every value of each parameter."""
     values: defaultdict[str, list[str]] = defaultdict(list)
     for name, value in parameters:
         values[name].append(value)

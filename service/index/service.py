@@ -56,14 +56,10 @@ class Model(Protocol):
     """The properties of an embedding model that a space needs."""
 
     @property
-    def name(self) -> str:
-        """The name it is configured under."""
-        ...
+    def name(self) -> str: ...
 
     @property
-    def dimensions(self) -> int:
-        """The length of its vectors."""
-        ...
+    def dimensions(self) -> int: ...
 
 
 class ChunkToIndex(Protocol):
@@ -117,7 +113,6 @@ def ask_current_space(batch: Batch, organization_id: UUID, *, space_id: int) -> 
 async def create_space(
     connection: AsyncConnection, organization_id: UUID, *, model: Model, language: str = ENGLISH
 ) -> Space:
-    """Create a space for a collection."""
     space_id = await space_queries.insert_space(
         connection, organization_id, model=model.name, dimensions=model.dimensions, language=language
     )
@@ -242,7 +237,6 @@ async def remove_from_space(
 async def remove_everywhere(
     connection: AsyncConnection, organization_id: UUID, *, document_ids: Collection[UUID]
 ) -> None:
-    """Remove documents from the catalog and every collection."""
     await _remove(connection, organization_id, document_ids)
 
 

@@ -38,7 +38,6 @@ class Stemmer(Protocol):
     """Reduces words to their stems; it has state while it does, so only one word at a time."""
 
     def stemWord(self, word: str, /) -> str:  # noqa: N802 - the library's name
-        """Return the stem of a lower-case word."""
         ...
 
 

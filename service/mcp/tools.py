@@ -86,7 +86,6 @@ class Tool(Generic[Given]):
     only_reads: bool = True
 
     def describe(self) -> ToolDescription:
-        """Describe the tool to a client."""
         return ToolDescription(
             name=self.name,
             title=self.title,

@@ -45,9 +45,7 @@ class Reader(Protocol):
     """A caller, or a person in front of a browser, with all principals that they act with."""
 
     @property
-    def organization_id(self) -> UUID:
-        """The reader's organization."""
-        ...
+    def organization_id(self) -> UUID: ...
 
     @property
     def principals(self) -> Collection[UUID]:
@@ -257,7 +255,6 @@ async def find_resource(
 
 
 async def get_resource(connection: AsyncConnection, organization_id: UUID, *, object_id: UUID) -> Resource | None:
-    """Get the resource of an object."""
     own = resources.c.organization_id == organization_id, resources.c.object_id == object_id
     return await find_row(connection, select(*_RESOURCE).where(*own), Resource)
 
@@ -351,7 +348,6 @@ class Grant:
 async def find_classes(
     connection: AsyncConnection, organization_id: UUID, *, digests: Collection[bytes]
 ) -> dict[bytes, int]:
-    """Find the access classes of these digests."""
     statement = select(access_classes.c.digest, access_classes.c.access_class).where(
         access_classes.c.organization_id == organization_id, in_array(access_classes.c.digest, digests)
     )

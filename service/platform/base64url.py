@@ -4,7 +4,6 @@ import base64
 
 
 def encode(content: bytes) -> str:
-    """Encode bytes as text."""
     return base64.urlsafe_b64encode(content).decode().rstrip("=")
 
 

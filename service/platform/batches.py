@@ -45,14 +45,12 @@ class Answer(Generic[Found]):
 
     @property
     def rows(self) -> list[Found]:
-        """Every row."""
         if self._rows is None:
             raise RuntimeError("This batch has not been run.")
         return self._rows
 
     @property
     def row(self) -> Found | None:
-        """The only row; None without any."""
         rows = self.rows
         if len(rows) > 1:
             raise RuntimeError("The statement returned more than one row.")

@@ -28,7 +28,6 @@ class SharedMemory(Storage):
 
     @property
     def base_exceptions(self) -> type[Exception]:
-        """The exceptions of the store: none."""
         return StorageError
 
     async def incr(self, key: str, expiry: float, amount: int = 1) -> int:
@@ -53,7 +52,6 @@ class SharedMemory(Storage):
         return None
 
     async def clear(self, key: str) -> None:
-        """Forget one count."""
         self._share.counts.forget(key, now=time.monotonic())
 
 

@@ -229,7 +229,6 @@ class Database:
 
     @property
     def in_use(self) -> int:
-        """How many connections are in use."""
         pool = self._engine.pool
         return pool.checkedout() if isinstance(pool, QueuePool) else 0
 

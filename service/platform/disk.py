@@ -187,7 +187,6 @@ class FileSystem:
         return needed > 0 and self.free < needed + self.share.total(Figure.BYTES_PROMISED) * BYTES_PER_BODY_BYTE
 
     def describe(self) -> StorageState:
-        """Return the state of the file system for operators."""
         return StorageState(
             areas=list(self.areas),
             free_bytes=self.free,

@@ -155,7 +155,6 @@ class FileStore:
         return True
 
     async def delete(self, sha256: bytes) -> None:
-        """Delete a content, if it is there."""
         with suppress(FileNotFoundError):
             await obstore.delete_async(self._store, _key(sha256))
 

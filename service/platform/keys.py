@@ -24,7 +24,6 @@ class Keys:
         return self._derive(b"page tokens", organization_id.bytes)
 
     def form_token(self, *, browser: str, purpose: str) -> bytes:
-        """Return the token of a form that was made for this browser and purpose."""
         return self._derive(b"form token", f"{browser}\n{purpose}".encode())
 
     def upstream_secret(self, *, browser: str, purpose: str) -> bytes:

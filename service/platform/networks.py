@@ -128,7 +128,6 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         raise AddressDenied("Only web addresses are connected to.")
 
     async def sleep(self, seconds: float) -> None:
-        """Wait."""
         await self._backend.sleep(seconds)
 
 
@@ -160,7 +159,6 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         return httpx.Response(answer.status, headers=answer.headers, stream=_Body(answer))
 
     async def aclose(self) -> None:
-        """Close all connections."""
         for pool in self._pools.values():
             await pool.aclose()
 

@@ -50,17 +50,14 @@ class ForkedProcess:
         return self._status
 
     def kill(self) -> None:
-        """Kill it, unless it has ended."""
         if self.exitcode is None:
             os.kill(self.pid, signal.SIGKILL)
 
     def join(self) -> None:
-        """Wait for its end."""
         if self._status is None:
             self._wait(0)
 
     def close(self) -> None:
-        """Close its sentinel."""
         os.close(self.sentinel)
 
     def _wait(self, options: int) -> None:
@@ -121,11 +118,9 @@ class Orders(asyncio.Protocol):
         return listening
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
         self._transport = cast("asyncio.WriteTransport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Take orders."""
         self._obey(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -136,12 +131,10 @@ class Orders(asyncio.Protocol):
             os._exit(1)
 
     def say(self, what: bytes) -> None:
-        """Tell something of this process."""
         if self._transport is not None:
             self._transport.write(what)
 
     def close(self) -> None:
-        """Listen no more."""
         if self._transport is not None:
             transport, self._transport = self._transport, None
             transport.close()

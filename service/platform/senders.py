@@ -41,7 +41,6 @@ class Sender:
 
     @property
     def columns(self) -> dict[str, str | None]:
-        """The columns of a row that keeps them."""
         return asdict(self)
 
 

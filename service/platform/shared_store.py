@@ -62,7 +62,6 @@ class SharedStore:
             await self.limiter.storage.get("greeting")
 
     async def close(self) -> None:
-        """Close every connection."""
         await self._pool.aclose()
 
     def _rest(self, error: Exception) -> None:

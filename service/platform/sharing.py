@@ -45,7 +45,6 @@ class Figures:
         self._cells = memoryview(mmap(-1, self._rows * len(Figure) * 8)).cast("d")
 
     def write(self, worker: int, figure: Figure, value: float) -> None:
-        """Replace a worker's figure."""
         self._cells[worker * len(Figure) + figure] = value
 
     def write_common(self, figure: Figure, value: float) -> None:
@@ -53,7 +52,6 @@ class Figures:
         self.write(self._rows - 1, figure, value)
 
     def read(self, figure: Figure) -> list[float]:
-        """Return a figure of every row."""
         return [self._cells[row * len(Figure) + figure] for row in range(self._rows)]
 
     def clear(self, worker: int) -> None:
@@ -105,7 +103,6 @@ class Counts:
         return (sum(entry.counts), entry.ends) if entry.key == key and entry.ends > now else (0, now)
 
     def forget(self, name: str, *, now: float) -> None:
-        """End a window."""
         key, entry = self._find(name, now)
         if entry.key == key:
             self._entry.pack_into(self._memory, entry.offset, 0, 0.0, *(0 for _ in entry.counts))
@@ -138,11 +135,9 @@ class Share:
     counts: Counts = field(default_factory=lambda: Counts(1, capacity=MOST_COUNTS))
 
     def tell(self, figure: Figure, value: float) -> None:
-        """Tell the other workers a figure."""
         self.figures.write(self.worker, figure, value)
 
     def total(self, figure: Figure) -> float:
-        """Return the sum of all workers' figures."""
         return sum(self.figures.read(figure))
 
     def latest(self, figure: Figure) -> datetime | None:

@@ -33,7 +33,6 @@ class LanguageModels:
         return OpenAIChatModel(name, provider=self._provider)
 
     async def close(self) -> None:
-        """Close the connections."""
         if self._provider is not None:
             await self._provider.client.close()
 

@@ -124,7 +124,6 @@ class Reranker:
         return time.monotonic() >= self._rests_until
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._client.aclose()
 
     async def _try(self, query: str, texts: Sequence[str]) -> tuple[Outcome, dict[int, float]]:

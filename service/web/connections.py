@@ -43,9 +43,7 @@ class Closable(Protocol):
         """Whether the body that it sends comes more slowly than a body may."""
         ...
 
-    def abort(self) -> None:
-        """Close the connection at once."""
-        ...
+    def abort(self) -> None: ...
 
 
 @dataclass(eq=False, slots=True)
@@ -79,7 +77,6 @@ class Connections:
 
     @property
     def open(self) -> int:
-        """The number of connections that are open."""
         return self._all.open
 
     @property
@@ -93,7 +90,6 @@ class Connections:
         return self.has_others and self.share.has_more_than_others(Figure.CONNECTIONS_OPEN)
 
     def tell(self) -> None:
-        """Tell the other workers how many there are."""
         pressed_at = self.pressed_at.timestamp() if self.pressed_at else 0.0
         self.share.tell(Figure.CONNECTIONS_MOST, self.most)
         self.share.tell(Figure.CONNECTIONS_OPEN, self.open)

@@ -19,7 +19,6 @@ class OwnErrorsRoute(APIRoute):
         return await handler(request)
 
     def refuse(self, request: Request, error: ServiceError) -> Response:
-        """Return an error in the route's form."""
         raise NotImplementedError
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:

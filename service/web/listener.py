@@ -49,7 +49,6 @@ class Listener:
         self._resume()
 
     def close(self) -> None:
-        """Accept no more."""
         if self._pause is not None:
             self._pause.cancel()
         self._loop.remove_reader(self._socket)

@@ -81,7 +81,6 @@ def uploads_folder(settings: Settings) -> Path:
 def write_text(
     text: str, *, folder: Path, name: str, max_bytes: int
 ) -> AbstractAsyncContextManager[ReceivedFile, bool | None]:
-    """Write a text as `write_bytes` does."""
     return write_bytes(text.encode(), folder=folder, name=name, max_bytes=max_bytes)
 
 

@@ -80,7 +80,6 @@ class BoundedProtocol(HttpToolsProtocol):
         self._watch_reader()
 
     def resume_writing(self) -> None:
-        """Go on with an answer."""
         super().resume_writing()
         self._watch_reader()
 

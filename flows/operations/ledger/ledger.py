@@ -73,7 +73,6 @@ class Ledger(ClaimedRun):
         }
 
     def keep_digests(self, digests: Mapping[str, Digest]) -> None:
-        """Keep digests under names."""
         if digests:
             ours = {"source_id": self.run.source_id}
             with self._writing() as connection:

@@ -32,7 +32,6 @@ def _keep_ignored(new: Any) -> Values:
 
 
 def release(connection: sa.Connection, run: Run, key: bytes) -> None:
-    """Take a document out of the quarantine."""
     which = (quarantine.c.source_id == run.source_id, quarantine.c.part == 1, quarantine.c.key == key)
     connection.execute(sa.delete(quarantine).where(*which))
 

@@ -140,7 +140,6 @@ _encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 
 
 def values_of(entry: Entry, key: bytes, run: Run) -> dict[str, Any]:
-    """Return an entry as a row of the documents."""
     return {
         "run_id": run.run_id,
         "key": key,
@@ -157,7 +156,6 @@ def values_of(entry: Entry, key: bytes, run: Run) -> dict[str, Any]:
 
 
 def entry_of(row: "Row[Any]") -> Entry:
-    """Return a row of the documents as an entry."""
     members: dict[str, Any] = json.loads(row.payload)
     access = members["access"]
     members["access"] = access and Access(tuple(access[0]), tuple(access[1]), access[2])

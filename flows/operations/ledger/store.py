@@ -156,7 +156,6 @@ class FileStore(Store):
         super().__init__(address)
 
     def lock(self) -> bool:
-        """See Store."""
         path = self.address.path.with_suffix(".lock")
         with translate_errors(path):
             connection = sqlite3.connect(path, timeout=0, check_same_thread=False, isolation_level=None)
@@ -171,7 +170,6 @@ class FileStore(Store):
         return True
 
     def unlock(self) -> None:
-        """See Store."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None
@@ -244,7 +242,6 @@ class DatabaseStore(Store):
         super().__init__(address)
 
     def lock(self) -> bool:
-        """See Store."""
         signed = self._number - 2**64 if self._number >= 2**63 else self._number
         with translate_errors(self.address):
             self._lock = self.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
@@ -255,7 +252,6 @@ class DatabaseStore(Store):
         return False
 
     def unlock(self) -> None:
-        """See Store."""
         if self._lock is not None:
             self._lock.invalidate()  # ends the session, and with it the lock, whatever state it is in
             self._lock.close()

@@ -43,7 +43,6 @@ class People:
         self._names[self.bit(principal_id)] = email
 
     def set_of(self, principal_ids: list[str]) -> int:
-        """Return a set of these people."""
         bits = [self.bit(one) for one in principal_ids]
         filled = bytearray(max(bits, default=0) // 8 + 1)
         for bit in bits:

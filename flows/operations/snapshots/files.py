@@ -51,7 +51,6 @@ class Manifest(BaseModel):
 
 
 def table(folder: Path, name: str) -> Path:
-    """Return the file of one of a snapshot's tables."""
     return folder / f"{name}.parquet"
 
 

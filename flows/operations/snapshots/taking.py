@@ -47,7 +47,6 @@ class Taken:
     problems: tuple[str, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """Return all of it as JSON members."""
         return {
             "folder": str(self.folder),
             **self.manifest.model_dump(mode="json"),

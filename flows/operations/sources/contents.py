@@ -47,7 +47,6 @@ class Contents:
             _check_unchanged(self.file, self.status)
 
     def close(self) -> None:
-        """Close the file."""
         self.file.close()
 
 

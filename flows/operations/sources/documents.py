@@ -115,7 +115,6 @@ def document_at(path: str, place: str, defaults: Defaults, *, stored: StoredObje
 
 
 def folders_of(place: str) -> set[str]:
-    """Return a place and every folder that it is in."""
     return set(accumulate(place.split("/"), lambda folder, part: f"{folder}/{part}"))
 
 

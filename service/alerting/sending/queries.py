@@ -62,13 +62,11 @@ def _is_delivery(organization_id: UUID, delivery_id: UUID) -> ColumnElement[bool
 
 
 async def count_rules(connection: AsyncConnection, organization_id: UUID) -> int:
-    """Count an organization's rules."""
     statement = select(func.count()).where(alert_rules.c.organization_id == organization_id)
     return (await connection.execute(statement)).scalar_one()
 
 
 async def insert_rule(connection: AsyncConnection, organization_id: UUID, *, values: Mapping[str, Any]) -> None:
-    """Add a rule."""
     await connection.execute(insert(alert_rules).values({**values, "organization_id": organization_id}))
 
 
@@ -162,12 +160,10 @@ def _to_rule(*, left_out_count: int, **columns: Any) -> tuple[Rule, int]:
 async def update_rule(
     connection: AsyncConnection, organization_id: UUID, *, rule_id: UUID, values: Mapping[str, Any]
 ) -> None:
-    """Set columns of a rule."""
     await connection.execute(update(alert_rules).where(_is_rule(organization_id, rule_id)).values(**values))
 
 
 async def delete_rule(connection: AsyncConnection, organization_id: UUID, *, rule_id: UUID) -> None:
-    """Delete a rule with its deliveries."""
     await connection.execute(delete(alert_rules).where(_is_rule(organization_id, rule_id)))
 
 

@@ -47,7 +47,6 @@ class Attempt:
 
 
 def new_secret() -> SecretStr:
-    """Make the secret of a webhook's signatures."""
     return SecretStr(_PREFIX + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode())
 
 

@@ -87,7 +87,6 @@ class Found(Generic[Row]):
     reranking: AppliedReranking | None = None
 
     def best(self, limit: int) -> list[Hit]:
-        """Return the hits to show, best first."""
         return [hit for hit in self.ranking.hits if hit in self.rows][:limit]
 
 
@@ -126,7 +125,6 @@ async def find(plan: Plan[Row], space: Space, log: SearchLog | None, source: Sou
 
 
 async def embed(plan: Plan[Row], space: Space) -> list[SearchQuery]:
-    """Return the texts as they search a space."""
     embedder = plan.runtime.embedders.get(space.model)
     if space.model not in plan.embeddings:
         plan.embeddings[space.model] = await embedder.embed(plan.texts)

@@ -99,7 +99,6 @@ class FoundDocument:
 
     @property
     def hit(self) -> Hit:
-        """The whole document."""
         return Hit(self.document_id, WHOLE)
 
 
@@ -121,7 +120,6 @@ class FoundChunk:
 
     @property
     def hit(self) -> Hit:
-        """The chunk."""
         return Hit(self.document_id, self.hit_no)
 
 
@@ -136,7 +134,6 @@ class Findings:
 
 
 def shape_of(scope: Scope) -> Shape:
-    """Return the shape of a scope's statements."""
     comparisons = tuple(Comparison(each.field, each.operator, each.kind) for each in scope.conditions)
     return Shape(
         scope.space.dimensions,

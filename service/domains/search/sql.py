@@ -94,7 +94,6 @@ _ORDER: Sequence[ColumnElement[Any]] = [
 
 
 def array_of(name: str, of: TypeEngine[Any]) -> Any:
-    """Build a parameter that is an array."""
     return bindparam(name, type_=ARRAY(of))
 
 

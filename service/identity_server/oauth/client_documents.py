@@ -71,7 +71,6 @@ def host_of(address: str) -> str | None:
 
 
 def client_id_of(organization_id: UUID, address: str) -> UUID:
-    """Return the id of the client that a document describes in an organization."""
     return uuid5(organization_id, address)
 
 

@@ -69,7 +69,6 @@ async def change_consents(request: Request, runtime: RuntimeDep) -> Response:
 
 
 async def withdraw(runtime: Runtime, connection: AsyncConnection, *, person: SignedIn, client_id: UUID) -> None:
-    """Withdraw a person's consent to a client."""
     organization_id, principal_id = person.organization_id, person.principal_id
     now = await runtime.clock.now(connection)
     if await withdraw_for(connection, organization_id, client_id=client_id, principal_id=principal_id, now=now):

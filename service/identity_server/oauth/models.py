@@ -59,7 +59,6 @@ class Request(OAuth2Request):
 
     @property
     def values(self) -> Mapping[str, list[str]]:
-        """Every value of each parameter."""
         return self._values.datalist
 
 
@@ -78,7 +77,6 @@ class Client(ClientMixin):
         self._secret_hash = row.secret_hash
 
     def get_client_id(self) -> str:
-        """Return the client's id as text."""
         return str(self.client_id)
 
     def get_default_redirect_uri(self) -> None:

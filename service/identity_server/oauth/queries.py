@@ -55,7 +55,6 @@ async def lock_client(connection: AsyncConnection, organization_id: UUID, *, cli
 
 
 async def insert_client(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
-    """Add a client."""
     await connection.execute(insert(oauth_clients).values({**row, "organization_id": organization_id}))
 
 
@@ -127,7 +126,6 @@ async def count_pending_clients(connection: AsyncConnection, organization_id: UU
 
 
 async def insert_code(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
-    """Add an authorization code."""
     await connection.execute(insert(oauth_codes).values({**row, "organization_id": organization_id}))
 
 
@@ -231,7 +229,6 @@ async def use_refresh_token(
 async def find_access_token(
     connection: AsyncConnection, organization_id: UUID, *, secret_hash: bytes
 ) -> StoredToken | None:
-    """Find an access token by its hash."""
     statement = select(*columns_of(oauth_access_tokens, StoredToken)).where(
         matches(oauth_access_tokens, organization_id, secret_hash=secret_hash)
     )
@@ -241,7 +238,6 @@ async def find_access_token(
 async def revoke_access_token(
     connection: AsyncConnection, organization_id: UUID, *, token_id: UUID, now: datetime
 ) -> None:
-    """Revoke one access token."""
     statement = update(oauth_access_tokens).where(
         matches(oauth_access_tokens, organization_id, token_id=token_id), oauth_access_tokens.c.revoked_at.is_(None)
     )

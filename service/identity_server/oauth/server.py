@@ -114,7 +114,6 @@ class AuthorizationServer(AuthlibServer):
         return cast("Answer", self.create_endpoint_response("revocation", request))
 
     def query_client(self, client_id: str | None) -> Client | None:
-        """Find an approved client by its id."""
         return self.store.client(client_id)
 
     def authenticate_client(self, request: Request, *_: object) -> Client:

@@ -40,7 +40,6 @@ class AuthorizationRequest:
 
     @property
     def client(self) -> Client:
-        """The client of the request."""
         return self.request.client
 
     @property
@@ -55,7 +54,6 @@ class AuthorizationRequest:
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """The scopes that the client requests."""
         return tuple((self.client.get_allowed_scope(self.request.form.get("scope")) or "").split(" "))
 
     @property
@@ -82,7 +80,6 @@ class AuthorizationRequest:
         self.request.granted, self.request.confirmed_at = tuple(scopes), person.confirmed_at
 
     def refuse(self, error: str, description: str) -> Answer:
-        """Redirect to the client with an error."""
         return self.server.refuse(self.request, error, description)
 
     async def respond(self, principal_id: UUID | None) -> Answer:

@@ -82,7 +82,6 @@ class Registration:
 
 
 def registration_of(settings: Settings) -> Registration | None:
-    """Return the registration at the provider of the settings, if there is one."""
     if settings.oidc_issuer is None or settings.oidc_client_id is None or settings.oidc_client_secret is None:
         return None
     return Registration(None, settings.oidc_issuer, settings.oidc_client_id, settings.oidc_client_secret)

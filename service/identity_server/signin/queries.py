@@ -100,7 +100,6 @@ async def put_invitation(connection: AsyncConnection, organization_id: UUID, *, 
 async def delete_invitations(
     connection: AsyncConnection, organization_id: UUID, *, principal_ids: Collection[UUID]
 ) -> None:
-    """Delete the invitations of people."""
     await connection.execute(
         delete(invitations).where(
             invitations.c.organization_id == organization_id, in_array(invitations.c.principal_id, principal_ids)
@@ -153,12 +152,10 @@ def _user(organization_id: UUID, principal_id: UUID) -> ColumnElement[bool]:
 
 
 async def insert_session(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
-    """Add a session."""
     await connection.execute(insert(browser_sessions).values({**row, "organization_id": organization_id}))
 
 
 async def delete_session(connection: AsyncConnection, organization_id: UUID, *, secret_hash: bytes) -> None:
-    """Delete a session."""
     await connection.execute(
         delete(browser_sessions).where(matches(browser_sessions, organization_id, secret_hash=secret_hash))
     )
@@ -275,7 +272,6 @@ async def confirm_session(
 async def touch_session(
     connection: AsyncConnection, organization_id: UUID, *, secret_hash: bytes, now: datetime
 ) -> None:
-    """Note that a session is in use."""
     statement = update(browser_sessions).where(matches(browser_sessions, organization_id, secret_hash=secret_hash))
     await connection.execute(statement.values(last_used_at=now))
 

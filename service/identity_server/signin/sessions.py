@@ -134,7 +134,6 @@ class ProviderSession:
     key: bytes = field(repr=False)
 
     def columns(self, session_id: UUID) -> dict[str, object]:
-        """Return the columns of a session."""
         sealed = None if self.id_token is None else seal(self.key, row_id=session_id, secret=self.id_token)
         return {"provider_id": self.provider_id, "provider_session": self.session_id, "sealed_id_token": sealed}
 

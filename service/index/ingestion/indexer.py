@@ -141,7 +141,6 @@ class Indexer:
         return not at_work or 2 * room >= MOST_OF_LANE[lane]
 
     def jobs_of(self, organization_id: UUID) -> list[Job]:
-        """Return the jobs of an organization."""
         return [job for key, job in self._jobs.items() if key[0] == organization_id]
 
     def refuse_backlog(self, organization_id: UUID) -> None:

@@ -186,7 +186,6 @@ class Work:
 
     @property
     def organization_id(self) -> UUID:
-        """The organization of the document."""
         return self.turn.organization_id
 
     async def bring_up_to_date(self, space_id: int) -> IndexOutcome:

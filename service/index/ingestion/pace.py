@@ -40,7 +40,6 @@ class Pace:
     _chunks: int = 0
 
     def count(self, chunks: int) -> None:
-        """Count chunks that were embedded."""
         self._chunks += chunks
 
     def learn_length(self, *, packed_bytes: int, chunks: int) -> None:
@@ -57,7 +56,6 @@ class Pace:
             self.chunks_per_second += SMOOTHING * min(seconds, 5) * (found - self.chunks_per_second)
 
     def chunks_in(self, backlog: Backlog) -> int:
-        """Estimate the number of chunks in a backlog."""
         return backlog.chunks + math.ceil(backlog.packed_bytes / self.chunk_bytes)
 
 

@@ -43,9 +43,7 @@ class SpaceOfWork(Protocol):
     """The properties of a space that indexing needs; `service.index.service.Space` has them."""
 
     @property
-    def space_id(self) -> int:
-        """The space's id."""
-        ...
+    def space_id(self) -> int: ...
 
     @property
     def model(self) -> str:
@@ -58,9 +56,7 @@ class SpaceOfWork(Protocol):
         ...
 
     @property
-    def language(self) -> str:
-        """The language of the space's terms."""
-        ...
+    def language(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +115,6 @@ class IndexingWork:
 
     @property
     def packed_bytes(self) -> int:
-        """The length of the packed text to index."""
         return len(self.blocks if self.caller_chunks is None else self.caller_chunks)
 
     @property

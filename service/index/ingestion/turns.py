@@ -59,7 +59,6 @@ class Turns:
 
     @property
     def held(self) -> int:
-        """The number of documents that have a turn."""
         return len(self._held)
 
     @property

@@ -409,7 +409,6 @@ async def list_retired(connection: AsyncConnection, organization_id: UUID) -> li
 async def list_some_documents(
     connection: AsyncConnection, organization_id: UUID, *, space_id: int, limit: int
 ) -> Sequence[UUID]:
-    """List some documents that have an entry in a space."""
     left = select(space_documents.c.document_id).where(matches(space_documents, organization_id, space_id=space_id))
     statement = left.order_by(space_documents.c.document_id).limit(limit)
     return (await connection.execute(statement)).scalars().all()

@@ -52,12 +52,10 @@ _SUCCESSOR = (
 
 
 async def find_catalog_space(connection: AsyncConnection, organization_id: UUID) -> Space | None:
-    """Find the organization's catalog space."""
     return await find_row(connection, _CATALOG, Space, params(organization_id))
 
 
 def ask_catalog_space(batch: Batch, organization_id: UUID) -> Answer[Space]:
-    """Ask for the organization's catalog space."""
     return batch.ask(_CATALOG, Space, params(organization_id))
 
 

@@ -87,11 +87,9 @@ class Archive:
             raise ArchiveError("Nothing is archived there yet: start the service with CARREL_ARCHIVE_URL.") from exc
 
     def move_position(self, position: Position) -> None:
-        """Replace the position."""
         self._put("position.json", position.model_dump_json().encode())
 
     def put_log(self, segment: str, offset: int, content: bytes) -> None:
-        """Put bytes of a segment from an offset on."""
         self._put(self._piece(segment, offset), gzip.compress(content, _LEVEL, mtime=0))
 
     def drop_pieces(self, segment: str) -> None:
@@ -154,7 +152,6 @@ class Archive:
             return False
 
     def drop_log(self, segments: Iterable[str]) -> None:
-        """Delete segments."""
         for segment in segments:
             self._drop(f"log/{segment}")
 
@@ -232,7 +229,6 @@ class Archive:
             yield content[start : start + SHA256_BYTES]
 
     def put_key(self, key: SecretStr, *, fingerprint: bytes) -> None:
-        """Put a secret key, under its fingerprint."""
         self._put(f"keys/{fingerprint.hex()}", key.get_secret_value().encode())
 
     def key(self, fingerprint: bytes) -> SecretStr | None:

@@ -37,7 +37,6 @@ def read_segment_bytes(connection: Connection) -> int:
 
 
 def read_log_end(connection: Connection) -> LogEnd:
-    """Return the end of the log that is on the disk."""
     at = _read(connection, "SELECT clock_timestamp()")[0]
     statement = """
         SELECT (lsn - '0/0')::bigint, ('x' || substr(pg_walfile_name(lsn), 1, 8))::bit(32)::int

@@ -131,7 +131,6 @@ class ArchiveWriter:
             self._tally.add_database(piece)
 
     def add_secret_key(self, key: SecretStr) -> None:
-        """Add the secret key."""
         text = key.get_secret_value().encode()
         self._add(_SECRET_KEY, io.BytesIO(text), len(text))
         self._tally.secret_key = hashlib.sha256(text).hexdigest()

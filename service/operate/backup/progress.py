@@ -24,7 +24,6 @@ class Progress:
             self._show(f"{self._what}: {self._bytes / _MEGABYTE:,.0f} MB{detail}")
 
     def end(self) -> None:
-        """Clear the line."""
         if self._is_watched:
             self._show("")
 

@@ -109,7 +109,6 @@ def open_snapshot(url: URL) -> Generator[Snapshot]:
 
 
 def table_names(connection: Connection) -> list[str]:
-    """Return the names of the service's tables."""
     return list(connection.execute(text(_TABLES)).scalars())
 
 

@@ -12,7 +12,6 @@ class CommandError(Exception):
 
 
 def settings_of(context: typer.Context) -> Settings:
-    """Return the settings the commands were started with."""
     return cast("Settings", context.obj)
 
 

@@ -50,7 +50,6 @@ def promote_successor(data_dir: Path) -> None:
 
 
 def drop_successor(data_dir: Path) -> None:
-    """Delete the successor, if there is one."""
     (data_dir / SUCCESSOR_FILE).unlink(missing_ok=True)
 
 

@@ -57,7 +57,6 @@ class RecoveringPostgres(EmbeddedPostgres):
                 self._give(folder / member.name)
 
     def combine(self, number: int) -> None:
-        """Make one folder of so many backups."""
         names = [str(each) for each in range(number)]
         try:
             if number > 1:

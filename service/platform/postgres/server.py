@@ -130,7 +130,6 @@ class FolderLock:
         return int(written) if written.isdecimal() else 0
 
     def release(self) -> None:
-        """Let another service have the folder."""
         self._file.close()
 
 

@@ -23,7 +23,6 @@ class Segment(NamedTuple):
     low: int
 
     def number(self, segment_bytes: int) -> int:
-        """Return how many segments there are before it."""
         return self.high * (2**32 // segment_bytes) + self.low
 
 

@@ -65,6 +65,5 @@ async def release_all(connection: AsyncConnection) -> int:
 
 
 async def count_waiting(connection: AsyncConnection) -> int:
-    """Count the jobs that no worker has taken."""
     statement = text("SELECT count(*) FROM procrastinate_jobs WHERE status = 'todo'")
     return (await connection.execute(statement)).scalar_one()

@@ -44,7 +44,6 @@ class Embedders:
         return self._embedders[name]
 
     async def close(self) -> None:
-        """Close all embedders."""
         for embedder in self._embedders.values():
             await embedder.close()
 

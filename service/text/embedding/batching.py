@@ -85,7 +85,6 @@ class BatchQueue:
         self._closed = False
 
     def put(self, texts: Sequence[Tokens]) -> _Request:
-        """Add the texts of one call."""
         left = sorted(range(len(texts)), key=lambda text: len(texts[text]))
         rows = np.empty((len(texts), self._width), np.float32)
         with self._changed:
@@ -145,7 +144,6 @@ class BatchQueue:
                     request.future.set_result(request.rows)
 
     def fail(self, batch: _Batch, error: Exception) -> None:
-        """Answer every request of the batch with the error."""
         for request in {request.number: request for request, _ in batch}.values():
             self._abandon(request, error)
 

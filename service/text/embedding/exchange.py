@@ -70,7 +70,6 @@ class Line:
         loop.add_reader(self._answering, receive)
 
     def hang_up(self) -> None:
-        """Answer no more."""
         asyncio.get_running_loop().remove_reader(self._answering)
 
     def close(self) -> None:
@@ -220,7 +219,6 @@ class DistantArithmetic:
         )
 
     async def close(self) -> None:
-        """Close the connection."""
         self._is_closed = True
         if self._connection is not None:
             self._connection.close()

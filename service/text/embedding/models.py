@@ -31,9 +31,7 @@ class Embedder(Protocol):
     """Turns texts into vectors."""
 
     @property
-    def model(self) -> EmbeddingModel:
-        """The model that computes the vectors."""
-        ...
+    def model(self) -> EmbeddingModel: ...
 
     @property
     def tokenizer(self) -> WordPieces:

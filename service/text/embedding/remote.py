@@ -93,7 +93,6 @@ class RemoteEmbedder:
         return np.concatenate([task.result() for task in tasks])
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._client.aclose()
 
     async def _embed_slice(self, texts: Sequence[str]) -> NDArray[np.float32]:

@@ -136,7 +136,6 @@ class BlockBuilder:
             self.causes.append(f"{what}: {''.join(traceback.format_exception(error, limit=-8))}")
 
     def scan(self, number: int) -> None:
-        """Note a page that shows text as a picture only."""
         self.scanned.append(number)
         self.leave_out(NotReadKind.PAGE, f"page {number}")
 

@@ -55,7 +55,6 @@ class Line:
 
 
 def add_pages(pages: Sequence[Sequence[Line]], builder: BlockBuilder) -> None:
-    """Add the blocks of all pages, numbered from 1."""
     kept, levels = pages, dict[float, int]()
     with builder.refinement("layout"):
         kept = _without_running_lines(pages)

@@ -37,7 +37,6 @@ def parse_picture(path: Path, builder: BlockBuilder) -> None:
 
 
 def count_frames(picture: Image.Image) -> int:
-    """Return how many pages a picture has."""
     return getattr(picture, "n_frames", 1) if picture.format in _PAGED else 1
 
 

@@ -30,6 +30,5 @@ def parse_plain(data: bytes, builder: BlockBuilder) -> str | None:
 
 
 def add_paragraphs(text: str, builder: BlockBuilder) -> None:
-    """Add a text's paragraphs to the builder."""
     for paragraph in _BLANK_LINES.split(clean(text)):
         builder.lines(paragraph)

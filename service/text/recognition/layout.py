@@ -38,27 +38,22 @@ class RecognizedLine:
 
     @property
     def left(self) -> float:
-        """Its left edge."""
         return min(x for x, _ in self.corners)
 
     @property
     def right(self) -> float:
-        """Its right edge."""
         return max(x for x, _ in self.corners)
 
     @property
     def top(self) -> float:
-        """Its upper edge."""
         return min(y for _, y in self.corners)
 
     @property
     def bottom(self) -> float:
-        """Its lower edge."""
         return max(y for _, y in self.corners)
 
     @property
     def height(self) -> float:
-        """Its height."""
         return self.bottom - self.top
 
     @property

@@ -27,7 +27,6 @@ class PageRoute(OwnErrorsRoute):
         return await handler(request) if named is None else RedirectResponse(named)
 
     def refuse(self, request: Request, error: ServiceError) -> Response:
-        """Show what the endpoint refuses as a page."""
         return problem(request, error)
 
 

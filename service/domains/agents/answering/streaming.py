@@ -58,7 +58,6 @@ class Draft:
             self._held, self._written = False, ""
 
     async def finish(self) -> Checked:
-        """Check the whole text."""
         checked = check(self._written, passages=self._passages, known=self._known)
         self._shown = ""
         await self._show(checked.text)

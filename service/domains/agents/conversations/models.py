@@ -47,7 +47,6 @@ class Work:
 
     @property
     def origin(self) -> Origin:
-        """The origin of the message."""
         sender = Sender(self.address, self.device)
         return Origin(self.principal_id, self.credential_id, self.acting_through_id, self.request_id, sender)
 

@@ -98,7 +98,6 @@ async def lock_conversation_of(connection: AsyncConnection, organization_id: UUI
 async def insert_conversation(
     connection: AsyncConnection, caller: Caller, *, conversation_id: UUID, agent_id: UUID
 ) -> None:
-    """Add a conversation of the caller's with an agent."""
     row = {
         "conversation_id": conversation_id,
         "organization_id": caller.organization_id,
@@ -219,7 +218,6 @@ async def end_turn(
 
 
 async def note_entry(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID, audit_log_id: UUID) -> None:
-    """Save the id of the audit log entry about a turn."""
     await connection.execute(update(turns).where(_is_turn(organization_id, turn_id)).values(audit_log_id=audit_log_id))
 
 
@@ -262,7 +260,6 @@ async def list_documents_under(
 async def replace_passages(
     connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID, passages: Sequence[StoredPassage]
 ) -> None:
-    """Replace the passages of a turn."""
     gone = delete(turn_passages).where(matches(turn_passages, organization_id, turn_id=turn_id))
     await connection.execute(gone)
     if not passages:

@@ -125,7 +125,6 @@ def _select_sets(organization_id: UUID) -> Select[*tuple[Any, ...]]:
 
 
 async def count_sets(connection: AsyncConnection, organization_id: UUID) -> int:
-    """Count an organization's sets."""
     statement = select(func.count()).where(evaluation_sets.c.organization_id == organization_id)
     return (await connection.execute(statement)).scalar_one()
 
@@ -149,7 +148,6 @@ async def collection_exists(connection: AsyncConnection, organization_id: UUID, 
 
 
 async def find_set(connection: AsyncConnection, organization_id: UUID, *, set_id: UUID) -> EvaluationSet | None:
-    """Find a set; None when there is none."""
     return await find_row(
         connection, _select_sets(organization_id).where(_is_set(organization_id, set_id)), EvaluationSet
     )
@@ -223,7 +221,6 @@ async def save_cases(
 
 
 async def count_cases(connection: AsyncConnection, organization_id: UUID, *, set_id: UUID) -> int:
-    """Count the cases of a set."""
     statement = select(func.count()).where(_is_of_set(organization_id, set_id))
     return (await connection.execute(statement)).scalar_one()
 
@@ -303,7 +300,6 @@ async def list_cases(
 async def find_cases(
     connection: AsyncConnection, organization_id: UUID, *, set_id: UUID, case_ids: Collection[UUID]
 ) -> list[StoredCase]:
-    """Find cases of a set by their ids."""
     statement = select(*columns_of(evaluation_cases, StoredCase)).where(
         _is_of_set(organization_id, set_id), in_array(evaluation_cases.c.case_id, case_ids)
     )

@@ -58,7 +58,6 @@ class Decision:
 
     @property
     def version(self) -> int:
-        """The version that the document will have."""
         return self.next_version if self.before is None or self.new_version else self.before.version
 
     @property

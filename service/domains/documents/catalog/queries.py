@@ -229,7 +229,6 @@ def _to_version(*, principal_id: UUID, email: str, name: str, **columns: Any) ->
 
 
 async def read_owner(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> Principal:
-    """Return the principal that a document belongs to."""
     statement = select(cast(principals.c.principal_id, Text).label("id"), principals.c.email, principals.c.name).where(
         matches(principals, organization_id, principal_id=principal_id)
     )

@@ -100,7 +100,6 @@ class Run:
 
     @property
     def container(self) -> Container:
-        """The container as its files know it."""
         return Container(self.document.document_id, self.document.file.sha256)
 
     def leave_out(self, number: int, path: str | None, why: Reason) -> None:

@@ -113,7 +113,6 @@ async def describe(
     status: UploadStatus = UploadStatus.UNCHANGED,
     indexing: Indexing | None = None,
 ) -> SavedUpload:
-    """Return the document as it is after an upload."""
     file = _file(decision, contents)
     recognition = None
     if has_unread_pages(file.not_read) or decision.reads_pictures:

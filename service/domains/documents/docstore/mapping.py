@@ -41,7 +41,6 @@ class Target:
     config: DocstoreConfig
 
     def external_id(self, source_id: SourceId) -> str:
-        """Return the external id that the document made from a source document has."""
         return f"{self.resource_id}:{source_id.kind}:{source_id.text}"
 
 

@@ -212,7 +212,6 @@ async def get_sync(connection: AsyncConnection, key: SyncKey, *, lock: bool = Fa
 
 
 async def read_sync(connection: AsyncConnection, key: SyncKey) -> wire.DocstoreSync:
-    """Return the state of an existing sync."""
     return await get_row(
         connection, _select_syncs(key.organization_id).where(docstore_syncs.c.sync_id == key.sync_id), _to_sync
     )
@@ -558,7 +557,6 @@ async def count_taken(connection: AsyncConnection, key: SyncKey) -> tuple[int, i
 
 
 async def count_failures(connection: AsyncConnection, key: SyncKey) -> int:
-    """Count the documents that a sync could not take."""
     statement = select(func.count()).select_from(docstore_failures).where(key.is_of(docstore_failures))
     return (await connection.execute(statement)).scalar_one()
 

@@ -55,7 +55,6 @@ class Position:
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> Self:
-        """Read the JSON that `to_json` returned."""
         source_id = None if kept["_id"] is None else SourceId(from_extended(json.loads(kept["_id"])))
         return cls(updated=from_extended(kept["updated"]), source_id=source_id)
 

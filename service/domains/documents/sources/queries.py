@@ -139,7 +139,6 @@ async def list_sources(
 
 
 async def delete_source(connection: AsyncConnection, organization_id: UUID, *, source_id: UUID) -> None:
-    """Delete a source with its reports and their items."""
     await connection.execute(delete(sources).where(matches(sources, organization_id, source_id=source_id)))
 
 

@@ -277,7 +277,6 @@ class LeftOut:
 
 
 def files_inside(organization_id: UUID, container_id: UUID) -> CTE:
-    """Select the documents in a container and in containers there."""
     own = (
         select(resources.c.object_id)
         .where(matches(resources, organization_id, container_id=container_id))

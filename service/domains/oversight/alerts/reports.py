@@ -149,7 +149,6 @@ class Watch:
         self._looked_at = self._since = time.monotonic()
 
     async def look(self) -> None:
-        """Make the checks once."""
         runtime = self._runtime
 
         async def look_in(organization_id: UUID) -> None:

@@ -25,7 +25,6 @@ CONVERSATIONS_AT_ONCE = 500
 
 
 async def erase_old(runtime: Runtime, *, days: int) -> None:
-    """Erase the texts that are older than so many days."""
     await runtime.disk.wait_for_room(even_low=True)
     await erase_before(runtime.database, moment=datetime.now(UTC) - timedelta(days=days))
 

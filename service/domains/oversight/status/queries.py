@@ -90,7 +90,6 @@ async def read_state(connection: AsyncConnection, organization_id: UUID) -> dict
 
 
 async def list_quarantined(connection: AsyncConnection, organization_id: UUID) -> list[SourceQuarantine]:
-    """List the sources with the most items in quarantine."""
     shown = and_(source_reports.c.source_id == sources.c.source_id, source_reports.c.report_no == sources.c.shown_no)
     statement = (
         select(*columns_of(sources, SourceQuarantine, source_reports.c.source))

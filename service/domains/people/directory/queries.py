@@ -113,7 +113,6 @@ async def list_second_factors(
 
 
 async def count_users(connection: AsyncConnection, organization_id: UUID, *, filters: UserFilters) -> int:
-    """Count the matching users."""
     statement = select(func.count()).select_from(principals).where(*_conditions(organization_id, filters))
     return (await connection.execute(statement)).scalar_one()
 
@@ -326,7 +325,6 @@ SELECT count(*) FROM resources o WHERE o.organization_id = :organization_id AND 
 
 
 async def list_member_ids(connection: AsyncConnection, organization_id: UUID, *, group_id: UUID) -> list[UUID]:
-    """List the direct members of a group."""
     statement = select(group_members.c.member_id).where(matches(group_members, organization_id, group_id=group_id))
     return list((await connection.execute(statement)).scalars())
 

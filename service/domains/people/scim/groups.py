@@ -100,7 +100,6 @@ async def change_members(
 
 
 def members_of(given: Group) -> set[UUID]:
-    """Return the ids of the members of a group as it is given."""
     return {to_id(member.value) for member in given.members or ()}
 
 

@@ -94,7 +94,6 @@ USER_ATTRIBUTES = Attributes(
 
 
 async def find_user(connection: AsyncConnection, organization_id: UUID, *, user_id: UUID) -> StoredUser | None:
-    """Find a person by their id."""
     return await find_row(connection, _users(organization_id).where(principals.c.principal_id == user_id), StoredUser)
 
 
@@ -143,7 +142,6 @@ async def release_user(connection: AsyncConnection, organization_id: UUID, *, us
 
 
 async def find_group(connection: AsyncConnection, organization_id: UUID, *, group_id: UUID) -> StoredGroup | None:
-    """Find a group by its id."""
     statement = _groups(organization_id).where(principals.c.principal_id == group_id)
     return await find_row(connection, statement, StoredGroup)
 
@@ -313,12 +311,10 @@ async def touch_token(connection: AsyncConnection, organization_id: UUID, *, tok
 
 
 async def insert_token(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
-    """Add a token."""
     await connection.execute(insert(scim_tokens).values({**row, "organization_id": organization_id}))
 
 
 async def get_token(connection: AsyncConnection, organization_id: UUID, *, token_id: UUID) -> ScimToken | None:
-    """Get a token."""
     statement = select(*_TOKEN).where(matches(scim_tokens, organization_id, token_id=token_id))
     return await find_row(connection, statement, ScimToken)
 

@@ -72,7 +72,6 @@ def answer(storage: Storage, request: ScimRequest) -> ScimResponse:
 
 
 def refusal_of(error: ServiceError) -> ScimResponse:
-    """Return an error of the service in SCIM's form."""
     body: dict[str, Any] = {
         "schemas": ["urn:ietf:params:scim:api:messages:2.0:Error"],
         "status": str(error.status),

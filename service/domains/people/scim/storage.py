@@ -75,7 +75,6 @@ class Storage(ScimStorage):
         return SearchPage(total, found)
 
     def create(self, resource_type: ResourceType, resource: Resource[Any]) -> Resource[Any]:
-        """Create a person or a group."""
         if isinstance(resource, User):
             created = self._change(users.create_user, resource)
         else:
@@ -109,7 +108,6 @@ class Storage(ScimStorage):
             self._change(groups.delete_group, group)
 
     def change_members(self, resource_id: str, *, added: set[UUID], removed: set[UUID]) -> None:
-        """Add members to a group and remove others."""
         if added or removed:
             group_id = self._group(resource_id).principal_id
             self._change(groups.change_members, group_id=group_id, added=added, removed=removed)
@@ -190,7 +188,6 @@ def user_version(user: StoredUser) -> str:
 
 
 def group_version(group: StoredGroup) -> str:
-    """Return the version of a group with its members."""
     return _version(group.name, group.external_id, group.member_mark)
 
 

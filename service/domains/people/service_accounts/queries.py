@@ -88,7 +88,6 @@ async def list_taken_addresses(
 async def insert_account(
     connection: AsyncConnection, organization_id: UUID, *, account_id: UUID, name: str, email: str
 ) -> ServiceAccount:
-    """Add a service account, and return it."""
     statement = insert(principals).values(
         principal_id=account_id, organization_id=organization_id, kind="serviceAccount", name=name, email=email
     )
@@ -114,7 +113,6 @@ async def list_accounts(
 
 
 async def get_account(connection: AsyncConnection, organization_id: UUID, *, account_id: UUID) -> ServiceAccount | None:
-    """Get a service account; None when there is none."""
     statement = _accounts(organization_id).where(principals.c.principal_id == account_id)
     return await find_row(connection, statement, ServiceAccount)
 

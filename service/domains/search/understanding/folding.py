@@ -71,7 +71,6 @@ class Words:
 
 
 def words_of(question: str) -> Words:
-    """Cut a question into words."""
     found = list(_TOKEN.finditer(question))
     folded = [
         _MARKS.sub("", unicodedata.normalize("NFKD", one.group()))

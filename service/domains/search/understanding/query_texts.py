@@ -54,7 +54,6 @@ class QueryText:
 
     @property
     def line(self) -> str:
-        """The folded words in one line."""
         return self.words.line
 
     @property
@@ -123,7 +122,6 @@ def read_field(name: str, kind: Kind) -> Field:
 
 
 def stem(word: str) -> str:
-    """Return the stem of an English word."""
     stemmer = stemmer_for(ENGLISH)
     return stemmer.stemWord(word) if stemmer else word
 

@@ -154,7 +154,6 @@ async def _find_values(
 
 
 def conditions_of(drawn: Iterable[DrawnCondition], fields: Mapping[str, str]) -> tuple[Condition, ...]:
-    """Return drawn conditions as a search takes them."""
     conditions: list[Condition] = []
     for each in drawn:
         kind = Kind(fields[each.field])

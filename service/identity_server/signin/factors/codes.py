@@ -88,7 +88,6 @@ class Enrolment:
         return f"addApp\n{principal_id}\n{self.nonce}\n{self.until}"
 
     def secret(self, runtime: Runtime, browser: Browser) -> SecretStr:
-        """Return the secret that the form shows in a browser."""
         value = browser.value.get_secret_value()
         return encode_secret(runtime.keys.new_factor_secret(browser=value, nonce=self.nonce))
 

@@ -215,12 +215,10 @@ def read_new(text: str) -> RegistrationCredential | None:
 
 
 def hash_challenge(challenge: bytes) -> bytes:
-    """Hash a challenge for storage."""
     return hashlib.sha256(challenge).digest()
 
 
 def expiry_of(challenge: bytes) -> datetime:
-    """Return when a challenge that the service has made expires."""
     seconds = int.from_bytes(challenge[_NONCE_BYTES : _NONCE_BYTES + _TIME_BYTES])
     return datetime.fromtimestamp(seconds, UTC)
 

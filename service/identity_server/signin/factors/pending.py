@@ -34,7 +34,6 @@ class Pending:
 
     @property
     def purpose(self) -> str:
-        """The purpose that binds forms to it."""
         return f"secondFactor\n{self.person.principal_id}"
 
 
@@ -143,7 +142,6 @@ async def set_up_passkey(
 
 
 async def abandon(runtime: Runtime, browser: Browser) -> None:
-    """Give up the sign-in that waits in a browser."""
     async with runtime.database.transaction(None) as connection:
         pending = await find_pending(connection, browser, now=await runtime.clock.now(connection))
         if pending is not None:

@@ -223,7 +223,6 @@ async def use_recovery_code(
 
 
 async def count_recovery_codes(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> int:
-    """Count the recovery codes that a person has left."""
     statement = select(func.count()).where(_codes_of(organization_id, principal_id))
     return (await connection.execute(statement)).scalar_one()
 

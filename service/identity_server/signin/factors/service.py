@@ -47,12 +47,10 @@ class Factors:
 
     @property
     def app(self) -> queries.Factor | None:
-        """The authenticator app."""
         return next((one for one in self.factors if one.kind == "totp"), None)
 
     @property
     def passkeys(self) -> list[queries.Factor]:
-        """The passkeys."""
         return [one for one in self.factors if one.kind == "passkey"]
 
 

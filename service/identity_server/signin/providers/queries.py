@@ -130,7 +130,6 @@ async def list_providers(
 
 
 async def count_providers(connection: AsyncConnection, organization_id: UUID) -> int:
-    """Count the providers of an organization."""
     statement = select(func.count()).where(sign_in_providers.c.organization_id == organization_id)
     return (await connection.execute(statement)).scalar_one()
 
@@ -153,7 +152,6 @@ async def insert_provider(connection: AsyncConnection, organization_id: UUID, *,
 async def update_provider(
     connection: AsyncConnection, organization_id: UUID, *, provider_id: UUID, values: Mapping[str, Any]
 ) -> None:
-    """Change a provider."""
     statement = update(sign_in_providers).where(matches(sign_in_providers, organization_id, provider_id=provider_id))
     await connection.execute(statement.values(values))
 
@@ -203,7 +201,6 @@ async def confirm_domain(
 
 
 async def delete_provider(connection: AsyncConnection, organization_id: UUID, *, provider_id: UUID) -> None:
-    """Delete a provider with its domains."""
     await connection.execute(
         delete(sign_in_providers).where(matches(sign_in_providers, organization_id, provider_id=provider_id))
     )

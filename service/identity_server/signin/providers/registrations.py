@@ -40,7 +40,6 @@ class Registered:
 
     @property
     def issuer(self) -> str:
-        """The address of the issuer."""
         return self.registration.issuer
 
     def needed_claims(self) -> list[set[str]]:
@@ -119,7 +118,6 @@ class Way:
 
 
 def way_of_settings(settings: Settings, *, address: str) -> Way | None:
-    """Return the way by the provider of the settings, if there is one."""
     issuer = settings.oidc_issuer
     return None if issuer is None else Way(urlsplit(issuer).hostname or issuer, address)
 

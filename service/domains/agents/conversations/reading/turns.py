@@ -180,7 +180,6 @@ async def see_job(runtime: Runtime, connection: AsyncConnection, caller: Caller,
 
 
 def job_of(turn: SeenTurn) -> FetchAgentResponseResponse:
-    """Convert a turn to the response of fetchAgentResponse."""
     if turn.status == "RUNNING":
         return RunningJob(partial_text=turn.text or None)
     if turn.status == "FAILED":

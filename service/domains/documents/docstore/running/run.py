@@ -62,7 +62,6 @@ class Run:
 
     @property
     def key(self) -> queries.SyncKey:
-        """The key of its sync."""
         return queries.SyncKey(self.organization_id, self.sync.sync_id)
 
     @property
