@@ -43,8 +43,7 @@ def explain(
 ) -> None:
     """Say by which groups and grants somebody may read something, or what they lack.
 
-    Exit code 0: they may; 1: they may not.
-    """
+    Exit code 0: they may; 1: they may not."""
     with connect(as_json=as_json) as (screen, client):
         reference, principal = resource_of(resource), principal_of(who, client)
         answer = client.permissions.explain_authorization(reference, principal)

@@ -173,8 +173,7 @@ def evaluate(
     The replies are compared with those of the newest whole run of the set's own agent.
 
     Exit code 1: a question failed, or a score is below what --at-least asks; without that, a question has a worse reply
-    than in the run before.
-    """
+    than in the run before."""
     from carrel import evaluation  # noqa: PLC0415 - slow to import: not for help and completion
 
     with connect(as_json=as_json) as (screen, client):
@@ -281,8 +280,7 @@ def ask(
 
     An admin may also ask an agent that isn't deployed to them, such as a draft: it is lent to them for the question.
 
-    Exit code 1: nothing that may be read answers, so the reply has no source.
-    """
+    Exit code 1: nothing that may be read answers, so the reply has no source."""
     with connect(as_json=as_json) as (screen, client):
         agent_id = _id_of(agent, client)
         with (

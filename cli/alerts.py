@@ -122,8 +122,7 @@ def add(
 ) -> None:
     """Have alerts posted to a web address, or sent to people of the organization by mail.
 
-    The secret by which a receiver verifies what is posted is printed once, and never again.
-    """
+    The secret by which a receiver verifies what is posted is printed once, and never again."""
     screen = Screen(as_json=as_json)
     if (webhook is None) == (not mail):
         raise usage(screen, "Say either --webhook or --mail.")

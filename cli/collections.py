@@ -106,8 +106,7 @@ def add(
 
     catalog://GLOB?field=value chooses them from the catalog itself, by external id and by custom metadata. Any other
     source names them by their external ids (paths below SOURCE, or what a manifest says) and says what metadata they
-    have there; no file is sent.
-    """
+    have there; no file is sent."""
     options = CollectionOptions(
         collection=collection, metadata=pairs(metadata), hidden=hidden, include=include or [], exclude=exclude or []
     )

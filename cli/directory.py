@@ -45,8 +45,7 @@ def import_directory(
     """Create and change users, groups and memberships to what CSV files say.
 
     Shows the plan first, and asks before applying it; without a terminal, say --dry-run or --yes. Groups that the files
-    name get exactly the members of the memberships file. Run it again after any interruption, or every night.
-    """
+    name get exactly the members of the memberships file. Run it again after any interruption, or every night."""
     screen = Screen(as_json=as_json, agrees=yes)
     if users is None and groups is None and memberships is None:
         raise usage(screen, "Give at least one of --users, --groups and --memberships.")

@@ -130,8 +130,7 @@ def left_out(
 def state(document: Named, *, as_json: AsJson = False) -> None:
     """Say how far a document is indexed in the catalog and in collections.
 
-    Exit code 1: it could not be indexed somewhere.
-    """
+    Exit code 1: it could not be indexed somewhere."""
     with connect(as_json=as_json) as (screen, client):
         found = document_of(document, client)
     failed = any(one.status is IndexingStatus.FAILED for one in found.indexed_in)

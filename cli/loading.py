@@ -104,8 +104,7 @@ def upload(
     With --delete-missing, what was sent from this source and is no longer there is deleted: the names are shown, and
     you are asked first, or say --yes. Nothing is deleted when the source could not be listed whole, is empty, or would
     lose more than the limit.
-    Run it again after any interruption: it goes on where it was.
-    """
+    Run it again after any interruption: it goes on where it was."""
     options = _options(locals(), wait_for_index=not no_wait)
     screen = Screen(as_json=as_json)
     with show_errors(screen):

@@ -73,8 +73,7 @@ def check_notebook(
     """Look for what a notebook should not give away before it is shared: credentials, and documents.
 
     Credentials are looked for in sources and outputs. Documents are those that outputs name, by name or id, and that
-    are not open to everybody in the organization, which takes an admin's key. Pictures are not looked into.
-    """
+    are not open to everybody in the organization, which takes an admin's key. Pictures are not looked into."""
     screen = Screen(as_json=as_json)
     with show_errors(screen):
         secrets = _secret_values(settings)

@@ -71,8 +71,7 @@ def offboard(
     """End all access of somebody at once, then give what they own to somebody else.
 
     Shows the plan first, and asks before doing it; without a terminal, say --plan or --yes. Run it again after any
-    interruption: it does the rest.
-    """
+    interruption: it does the rest."""
     screen = Screen(as_json=as_json, agrees=yes)
     check_plan(screen, plan_only=plan_only, yes=yes)
     new_owner = None if to is None else UserReference(email=to)

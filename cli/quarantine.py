@@ -24,8 +24,7 @@ def list_items(
 ) -> None:
     """List what is in quarantine, with its reason: of the sources that you load; for admins, of all.
 
-    Runs report it to the service, wherever they are carried out.
-    """
+    Runs report it to the service, wherever they are carried out."""
     screen = Screen(as_json=as_json)
     with show_errors(screen):
         from cli.quarantined import show_quarantine  # noqa: PLC0415 - the flows come with an extra of their own
@@ -43,8 +42,7 @@ def retry(
     """Send what of a source is in quarantine again, and nothing else, as its last run was told to.
 
     It goes where the source was loaded: on that machine, or one with the same database of ledgers.
-    Exit code 0: all of it is in the catalog now; 1: some is still in quarantine.
-    """
+    Exit code 0: all of it is in the catalog now; 1: some is still in quarantine."""
     screen = Screen(as_json=as_json)
     with show_errors(screen):
         from cli.runs import run_retry  # noqa: PLC0415 - as above
@@ -62,8 +60,7 @@ def ignore(
 ) -> None:
     """Let items of a source's quarantine count no more, until they change; its next run leaves them out.
 
-    Exit code 1: some of the names aren't in quarantine.
-    """
+    Exit code 1: some of the names aren't in quarantine."""
     screen = Screen(as_json=as_json)
     with show_errors(screen):
         from cli.quarantined import change_ignored  # noqa: PLC0415 - as above

@@ -21,8 +21,7 @@ Folder = Annotated[Path, typer.Argument(exists=True, file_okay=False, help="A sn
 def take(*, as_json: AsJson = False) -> None:
     """Write who may read what into a new folder of Parquet files, and say what changed since the last one.
 
-    Needs an admin's key. Exit code 1: it was taken, and is not of one moment, or the last one can't be read.
-    """
+    Needs an admin's key. Exit code 1: it was taken, and is not of one moment, or the last one can't be read."""
     screen = Screen(as_json=as_json)
     with show_errors(screen):
         from flows.operations.snapshots.taking import take_snapshot  # noqa: PLC0415 - slow to import, and optional

@@ -170,8 +170,7 @@ def update(
 ) -> None:
     """Change what is given, keep the rest, and launch a run.
 
-    Where no address is given, it stays as it is. The run reads everything, unless only deletions or the name change.
-    """
+    Where no address is given, it stays as it is. The run reads everything, unless only deletions or the name change."""
     screen = Screen(as_json=as_json)
     uri = _uri(uri_file, screen=screen) if uri_file or os.environ.get(URI_VARIABLE) else None
     with client_of(screen) as client:
@@ -211,8 +210,7 @@ def launch(
 def watch(name: Named, *, as_json: AsJson = False) -> None:
     """Follow the run that goes on to its end, or tell how the last one ended.
 
-    Exit code 1: something could not be taken, or a deletion was blocked; 2: the database can't be read.
-    """
+    Exit code 1: something could not be taken, or a deletion was blocked; 2: the database can't be read."""
     _follow(name, launching=False, watching=True, as_json=as_json)
 
 

@@ -66,8 +66,7 @@ def create(
 ) -> None:
     """Create a token, for a year unless --expires says otherwise, and print its value: this once.
 
-    With --plan: say what such a token could read and do, and make none.
-    """
+    With --plan: say what such a token could read and do, and make none."""
     with connect(as_json=as_json) as (screen, client):
         found = account_of(account, client)
         if plan_only:

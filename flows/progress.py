@@ -10,8 +10,7 @@
 | carrel-names | table | the first hundred documents of each number: operations.named.COLUMNS |
 | carrel-csv | text | all documents of all numbers as CSV, compressed; of the plan until the run has ended |
 
-All but the plan are updated in place every two seconds, so that a run of any size leaves seven artifacts.
-"""
+All but the plan are updated in place every two seconds, so that a run of any size leaves seven artifacts."""
 
 import asyncio
 import contextlib

@@ -158,8 +158,7 @@ class RunStatus:
     permissions found widened and narrowed; `names` the first documents of each number (flows.operations.named).
     `flow` is the flow's name, `person` who started it, as they said, unless it was started `by_schedule`, whose
     `schedule_name` is known if people have made it; `missed` counts the missed times of the schedule that it stands
-    for. A run is `skipped` while another run works on its source.
-    """
+    for. A run is `skipped` while another run works on its source."""
 
     flow_run_id: UUID
     state: str
@@ -292,8 +291,7 @@ class Runs(PrefectApi):
     """The runs on a Prefect server. Methods that start a run return the flow run's id and raise RunsError.
 
     `person` is who starts it, for others to see; starts with one `key` and equal parameters return the run of the
-    first one. Sources are as the serving process sees them.
-    """
+    first one. Sources are as the serving process sees them."""
 
     def __init__(self, api_url: str, *, http_client: httpx.Client | None = None) -> None:
         super().__init__(api_url, http_client=http_client)

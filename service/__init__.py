@@ -15,8 +15,7 @@ domains       the operations of the API, a package for each subject
 operate       start-up, commands, backup, status: what operators use
 
 onnxruntime reports its use to its maker's hosts unless told otherwise before it is first imported, and keeps a number
-of the machine in the home folder. Nothing here asks for that, so importing this package declines it.
-"""
+of the machine in the home folder. Nothing here asks for that, so importing this package declines it."""
 
 import os
 

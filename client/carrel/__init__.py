@@ -3,8 +3,7 @@
 >>> from carrel import Carrel
 >>> client = Carrel(api_key="svc_key_…", base_url="https://carrel.example.com")
 >>> client.catalog.upload_file("report.pdf", document_external_id="report-2026")
->>> client.search.search_document_catalog("travel expenses").to_frame()
-"""
+>>> client.search.search_document_catalog("travel expenses").to_frame()"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

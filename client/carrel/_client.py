@@ -56,8 +56,7 @@ class _Client(Resources[M]):
 
         `headers` are added to those that the client has: `client.with_options(headers={…}).search…` for one request. An
         `Idempotency-Key` makes the next operation one with an earlier one of that key. Raises ConfigurationError for
-        those that are the client's own, as Authorization is.
-        """
+        those that are the client's own, as Authorization is."""
         session = self._session
         connection = reconnect(session.connection, timeout=timeout, max_retries=max_retries, headers=headers or {})
         other = object.__new__(type(self))
@@ -81,8 +80,7 @@ class Carrel(_Client[Sync], Closing):
     CARREL_API_KEY or CARREL_ACCESS_TOKEN, CARREL_BASE_URL, and CARREL_V1_BASE_URL, which is beside v0 when it isn't
     set. `timeout` is in seconds; `headers` go with every request, beside the client's own; `http_client` brings one's
     own proxies, transports and hooks, and is left open by `close`. Raises ConfigurationError without a credential, with
-    two, for an address that can't be one, or for headers that are the client's own.
-    """
+    two, for an address that can't be one, or for headers that are the client's own."""
 
     def __init__(
         self,

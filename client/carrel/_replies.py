@@ -44,8 +44,7 @@ class Reply(Tabular):
     """An agent's reply: its text and its sources.
 
     `[1]` in the text stands for the first of `sources`, whose `quote` is in its document word for word; `warnings` say
-    what was left out. `to_frame` gives the sources as a table.
-    """
+    what was left out. `to_frame` gives the sources as a table."""
 
     rows_in: ClassVar[str] = "sources"
     text: str

@@ -31,8 +31,7 @@ CarrelError
     ├── RateLimitError            429
     ├── ServerError               5xx
     │   └── InsufficientStorageError 507: a disk of the service has no room for more
-    └── UnexpectedResponseError   an answer that isn't the service's: a redirect, or a body that can't be read
-"""
+    └── UnexpectedResponseError   an answer that isn't the service's: a redirect, or a body that can't be read"""
 
 from collections.abc import Sequence
 from functools import partial

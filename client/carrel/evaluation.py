@@ -10,8 +10,7 @@ between 0 and 1, and raise ValueError for a question that nothing is relevant to
 that is found twice counts where it is found first, and takes up no further place.
 
 Judgements are kept in evaluation sets (`client.admin.evaluation_sets`), and what was measured on one as its runs:
-`evaluation.run(client, evaluation_set, mode="LEXICAL", note="before the new policy")`.
-"""
+`evaluation.run(client, evaluation_set, mode="LEXICAL", note="before the new policy")`."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
@@ -428,8 +427,7 @@ def find_unsaid(text: str, statements: Sequence[str]) -> list[str]:
     marks of Markdown and the numbers of citations.
 
     >>> find_unsaid("Lunch is served\\n> from **noon** [1].", ["served from noon", "closed"])
-    ['closed']
-    """
+    ['closed']"""
     said = _normalize(text)
     return [one for one in statements if not re.search(rf"(?<!\w){re.escape(_normalize(one))}(?!\w)", said)]
 

@@ -2,8 +2,7 @@
 
 >>> from carrel.notebooks import stop
 >>> if not documents:
-...     stop("There is no document yet: load some first.")
-"""
+...     stop("There is no document yet: load some first.")"""
 
 from typing import NoReturn
 

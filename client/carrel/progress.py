@@ -5,8 +5,7 @@
 >>> client.catalog.download_document(document_id).save("film.mp4", on_progress=ProgressBar("film.mp4", unit="B"))
 >>> documents = client.catalog.list_documents().with_progress(ProgressBar("Documents")).to_frame()
 
-Notebooks and terminals show it; elsewhere, and without tqdm (the extra `progress`), it is silent.
-"""
+Notebooks and terminals show it; elsewhere, and without tqdm (the extra `progress`), it is silent."""
 
 import html
 import sys

@@ -33,8 +33,7 @@ class Summary:
     `ignored` were set aside by a person. Of `to_delete`, which the source no longer has, `deleted` are gone and
     `undeleted` could not be deleted; `left` were changed by others since, or are in another source, so they stay, and
     so do the `gone`, since nothing is to be deleted, and the `left_out`, which this run excludes.
-    `held_back` says why nothing is deleted; `to_delete` are then those that would be, as far as that can be known.
-    """
+    `held_back` says why nothing is deleted; `to_delete` are then those that would be, as far as that can be known."""
 
     documents: int = 0
     to_send: int = 0

@@ -48,8 +48,7 @@ class EntryFilter:
     """The filters of a query of the audit log; `actor` is an address or an id, times are inclusive and exclusive.
 
     `name_contains` is a part of the name of what was changed or of who did it, in any case. `contained`: about a file
-    in an archive or mail, or not; `container_id`: about one in this.
-    """
+    in an archive or mail, or not; `container_id`: about one in this."""
 
     actor: str | None = None
     action: str | None = None

@@ -1,8 +1,7 @@
 """Recording in the audit log: who did what to which object, for whom, and when. Entries are only ever added.
 
 `details` hold ids and settings; people's words go to `text`, which can be erased. An entry keeps the names of its
-moment, so a deletion is recorded before it is done. Feedback is an entry, too.
-"""
+moment, so a deletion is recorded before it is done. Feedback is an entry, too."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -147,8 +146,7 @@ async def find_author(connection: AsyncConnection, caller: Caller, *, user_email
     """Find the author of a caller's feedback, which names an end user by `user_email`, or nobody.
 
     A user of the organization gives it as themselves, on what was their own or the caller's: a program passes on what
-    its users say. Anybody else is kept as a text of the caller's. Raises what `find_acting` raises.
-    """
+    its users say. Anybody else is kept as a text of the caller's. Raises what `find_acting` raises."""
     user = await find_acting(connection, caller, user_email)
     author = user or caller
     own = None if author.is_admin else frozenset((author.principal_id, caller.principal_id))

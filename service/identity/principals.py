@@ -28,13 +28,13 @@ class Nameable(Protocol):
     """A row that says which principal it is about."""
 
     @property
-    def principal_id(self) -> UUID: ...  # noqa: D102 - as in the table of principals
+    def principal_id(self) -> UUID: ...
     @property
-    def kind(self) -> str: ...  # noqa: D102
+    def kind(self) -> str: ...
     @property
-    def name(self) -> str: ...  # noqa: D102
+    def name(self) -> str: ...
     @property
-    def email(self) -> str | None: ...  # noqa: D102
+    def email(self) -> str | None: ...
 
 
 def to_named_principal(row: Nameable) -> NamedPrincipal:

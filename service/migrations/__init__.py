@@ -3,8 +3,7 @@
 Migrations run as the database's owner; the service itself connects as `carrel_service`, which owns nothing. On an
 outside PostgreSQL the address's user is that owner: it needs to own the database and, once, the right to make a role
 and the extension `vector` (or both made beforehand). The service logs in as the same user and gives up everything but
-the restricted role on each connection (`role=carrel_service`).
-"""
+the restricted role on each connection (`role=carrel_service`)."""
 
 from pathlib import Path
 from time import sleep
@@ -37,8 +36,7 @@ def upgrade(url: URL) -> None:
     only added. Each migration is a transaction of its own: after a kill, the next start repeats the last one alone.
 
     Raises MigrationError when the database is older than `BASELINE`, or a newer version has made something that this
-    version can't use, or the database's user may not do something that a migration needs.
-    """
+    version can't use, or the database's user may not do something that a migration needs."""
     engine = create_engine(url, poolclass=NullPool)
     with engine.connect() as connection:
         while not _is_done(connection):
@@ -73,8 +71,7 @@ def _take_turn(connection: Connection) -> bool:
     """Take the lock under which one process migrates, until the connection is closed; False while another one has it.
 
     Nobody waits for it in the database: an index that is built without holding up writers waits for all who are in a
-    statement there, and so for them.
-    """
+    statement there, and so for them."""
     taken = connection.execute(text("SELECT pg_try_advisory_lock(:key)"), {"key": ADVISORY_LOCK}).scalar_one()
     connection.commit()
     return bool(taken)

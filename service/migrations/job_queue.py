@@ -1,8 +1,7 @@
 """The job queue's tables and functions, which are procrastinate's own, and what the service may do there.
 
 The library brings its migrations as SQL files, named by the version that needs them. One of ours applies all through a
-version; when the library is upgraded, a further one applies those after it.
-"""
+version; when the library is upgraded, a further one applies those after it."""
 
 from importlib.resources import files
 

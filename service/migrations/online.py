@@ -10,8 +10,7 @@ def add_index(name: str, table: str, columns: Sequence[Any], **options: Any) -> 
     """Build an index of a table in use while others write to it, as the only step of a migration.
 
     It is in no transaction: what was left of one whose migration was killed is removed first. It waits, as long as it
-    takes, for transactions that have begun before, and nobody waits for it.
-    """
+    takes, for transactions that have begun before, and nobody waits for it."""
     with op.get_context().autocommit_block():
         connection = op.get_bind()
         before = connection.exec_driver_sql("SHOW lock_timeout").scalar_one()

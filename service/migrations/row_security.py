@@ -1,8 +1,7 @@
 """The service's restricted role, and the row-level security of what it may touch.
 
 A transaction names its organization in the setting `carrel.organization_id`; without one it sees no row. The setting is
-read in a sub-select, so that it is evaluated once a statement and not once a row.
-"""
+read in a sub-select, so that it is evaluated once a statement and not once a row."""
 
 from collections.abc import Sequence
 

@@ -5,8 +5,7 @@ DeploymentError
 ├── MigrationError           the database can't be brought to this version's schema
 ├── RotationError            the secret key can't be changed now, or not to that
 ├── ClusterError             the index can't be spread over several servers
-└── UnfinishedRestoreError   a restore into the data folder is going on, or was cut off
-"""
+└── UnfinishedRestoreError   a restore into the data folder is going on, or was cut off"""
 
 
 class DeploymentError(Exception):

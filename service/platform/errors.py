@@ -14,8 +14,7 @@ ServiceError
 └── InsufficientStorage 507
 
 Every error body is `{"error": {"message", "code", "requestId", "details"?}}`. A message says what to do next. Of what
-the caller sent it repeats names at most, of members, people and groups, and no credential even there.
-"""
+the caller sent it repeats names at most, of members, people and groups, and no credential even there."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,7 @@ UnreadableFile for a file that can't be read. The text is a sequence of `Block`s
 (`FoundPicture`) and the files (`ContainedFile`) in a file, and the parts that it left out (`NotRead`).
 
 A `PageReader` reads the text in the pixels of a scanned page or picture, and raises UnreadablePage, or
-ReadingInterrupted when the page is to be read again later.
-"""
+ReadingInterrupted when the page is to be read again later."""
 
 from service.text.extraction.blocks import (
     Block,

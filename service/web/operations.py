@@ -28,8 +28,7 @@ async def readyz(runtime: RuntimeDep) -> JSONResponse:
     """Tell whether the service can serve: 200, 503 while the database is away or has no connection left, else 507.
 
     507 is for a database that a full disk keeps away. `storage` is there when a disk runs short (`low`, `full`):
-    reading goes on, nothing is taken in.
-    """
+    reading goes on, nothing is taken in."""
     try:
         async with asyncio.timeout(READY_SECONDS):
             await runtime.database.ping()

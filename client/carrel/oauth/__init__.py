@@ -6,8 +6,7 @@
 >>> request = oauth.authorization_request()  # kept in the person's session, whose browser goes to request.url
 >>> store = FileTokenStore("/var/lib/app/tokens")
 >>> store.put("session", oauth.exchange("https://app.example.com/callback?code=…", request))
->>> client = Carrel(tokens=oauth.token_source(store, "session"))
-"""
+>>> client = Carrel(tokens=oauth.token_source(store, "session"))"""
 
 from carrel._credentials import TokenSource
 from carrel.errors import (

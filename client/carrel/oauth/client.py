@@ -50,8 +50,7 @@ class _OAuthClient(Resource[M]):
 
         `scopes`: other than the client's own; none at all asks for everything the application is registered for.
         `prompt`: `login`, `consent` or `select_account` to have the person asked again, `none` to have them not asked.
-        `max_age`: the person signs in again if their last sign-in was more seconds ago.
-        """
+        `max_age`: the person signs in again if their last sign-in was more seconds ago."""
         wanted = self._scopes if scopes is None else scopes
         how = {"prompt": prompt, "max_age": None if max_age is None else str(max_age)}
         endpoints = self._endpoints
@@ -63,8 +62,7 @@ class _OAuthClient(Resource[M]):
 
         Raises CallbackError when it isn't the response to `request`, AccessDeniedError when the person refused,
         AuthorizationError for other errors in the callback, InvalidGrantError for a code that is used or too old,
-        other TokenRequestErrors, APIConnectionError.
-        """
+        other TokenRequestErrors, APIConnectionError."""
         return self._endpoints.redeem(callback, request)
 
     @FlowOperation
@@ -72,8 +70,7 @@ class _OAuthClient(Resource[M]):
         """Exchange a refresh token for new tokens; the old one is void. `token_source` does this when needed.
 
         Raises InvalidGrantError when the person has to authorize the application again, as SignInRequiredError for
-        tokens without a refresh token; other TokenRequestErrors, APIConnectionError.
-        """
+        tokens without a refresh token; other TokenRequestErrors, APIConnectionError."""
         return self._endpoints.refresh(tokens)
 
     @FlowOperation
@@ -100,8 +97,7 @@ class _OAuthClient(Resource[M]):
         """Return the tokens of a session of the store, refreshed when they expire: `Carrel(tokens=…)`.
 
         They are refreshed in a thread, over `http_client`, over the client's own when it was given one that blocks, or
-        over a connection made for it.
-        """
+        over a connection made for it."""
         own = self._http if isinstance(self._http, httpx.Client) and not self._owns_http else None
         return StoredTokens(store, key, refresh=_blocking(self._endpoints, http_client or own))
 
@@ -132,8 +128,7 @@ class OAuthClient(_OAuthClient[Sync], Closing):
 
     `auth_url` is read from CARREL_AUTH_URL, else CARREL_BASE_URL, when it isn't given. `scopes` is what people are
     asked for. `timeout` is in seconds; `http_client` brings one's own proxies, transports and hooks, and is left open
-    by `close`. Raises ConfigurationError for an address that can't be one, or without an id or secret.
-    """
+    by `close`. Raises ConfigurationError for an address that can't be one, or without an id or secret."""
 
     def __init__(
         self,

@@ -37,8 +37,7 @@ PORTS = range(18971, 18979)
 LOOPBACK_REDIRECT_URIS = [f"http://{HOST}:{port}{PATH}" for port in PORTS]
 """Addresses to register an application for that signs people in on their own machine.
 
-The service compares redirect addresses character by character, so these are several: the first free port is used.
-"""
+The service compares redirect addresses character by character, so these are several: the first free port is used."""
 
 _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Carrel</title>
 <meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">

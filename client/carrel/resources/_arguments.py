@@ -37,8 +37,7 @@ def as_list(kind: type[T], values: Iterable[object] | None) -> list[T] | None: .
 def as_list(kind: type[T], values: Iterable[object] | None) -> list[T] | None:
     """Return values as the list a wire model declares, whose items it converts and checks.
 
-    A bare string, which would fall into letters, is passed on whole, so that the model refuses it.
-    """
+    A bare string, which would fall into letters, is passed on whole, so that the model refuses it."""
     del kind
     return cast("list[T] | None", values if values is None or isinstance(values, str) else list(values))
 

@@ -66,8 +66,7 @@ class Uploads(Resource[M]):
 
         `on_progress` is called with two numbers: how many of the file's bytes the socket has taken, and how many there
         are (None for a pipe). It gets 0 when an attempt begins, so again when the file is sent again, and is called
-        after each piece of up to 256 KiB. What it raises ends the upload. An AsyncCarrel calls it in the event loop.
-        """
+        after each piece of up to 256 KiB. What it raises ends the upload. An AsyncCarrel calls it in the event loop."""
         form = uploads.UploadFileForm(
             document_external_id=document_external_id,
             document_name=document_name,
@@ -128,8 +127,7 @@ class AgentChanges(Resource[M]):
     ) -> Call[agents.AdminAgentsUpdateResponse]:
         """Change an agent from the next message on; what is left out stays. `model=None` is the service's default.
 
-        `retrieval` replaces all of its options.
-        """
+        `retrieval` replaces all of its options."""
         given: dict[str, Any] = {
             "name": name,
             "description": description,
@@ -165,8 +163,7 @@ class Messages(Resource[M]):
         The result's `type` is `ai_response_result`, or `blocked_result` for a reply that rests on what the caller may
         not read any more. Raises NotFoundError for an agent that isn't deployed to the caller, PermissionDeniedError
         `api_access_off`, and ServerError when the model gives no reply. Sent again after a broken connection, it is
-        answered once.
-        """
+        answered once."""
         return message_call(agent_id, message, conversation_id=conversation_id, user_email=user_email)
 
 

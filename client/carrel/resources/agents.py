@@ -26,8 +26,7 @@ class Agents(Resource[M]):
     """Agents that are deployed to the caller.
 
     `send_and_wait`, `stream` and `provide_message_feedback` work with every credential; the rest is v1's, for access
-    tokens, and raises ConfigurationError with another.
-    """
+    tokens, and raises ConfigurationError with another."""
 
     @property
     def with_raw_response(self) -> "Agents[Raw[M]]":
@@ -51,8 +50,7 @@ class Agents(Resource[M]):
         ReplyConnectionError does when connections fail. Raises ReplyFailedError when the model gave no reply (the
         service has tried it up to four times, so the message isn't sent again), ReplyWithheldError when it rests on
         what the caller may not read any more, NotFoundError for an agent that isn't deployed to the caller.
-        `user_email` (v0) is whom an API key acts for.
-        """
+        `user_email` (v0) is whom an API key acts for."""
         connection = self._session.connection
         if connection.version == "v0":
             on_v0 = message_call(agent_id, message, conversation_id=conversation_id, user_email=user_email)
@@ -77,8 +75,7 @@ class Agents(Resource[M]):
         Restarted: the text so far is void. A connection that is cut is taken up again where it was, nothing lost or
         doubled; after seven in a row that brought nothing, ReplyConnectionError tells the job that goes on (v1), or
         APIConnectionError is raised (v0). Raises what `send_and_wait` does, but for the time, which is only that of the
-        client between two signs of life. `user_email` (v0) is whom an API key acts for.
-        """
+        client between two signs of life. `user_email` (v0) is whom an API key acts for."""
         connection = self._session.connection
         if connection.version == "v0":
             on_v0 = message_call(agent_id, message, conversation_id=conversation_id, user_email=user_email)
@@ -98,8 +95,7 @@ class Agents(Resource[M]):
     ) -> Call[wire.SendAgentMessageResponse]:
         """Send a message, and return at once the job that answers it, whether or not anybody waits for it.
 
-        Sent again after a broken connection, it is answered once.
-        """
+        Sent again after a broken connection, it is answered once."""
         return _message_call(agent_id, message, conversation_id)
 
     @Operation
@@ -108,8 +104,7 @@ class Agents(Resource[M]):
     ) -> Call[Job]:
         """Return the state of one of the caller's jobs: a RunningJob, CompletedJob or FailedJob; for 24 hours.
 
-        Raises NotFoundError afterwards, and for somebody else's.
-        """
+        Raises NotFoundError afterwards, and for somebody else's."""
         return fetch(require_id("job_id", job_id))
 
     @StreamOperation
@@ -148,8 +143,7 @@ class Agents(Resource[M]):
         """Keep POSITIVE or NEGATIVE on a reply, with words about it, on the audit log.
 
         The reply was given to the caller, or to the user named by `user_email` (v0); admins judge everybody's. An end
-        user who is no user of the organization is kept in the entry's text.
-        """
+        user who is no user of the organization is kept in the entry's text."""
         request = wire.ProvideMessageFeedbackRequest(
             agent_id=as_any(UUID, agent_id),
             message_id=as_any(UUID, message_id),

@@ -83,8 +83,7 @@ class ResourceOrder(StrEnum):
 class AdminAccessListResourcesRequest(ResourceFilters, PagedRequest):
     """List resources of the organization.
 
-    By NAME, whatever its case; what has none goes by its resourceId.
-    """
+    By NAME, whatever its case; what has none goes by its resourceId."""
 
     order: ResourceOrder | None = None
     """Order of the list; ID unless given."""
@@ -217,8 +216,7 @@ ADMIN_ACCESS_LIST_RESOURCES = ApiOperation(
 """Walk resources with their names and access classes: all, unless `ResourceFilters` narrow them.
 
 In the order of their objects' ids, or, where these aren't too many to sort for each page, by NAME. With
-`with_through`, each says through whom `readable_by` may act on it: itself, groups, or everybody.
-"""
+`with_through`, each says through whom `readable_by` may act on it: itself, groups, or everybody."""
 ADMIN_ACCESS_COUNT_RESOURCES = ApiOperation(
     "admin/access/countResources", AdminAccessCountResourcesRequest, AdminAccessCountResourcesResponse, ADMIN
 )

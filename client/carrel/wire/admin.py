@@ -327,8 +327,7 @@ ADMIN_USERS_UPSERT = ApiOperation(
 )
 """Create or change up to 1000 users, found by email; all or none. An inactive user's credentials stop at once.
 
-A user is `{"email": …}` with any of `name`, `is_admin`, `active`, `password`; what is left out stays.
-"""
+A user is `{"email": …}` with any of `name`, `is_admin`, `active`, `password`; what is left out stays."""
 ADMIN_USERS_LIST = ApiOperation("admin/users/list", AdminUsersListRequest, AdminUsersListResponse, ADMIN)
 """Walk the users: all, unless `ids` (at most 1000) or `UserFilters` narrow them."""
 ADMIN_GROUPS_UPSERT = ApiOperation(
@@ -336,8 +335,7 @@ ADMIN_GROUPS_UPSERT = ApiOperation(
 )
 """Create or change up to 1000 groups, found by `id`, else by `external_id`; all or none.
 
-A group is `{"name": …}` with any of `id`, `external_id`, `members`; members given replace those it has.
-"""
+A group is `{"name": …}` with any of `id`, `external_id`, `members`; members given replace those it has."""
 ADMIN_GROUPS_LIST = ApiOperation("admin/groups/list", AdminGroupsListRequest, AdminGroupsListResponse, ADMIN)
 """Walk the groups, those of `ids` (at most 1000) if they are given; `query` is part of a name."""
 ADMIN_GROUPS_LIST_MEMBERS = ApiOperation(

@@ -256,8 +256,7 @@ ADMIN_AGENTS_CREATE = ApiOperation(
 It retrieves from the collections what the sender of a message may read there; without any, nothing.
 `api_access_enabled` lets programs message it on v0. `model` is one of those that `list` tells (None: the
 service's default). `retrieval` are options of searches for what it looks up, such as
-`{"enable_smart_filtering": True}`.
-"""
+`{"enable_smart_filtering": True}`."""
 ADMIN_AGENTS_UPDATE = ApiOperation(
     "admin/agents/update", AdminAgentsUpdateRequest, AdminAgentsUpdateResponse, ADMIN, NOT_FOUND | CONFLICT
 )
@@ -268,8 +267,7 @@ ADMIN_AGENTS_LIST_VERSIONS = ApiOperation(
 ADMIN_AGENTS_LIST = ApiOperation("admin/agents/list", AdminAgentsListRequest, AdminAgentsListResponse, ADMIN)
 """Walk the agents, those of `ids` (at most 1000) or with `query` in their name if these are given.
 
-`pages()` also have the models.
-"""
+`pages()` also have the models."""
 ADMIN_AGENTS_DELETE = ApiOperation(
     "admin/agents/delete", AdminAgentsDeleteRequest, AdminAgentsDeleteResponse, ADMIN, KEYED | NOT_FOUND
 )
@@ -284,6 +282,5 @@ ADMIN_AGENTS_DEPLOY = ApiOperation(
 )
 """Change who may use an agent: these users, groups and service accounts, and perhaps every active user.
 
-They replace the former ones unless `change` is ADD or REMOVE. It opens no collection and no document to them.
-"""
+They replace the former ones unless `change` is ADD or REMOVE. It opens no collection and no document to them."""
 LIST_AGENTS = ApiOperation("agents", ListAgentsRequest, ListAgentsResponse, MESSAGE, method="GET", version="v1")

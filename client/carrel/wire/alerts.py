@@ -127,8 +127,7 @@ class ReportRunResponse(ResponseModel):
     report_again_seconds: int | None = None
     """Seconds after which a run that has not ended is reported again; after five times as long, the run counts as lost.
 
-    Absent: the run has ended.
-    """
+    Absent: the run has ended."""
 
 
 class ReportedSchedule(RequestModel):
@@ -300,8 +299,7 @@ class AlertDelivery(ResponseModel):
     """Id of the alert; absent of a test."""
     type: str
     """What it tells: `alert.began`, `alert.continues`, `alert.ended`, `alert.test`, or with `alert.left_out` how many
-    messages the rule did not send in an hour.
-    """
+    messages the rule did not send in an hour."""
     recipient: UserPrincipal | None = None
     """The person that a mail goes to."""
     status: DeliveryStatus
@@ -426,15 +424,13 @@ REPORT_RUN = ApiOperation(
 )
 """Report that a run has not ended yet, or how it ended; the former again after `report_again_seconds`.
 
-Raises ConflictError `too_many_reports`.
-"""
+Raises ConflictError `too_many_reports`."""
 REPORT_SCHEDULES = ApiOperation(
     "alerts/reportSchedules", ReportSchedulesRequest, ReportSchedulesResponse, WRITE, CONFLICT
 )
 """Report all schedules that are served (at most 1000), each with when it is due.
 
-Raises ConflictError `too_many_reports`.
-"""
+Raises ConflictError `too_many_reports`."""
 ADMIN_ALERT_RULES_CREATE = ApiOperation(
     "admin/alertRules/create",
     AdminAlertRulesCreateRequest,
@@ -445,8 +441,7 @@ ADMIN_ALERT_RULES_CREATE = ApiOperation(
 """Create a rule that posts to a web address or sends mail, and send the alerts that are open: give one of both.
 
 `webhook_secret` of the answer, which signatures are made with, is shown this once. Raises InvalidRequestError
-`webhook_not_allowed`, `mail_not_set_up` and `unknown_principal`, and ConflictError `too_many_alert_rules`.
-"""
+`webhook_not_allowed`, `mail_not_set_up` and `unknown_principal`, and ConflictError `too_many_alert_rules`."""
 ADMIN_ALERT_RULES_LIST = ApiOperation(
     "admin/alertRules/list", AdminAlertRulesListRequest, AdminAlertRulesListResponse, ADMIN
 )

@@ -92,8 +92,7 @@ ADMIN_API_KEYS_CREATE = ApiOperation(
 """Create a key that acts as its owner, the caller unless named; `api_key` is its value, shown this once.
 
 When the answer was lost on the way, the retry raises ConflictError `already_done`: revoke that key and create
-another.
-"""
+another."""
 ADMIN_API_KEYS_LIST = ApiOperation("admin/apiKeys/list", AdminApiKeysListRequest, AdminApiKeysListResponse, ADMIN)
 """Walk the API keys without their values; those of one owner, or of `ids` (at most 1000), if given."""
 ADMIN_API_KEYS_REVOKE = ApiOperation(

@@ -66,8 +66,7 @@ class TextRecognition(ResponseModel):
     """How far text recognition (OCR) is with the pages of a document that show their text as a picture.
 
     Where that was asked, with the pictures within its file, too. Until it is done, the document is found by what else
-    its file holds, and by what was read so far.
-    """
+    its file holds, and by what was read so far."""
 
     status: RecognitionStatus
     """Whether it is done."""
@@ -145,16 +144,13 @@ class Document(NamedDocument, Versioned):
     """Whether the newest version is searchable in the catalog."""
     chunk_count: int | None = None
     """Number of chunks that the version found in the catalog has; 0: there is no text in it, or none yet
-    (`isBeingRead`); absent: none is found.
-    """
+    (`isBeingRead`); absent: none is found."""
     is_being_read: bool = False
     """Whether text recognition still has to read scanned pages or pictures of the newest file, or to add what it read
-    to the text.
-    """
+    to the text."""
     not_read: list[NotRead] | None = None
     """What the newest file holds that was not read; absent: unknown, by its format, its age, or since the
-    files in it are not read yet (`filesDone` is less than `fileCount`).
-    """
+    files in it are not read yet (`filesDone` is less than `fileCount`)."""
     parent_document_id: UUID | None = None
     """Id of the archive or mail that this document is a file in, whose readers and owner it has; absent: none."""
     file_count: int | None = None
@@ -407,15 +403,13 @@ LIST_DOCUMENTS = ApiOperation("catalog/listDocuments", ListDocumentsRequest, Lis
 `ids` and `document_external_ids` are at most 1000 each, and those of nothing are passed over.
 `document_name` is part of the name or the file name, in any case; `updated_from` is included, `updated_to` not.
 `indexing` (DONE, RUNNING or FAILED) is of the catalog's index. `parent_document_id` is the archive or mail that
-the documents are files in; `contained`: only files in any (True), or only documents that are none (False).
-"""
+the documents are files in; `contained`: only files in any (True), or only documents that are none (False)."""
 LIST_LEFT_OUT_FILES = ApiOperation(
     "catalog/listLeftOutFiles", ListLeftOutFilesRequest, ListLeftOutFilesResponse, READ, NOT_FOUND
 )
 """Walk the files in an archive or mail that are no documents, each with its reason, in their order there.
 
-Those in an archive in it are listed of that one. Raises NotFoundError for who may not read it.
-"""
+Those in an archive in it are listed of that one. Raises NotFoundError for who may not read it."""
 DOWNLOAD_DOCUMENT: ApiOperation[Any, Any] = ApiOperation(
     "catalog/downloadDocument", DownloadDocumentRequest, None, READ, NOT_FOUND
 )
@@ -425,15 +419,13 @@ REINDEX_DOCUMENT = ApiOperation(
 )
 """Chunk and index a document's newest contents in the catalog again, such as after indexing has failed.
 
-Raises PermissionDeniedError `document_editor_required` for who may read it and not update it.
-"""
+Raises PermissionDeniedError `document_editor_required` for who may read it and not update it."""
 RENAME_DOCUMENT = ApiOperation(
     "catalog/renameDocument", RenameDocumentRequest, RenameDocumentResponse, WRITE, ADDS_DATA | NOT_FOUND | CONFLICT
 )
 """Give a document another name, which later uploads keep.
 
-Raises PermissionDeniedError `document_editor_required` for a caller who may read it and not update it.
-"""
+Raises PermissionDeniedError `document_editor_required` for a caller who may read it and not update it."""
 DELETE_DOCUMENT = ApiOperation(
     "catalog/deleteDocument", DeleteDocumentRequest, DeleteDocumentResponse, WRITE, KEYED | NOT_FOUND
 )

@@ -245,8 +245,7 @@ class MetadataInCollection(Versioned):
 class DocumentInCollection(NamedDocument, MetadataInCollection):
     """A document in a collection.
 
-    The version that is to be searchable is an older one where an upload left the collection as it was.
-    """
+    The version that is to be searchable is an older one where an upload left the collection as it was."""
 
     resource: ResourceIdentifier
     """The document's identity in its source system."""
@@ -269,8 +268,7 @@ class DocumentInCollection(NamedDocument, MetadataInCollection):
 class ListDocumentsInCollectionRequest(ActingRequest, NarrowedRequest):
     """List the documents of a collection that the caller may READ, or those of one status there.
 
-    Narrowed to ids of documents, it tells which of them are in the collection.
-    """
+    Narrowed to ids of documents, it tells which of them are in the collection."""
 
     document_collection_id: UUID
     """Id of the collection."""
@@ -329,8 +327,7 @@ CREATE_DOCUMENT_COLLECTION = ApiOperation(
 """Create a collection, which the caller then owns. Raises ConflictError `collection_name_taken`.
 
 The schema is `{"fields": [{"name": "team", "type": "STRING"}, …]}`, types being STRING, INT, DOUBLE, DATETIME
-and BOOLEAN; without one, documents have no metadata there.
-"""
+and BOOLEAN; without one, documents have no metadata there."""
 ADD_DOCUMENT_TO_COLLECTION = ApiOperation(
     "documentCollections/addDocumentToCollection",
     AddDocumentToCollectionRequest,
@@ -342,8 +339,7 @@ ADD_DOCUMENT_TO_COLLECTION = ApiOperation(
 """Add a catalog document to a collection, or bring it up to date there; needs EDITOR and READ.
 
 Keys of the metadata must be in the collection's schema, and values, always strings, parse as their types. The
-files in an archive or a mail are added with it, with the same metadata.
-"""
+files in an archive or a mail are added with it, with the same metadata."""
 ADD_DOCUMENT_CHUNKS_TO_COLLECTION = ApiOperation(
     "documentCollections/addDocumentChunksToCollection",
     AddDocumentChunksToCollectionRequest,
@@ -363,8 +359,7 @@ REINDEX_DOCUMENT_IN_COLLECTION = ApiOperation(
 )
 """Chunk and index a document's newest contents again; its metadata stays unless given.
 
-Raises ConflictError for a document whose chunks the caller made: those are the caller's to send again.
-"""
+Raises ConflictError for a document whose chunks the caller made: those are the caller's to send again."""
 REMOVE_DOCUMENT_FROM_COLLECTION = ApiOperation(
     "documentCollections/removeDocumentFromCollection",
     RemoveDocumentFromCollectionRequest,
@@ -375,8 +370,7 @@ REMOVE_DOCUMENT_FROM_COLLECTION = ApiOperation(
 )
 """Take a document, with the files in it, out of a collection; they stay in the catalog.
 
-Raises NotFoundError if it isn't in it.
-"""
+Raises NotFoundError if it isn't in it."""
 DELETE_DOCUMENT_COLLECTION = ApiOperation(
     "documentCollections/deleteDocumentCollection",
     DeleteDocumentCollectionRequest,
@@ -399,12 +393,10 @@ LIST_DOCUMENTS_IN_COLLECTION = ApiOperation(
 """Walk the documents of a collection that the caller may read, each with its version there.
 
 With `ids` of documents (at most 1000) it walks those of them that are in it. `indexing` (DONE, RUNNING or
-FAILED) is of that collection's index.
-"""
+FAILED) is of that collection's index."""
 GET_DOCUMENT_CHUNKS = ApiOperation(
     "documentCollections/getDocumentChunks", GetDocumentChunksRequest, GetDocumentChunksResponse, READ, NOT_FOUND
 )
 """Walk a document's chunks in reading order, as a collection has them, or the catalog when none is named.
 
-`first_chunk_index`: begin with this chunk, such as the `chunk_index` of a passage that was found.
-"""
+`first_chunk_index`: begin with this chunk, such as the `chunk_index` of a passage that was found."""

@@ -189,8 +189,7 @@ class ActingRequest(RequestModel):
     """A request that an organization API key may make for a user of the organization.
 
     Whoever serves one must act as `user_email` when it is given (403 when the key may not act for users, 400 for a
-    service-account token or an unknown user), never as the key's owner.
-    """
+    service-account token or an unknown user), never as the key's owner."""
 
     user_email: EmailAddress | None = None
     """Address of the user to act for; only an API key that may act for users takes it. Absent: the caller."""
@@ -203,8 +202,7 @@ class FeedbackRequest(ActingRequest):
     """Address of the end user who judges; only an API key that may act for users takes it. Absent: the caller.
 
     A user of the organization judges what was their own, or the caller's. Of anybody else the address is kept in the
-    audit entry's text, and the caller gives the feedback.
-    """
+    audit entry's text, and the caller gives the feedback."""
 
 
 class PagedRequest(RequestModel):

@@ -119,8 +119,7 @@ GET_CONVERSATION = ApiOperation(
 )
 """Walk a conversation's messages with their replies, oldest first; `pages()` also have the conversation.
 
-A reply that rests on what the person may not read any more is WITHHELD, without its text.
-"""
+A reply that rests on what the person may not read any more is WITHHELD, without its text."""
 CREATE_CONVERSATION = ApiOperation(
     "copilots/createConversation",
     CreateConversationRequest,

@@ -75,8 +75,7 @@ class SourceFields(RequestModel):
 class DocstoreConfig(RequestModel):
     """What is synced, and who may read it; without access members the documents are readable by their owner alone.
 
-    A run that would delete more than the limit deletes nothing and says so.
-    """
+    A run that would delete more than the limit deletes nothing and says so."""
 
     sync_name: Label
     """Name of the sync, as people see it."""
@@ -434,8 +433,7 @@ CREATE_DOCSTORE_SYNC = ApiOperation(
 
 `docstore_uri` is mongodb://user:password@host:port/database or mongodb+srv://…; it is encrypted at rest and
 never returned. `config` is `{"sync_name": …, "collection_name": …, "source_fields": {"body": …,
-"source_name": …}}`, and what else `carrel.wire.docstore.DocstoreConfig` has.
-"""
+"source_name": …}}`, and what else `carrel.wire.docstore.DocstoreConfig` has."""
 UPDATE_DOCSTORE_SYNC = ApiOperation(
     "documentCollections/docstore/updateDocstoreSync",
     UpdateDocstoreSyncRequest,
@@ -446,8 +444,7 @@ UPDATE_DOCSTORE_SYNC = ApiOperation(
 )
 """Replace a sync's config, and its address if one is given, and launch a run; for the sync's maker, and admins.
 
-The run reads everything, unless the name of the sync and its options of deletion alone were changed.
-"""
+The run reads everything, unless the name of the sync and its options of deletion alone were changed."""
 LAUNCH_DOCSTORE_SYNC = ApiOperation(
     "documentCollections/docstore/launchDocstoreSync",
     LaunchDocstoreSyncRequest,
@@ -457,8 +454,7 @@ LAUNCH_DOCSTORE_SYNC = ApiOperation(
 )
 """Launch a run that goes on where the last one stopped; `sync_launched` is False while one goes on.
 
-`approved_removals` are for the sync's maker, and admins.
-"""
+`approved_removals` are for the sync's maker, and admins."""
 GET_DOCSTORE_SYNC = ApiOperation(
     "documentCollections/docstore/getDocstoreSync",
     GetDocstoreSyncRequest,
@@ -509,9 +505,7 @@ PREVIEW_DOCSTORE_SYNC = ApiOperation(
 )
 """Connect to a document database as a sync would, and show its fields and the first documents; nothing is kept.
 
-Without an address, the address of the sync `docstore_credential_id` is used, by its maker and admins, and for the
-collection that the sync names.
-"""
+Without an address, the sync's own address is used, by its maker and admins, for the sync's own collection."""
 DELETE_DOCSTORE_SYNC = ApiOperation(
     "documentCollections/docstore/deleteDocstoreSync",
     DeleteDocstoreSyncRequest,

@@ -158,8 +158,7 @@ class JudgedQuestion(VersionedRequest):
     """Words that the reply of an agent must say, at most 20 texts; in place of the former ones. Absent: unchanged."""
     nothing_answers: bool | None = None
     """Whether nothing answers the question, so that a reply without a source is right; absent: unchanged. Such a
-    question has neither relevant documents nor statements.
-    """
+    question has neither relevant documents nor statements."""
     note: Note | None = None
     """A note to the question; absent: unchanged."""
 
@@ -274,8 +273,7 @@ ADMIN_EVALUATION_SETS_CREATE = ApiOperation(
 """Create a set of searches in the catalog, of searches in a collection, or of questions to an agent.
 
 Raises NotFoundError for an unknown collection or agent, ConflictError `evaluation_set_name_taken` and
-`too_many_evaluation_sets`.
-"""
+`too_many_evaluation_sets`."""
 ADMIN_EVALUATION_SETS_LIST = ApiOperation(
     "admin/evaluationSets/list", AdminEvaluationSetsListRequest, AdminEvaluationSetsListResponse, ADMIN
 )
@@ -310,8 +308,7 @@ A case is `{"question": …, "judgements": [{"document_external_id": …, "grade
 the reply must say], "nothing_answers": False, "note": …}`. Sending it again changes nothing.
 `carrel.evaluation.add_judgements` sends more than 100. Raises ConflictError `too_many_cases` (a set has at most
 2000), `too_many_judgements` (a question has at most 200) and `case_contradicts_itself` (nothing answers, and
-yet something should).
-"""
+yet something should)."""
 ADMIN_EVALUATION_SETS_REMOVE_JUDGEMENTS = ApiOperation(
     "admin/evaluationSets/removeJudgements",
     AdminEvaluationSetsRemoveJudgementsRequest,

@@ -20,8 +20,7 @@ Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 class CaseResult(RequestModel):
     """What a run measured on a case. A search has the first three scores, a reply the others and `recall`.
 
-    How well the cited passages support a reply is measured by the service, which has them.
-    """
+    How well the cited passages support a reply is measured by the service, which has them."""
 
     case_id: UUID
     """Id of the case."""
@@ -59,8 +58,7 @@ class CaseResult(RequestModel):
 class AdminEvaluationSetsAddRunRequest(RequestModel):
     """Keep what a run over a set measured, in one request or in several during the run.
 
-    The service says of an agent what it is told, as it is when the run begins.
-    """
+    The service says of an agent what it is told, as it is when the run begins."""
 
     evaluation_set_id: UUID
     """Id of the set."""
@@ -240,8 +238,7 @@ ADMIN_EVALUATION_SETS_ADD_RUN = ApiOperation(
 A long run is kept in parts: the first says how many cases are planned, the others name the run that they
 belong to, as `carrel.evaluation.run` does.
 Raises NotFoundError for an unknown set, agent or run, BadRequestError `unknown_case` and `wrong_mode`,
-ConflictError `too_many_evaluation_runs` (a set has at most 1000).
-"""
+ConflictError `too_many_evaluation_runs` (a set has at most 1000)."""
 ADMIN_EVALUATION_SETS_LIST_RUNS = ApiOperation(
     "admin/evaluationSets/listRuns",
     AdminEvaluationSetsListRunsRequest,

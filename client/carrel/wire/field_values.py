@@ -1,8 +1,7 @@
 """Values of a collection's fields: the texts that each type takes, and how they are kept.
 
 `fits` is the form in which values are kept and compared. `read_value` also takes what people write, where it can be
-read in one way only.
-"""
+read in one way only."""
 
 import math
 import re

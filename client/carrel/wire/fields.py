@@ -38,8 +38,7 @@ def normal_email(email: str) -> str:
 def guest_address(email: str) -> str | None:
     """Return a guest's own address from the name that Microsoft Entra ID gives to a guest; None for other addresses.
 
-    `gus_corp.example#EXT#@tenant.onmicrosoft.com` is gus@corp.example. A token never vouches for it by `email`.
-    """
+    `gus_corp.example#EXT#@tenant.onmicrosoft.com` is gus@corp.example. A token never vouches for it by `email`."""
     name, _, tenant = normal_email(email[:_LONGEST_ADDRESS]).partition("#ext#@")
     local, _, domain = name.rpartition("_")
     is_guest = tenant.endswith(".onmicrosoft.com") and local and "." in domain and "@" not in name

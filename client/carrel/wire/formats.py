@@ -2,8 +2,7 @@
 
 This is the one place that names them.
 
-The formats are in `formats.json`. To add a format: its line there, and its reader in `service/text/extraction`.
-"""
+The formats are in `formats.json`. To add a format: its line there, and its reader in `service/text/extraction`."""
 
 import json
 from collections.abc import Mapping
@@ -23,8 +22,7 @@ class FileFormat:
     """A format: its name in a sentence, its media type, and the suffixes of its files, the usual suffix first.
 
     The rest is for the service: its reader, and how content tells the format. Without `mark` and `within`, files of the
-    format are text, and their names tell it.
-    """
+    format are text, and their names tell it."""
 
     name: str
     media_type: str
@@ -37,8 +35,7 @@ class FileFormat:
     """A regular expression in Latin-1 that the first bytes of each file match."""
     within: tuple[str, ...] = ()
     """Names in files of several parts, of which each file has one: a stream of a compound file, the first element of
-    an Office file's main part, or `mimetype` when the archive declares the media type.
-    """
+    an Office file's main part, or `mimetype` when the archive declares the media type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +98,7 @@ REASONS: Mapping[str, str] = _TABLE["reasons"]
 def count_reasons(counts: Mapping[str, int]) -> str:
     """Return the numbers of files that were not loaded, by the codes of their reasons, in words: `2 empty`.
 
-    A code that is not known here stands as it is: a newer service may have it.
-    """
+    A code that is not known here stands as it is: a newer service may have it."""
     return ", ".join(f"{count:,} {REASONS.get(code, code)}" for code, count in counts.items())
 
 

@@ -21,8 +21,7 @@ def frame_of(rows: Sequence[BaseModel], row_type: object) -> "pd.DataFrame":
 
     Ids and enum values are strings, times are aware timestamps, lists stay lists. `row_type` gives an empty frame its
     columns. `to_excel` writes times in UTC, without a zone, and text as text. Raises ImportError, saying what to
-    install, without pandas.
-    """
+    install, without pandas."""
     try:
         import pandas  # noqa: F401, PLC0415 # pyright: ignore[reportUnusedImport] - optional, and slow to import
     except ImportError as exc:

@@ -47,8 +47,7 @@ class SendMessageRequest(ActingRequest):
     """Id of the conversation to go on with; absent: a new one."""
     input_variables: Annotated[list[InputVariable] | None, Field(max_length=20)] = None
     """Variables, at most 20, each replaced in the message by the names of its documents; added where the message
-    doesn't hold it.
-    """
+    doesn't hold it."""
 
 
 class SendMessageResponse(ResponseModel):
@@ -209,8 +208,7 @@ PROVIDE_MESSAGE_FEEDBACK = ApiOperation(
 """Keep POSITIVE or NEGATIVE on a reply, with words about it, on the audit log.
 
 The reply was given to the caller, or to the user named by `user_email`; admins judge everybody's. An end user
-who is no user of the organization is kept in the entry's text.
-"""
+who is no user of the organization is kept in the entry's text."""
 SEND_AGENT_MESSAGE = ApiOperation(
     "agents/sendMessage",
     SendAgentMessageRequest,

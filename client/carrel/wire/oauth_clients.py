@@ -312,8 +312,7 @@ ADMIN_OAUTH_CLIENTS_CREATE = ApiOperation(
 `audience` is what its tokens are for: `"api"` (v1), or `"mcp"` (the endpoint /mcp). Only for the latter may it
 be public (`is_public`): it has no secret then.
 
-When the answer was lost on the way, the retry raises ConflictError `already_done`: rotate its secret.
-"""
+When the answer was lost on the way, the retry raises ConflictError `already_done`: rotate its secret."""
 ADMIN_OAUTH_CLIENTS_REQUEST = ApiOperation(
     "admin/oauthClients/request",
     AdminOAuthClientsRequestRequest,

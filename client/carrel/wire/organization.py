@@ -100,5 +100,4 @@ ConflictError `no_sign_in_provider` without one. `client_document_hosts` are hos
 documents describe OAuth clients for /mcp that people may allow; one that is taken away takes its clients with
 it. `added_client_document_hosts` and `removed_client_document_hosts` change this list by some, whatever others
 change. `enable_reranking` has searches reranked that don't choose it, and what agents look up;
-`enable_query_model` has the language model read the queries of smart filtering and query extraction.
-"""
+`enable_query_model` has the language model read the queries of smart filtering and query extraction."""

@@ -67,8 +67,7 @@ class IndexingState(ResponseModel):
     """How many documents are indexed in the catalog, as `catalog/listDocuments` says it of each.
 
     The rest takes about as many seconds as the waiting chunks divided by the chunks per second. While more waits than
-    the service takes on, uploads are answered 503 `indexing_backlog` with a Retry-After.
-    """
+    the service takes on, uploads are answered 503 `indexing_backlog` with a Retry-After."""
 
     done: int
     """Documents that are indexed in the catalog."""
@@ -245,12 +244,10 @@ class AdminAuditLogQueryRequest(NarrowedRequest):
     query: Label | None = None
     """Only entries with this in the name, as it was then, of what was changed or of who did it; in any case.
 
-    A page may then be short, or empty, though a `nextPageToken` says that others follow.
-    """
+    A page may then be short, or empty, though a `nextPageToken` says that others follow."""
     contained: StrictFlag | None = None
     """true: only entries about files in archives and mails; false: only others, among which `document.unpack` sums up
-    what was read of each archive and mail. As with `query`, a page may be short. Absent: all.
-    """
+    what was read of each archive and mail. As with `query`, a page may be short. Absent: all."""
     container_id: UUID | None = None
     """Only entries about files in the archive or mail with this documentId. As with `query`, a page may be short."""
     from_: Annotated[RequestInstant | None, Field(alias="from")] = None
@@ -341,8 +338,7 @@ class AdminSearchLogQueryRequest(NarrowedRequest):
     without_words: StrictFlag = False
     """Only searches of whose words nothing that could be read has any; what they found is near in meaning alone.
 
-    False unless given.
-    """
+    False unless given."""
     feedback: SearchFeedback | None = None
     """Only searches that have this feedback, on a result or as a whole."""
 
@@ -386,8 +382,7 @@ ADMIN_SEARCH_LOG_SUMMARIZE = ApiOperation(
 )
 """Count the searches of every day or week (in UTC, beginning on Monday); `from_` is included, `to` is not.
 
-Days and weeks without searches are among them. More than 400 are refused with BadRequestError.
-"""
+Days and weeks without searches are among them. More than 400 are refused with BadRequestError."""
 ADMIN_STATUS_GET = ApiOperation("admin/status/get", AdminStatusGetRequest, AdminStatusGetResponse, ADMIN)
 """Tell what there is, what is being indexed, and which jobs and syncs go on or failed, at this moment."""
 ADMIN_AUDIT_LOG_QUERY = ApiOperation(
@@ -397,8 +392,7 @@ ADMIN_AUDIT_LOG_QUERY = ApiOperation(
 
 `query` is a part of the name, as it was then, of what was changed or of who did it. `contained` False omits
 entries about files in archives and mails, which `document.unpack` sums up; True leaves those alone, and
-`container_id` those of one archive or mail. `ids` leaves the entries of these ids, at most 1000.
-"""
+`container_id` those of one archive or mail. `ids` leaves the entries of these ids, at most 1000."""
 ADMIN_SEARCH_LOG_QUERY = ApiOperation(
     "admin/searchLog/query", AdminSearchLogQueryRequest, AdminSearchLogQueryResponse, ADMIN
 )
@@ -406,5 +400,4 @@ ADMIN_SEARCH_LOG_QUERY = ApiOperation(
 
 `without_results` leaves only those that found nothing, `without_words` those of whose words nothing that could
 be read has any, `feedback` (THUMBS_UP or THUMBS_DOWN) those that were given it, `ids` those of these ids, at
-most 1000.
-"""
+most 1000."""

@@ -105,13 +105,11 @@ LIST_RECENT_SEARCHES = ApiOperation(
 )
 """List up to 50 searches that the caller did of late, each once, the newest first.
 
-They come from the search log, as long as that keeps their words; nobody else's are among them.
-"""
+They come from the search log, as long as that keeps their words; nobody else's are among them."""
 SAVE_SEARCH = ApiOperation("search/saveSearch", SaveSearchRequest, SaveSearchResponse, READ, ADDS_DATA | CONFLICT)
 """Save a search, of the catalog or a collection, for the caller alone; saving it again changes nothing.
 
-Raises ConflictError `too_many_saved_searches` beyond 100.
-"""
+Raises ConflictError `too_many_saved_searches` beyond 100."""
 LIST_SAVED_SEARCHES = ApiOperation(
     "search/listSavedSearches", ListSavedSearchesRequest, ListSavedSearchesResponse, READ
 )

@@ -121,8 +121,7 @@ ADMIN_OWNERS_TRANSFER = ApiOperation(
 """Give what `owner` owns (of these types), or the named `resources` (at most 1000), to an active principal.
 
 The old owner keeps no role on them. While `remaining` of the answer has any, call it again: many resources are
-transferred in parts, each as a whole. It is harmless to repeat.
-"""
+transferred in parts, each as a whole. It is harmless to repeat."""
 ADMIN_USERS_PLAN_OFFBOARDING = ApiOperation(
     "admin/users/planOffboarding", AdminUsersPlanOffboardingRequest, AdminUsersPlanOffboardingResponse, ADMIN, CONFLICT
 )
@@ -133,5 +132,4 @@ ADMIN_USERS_OFFBOARD = ApiOperation(
 """End all access of a user at once, then give what they own to `new_owner`, which may be left out if nothing.
 
 Deactivates them, revokes their API keys and the tokens of applications, signs their browsers out, and takes
-them out of their groups. While `remaining` of the answer has any, call it again; it is harmless to repeat.
-"""
+them out of their groups. While `remaining` of the answer has any, call it again; it is harmless to repeat."""

@@ -23,8 +23,7 @@ class DownloadDocumentPageRequest(DownloadDocumentRequest):
     """Ask for a page of a PDF or picture as people see it; answered with a JPEG, at most 2000 pixels wide and high.
 
     The header `Page-Count` tells how many pages the file has. A passage's `box` and `boxes` are in
-    fractions of the picture's width and height.
-    """
+    fractions of the picture's width and height."""
 
     page: Annotated[int, Field(strict=True, ge=1, le=2**31 - 1)]
     """Number of the page, counted from 1."""
@@ -37,5 +36,4 @@ DOWNLOAD_DOCUMENT_PAGE: ApiOperation[Any, Any] = ApiOperation(
 
 It is the newest version's unless one is named. The boxes of a passage's `place` are in fractions of the
 picture's width and height. Raises NotFoundError `page_not_found` after the last page, BadRequestError
-`document_without_pages` for other formats.
-"""
+`document_without_pages` for other formats."""

@@ -29,8 +29,7 @@ class AdminUsersCountResponse(ResponseModel):
 class AdminUsersInviteRequest(RequestModel):
     """Make an invitation for a user: an address at which they set a password, once, within 7 days.
 
-    It ends the invitation that the user had.
-    """
+    It ends the invitation that the user had."""
 
     email: EmailAddress
     """Email address of an active user."""
@@ -136,8 +135,7 @@ ADMIN_USERS_INVITE = ApiOperation(
 )
 """Make an invitation: `url` is where the user sets a password, once, within 7 days; it is shown this once.
 
-It ends the invitation that the user had. Send it as you would send a password.
-"""
+It ends the invitation that the user had. Send it as you would send a password."""
 ADMIN_USERS_RESET_SECOND_FACTOR = ApiOperation(
     "admin/users/resetSecondFactor",
     AdminUsersResetSecondFactorRequest,
@@ -147,8 +145,7 @@ ADMIN_USERS_RESET_SECOND_FACTOR = ApiOperation(
 )
 """Take all second factors and recovery codes of a user away, who has lost them.
 
-If the organization demands a second factor of them, they set one up when they next sign in with their password.
-"""
+If the organization demands a second factor of them, they set one up when they next sign in with their password."""
 ADMIN_GROUPS_LIST_MEMBERSHIPS = ApiOperation(
     "admin/groups/listMemberships", AdminGroupsListMembershipsRequest, AdminGroupsListMembershipsResponse, ADMIN
 )
@@ -167,5 +164,4 @@ ADMIN_GROUPS_DELETE = ApiOperation(
 )
 """Delete a group: its members stop reading at once what only it opened to them.
 
-The next import of a directory that has the group makes it again, without what it was granted.
-"""
+The next import of a directory that has the group makes it again, without what it was granted."""

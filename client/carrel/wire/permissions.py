@@ -105,8 +105,7 @@ class ExplainAuthorizationResponse(ResponseModel):
 
     A path goes from the principal through groups (or the organization, for what everyone may read) and a grant to the
     resource. `complete` is False when there are more paths than are shown. `missing` says what an unauthorized
-    principal lacks.
-    """
+    principal lacks."""
 
     authorized: bool
     """Whether the principal may act on the resource."""
@@ -204,8 +203,7 @@ EXPLAIN_AUTHORIZATION = ApiOperation(
 """Tell by which chains of groups and grants a principal may act on a resource, or what it lacks; for admins.
 
 `principal` is `{"type": "user", "email": …}`, `{"type": "group", "id": …}` or
-`{"type": "serviceAccount", "id": …}`.
-"""
+`{"type": "serviceAccount", "id": …}`."""
 WHO_AM_I = ApiOperation("permissions/whoAmI", WhoAmIRequest, WhoAmIResponse, ANYBODY)
 """Tell what the client's key or token is, whose it is, what it may be used for, and when it stops."""
 CHECK_RESOURCE_AUTHORIZATION_FOR_USER = ApiOperation(
@@ -216,8 +214,7 @@ CHECK_RESOURCE_AUTHORIZATION_FOR_USER = ApiOperation(
 )
 """Tell whether the caller may act on a resource, or for admins whether `user_email` may.
 
-A resource that doesn't exist is one that nobody may act on.
-"""
+A resource that doesn't exist is one that nobody may act on."""
 CHECK_BULK_RESOURCES_AUTHORIZATION_FOR_USER = ApiOperation(
     "permissions/checkBulkResourcesAuthorizationForUser",
     CheckBulkResourcesAuthorizationForUserRequest,
@@ -227,5 +224,4 @@ CHECK_BULK_RESOURCES_AUTHORIZATION_FOR_USER = ApiOperation(
 """Tell whether a user may act on each of 1 to 1000 resources, in the order given.
 
 More raise InvalidArgumentError: one call is answered as things are at one moment, so whoever asks in several
-says so.
-"""
+says so."""

@@ -56,8 +56,7 @@ class PassagePlace(ResponseModel):
     boxes: list[PageBox] | None = None
     """The parts of pages that the passage covers, in reading order, where it covers several: columns, or pages.
 
-    Absent: it covers one, which is `box`, or where it stands on its pages is unknown.
-    """
+    Absent: it covers one, which is `box`, or where it stands on its pages is unknown."""
     confidence: float | None = None
     """The least certainty, from 0 to 1, with which a machine read the passage from a picture; absent: it did not."""
 

@@ -51,8 +51,7 @@ class AdminQuestionLogQueryRequest(QuestionFilters, NarrowedRequest):
     query: Label | None = None
     """Only questions with this in what was asked, in any case; one whose words were erased is none of them.
 
-    A page may then be short, or empty, though a `nextPageToken` says that others follow.
-    """
+    A page may then be short, or empty, though a `nextPageToken` says that others follow."""
 
 
 class LoggedQuestion(ResponseModel):
@@ -184,8 +183,7 @@ ADMIN_QUESTION_LOG_QUERY = ApiOperation(
 
 `outcome="UNANSWERED"` leaves the questions whose reply cites no document, `group_id` those of everybody who is
 in a group, `ids` those of these messages, at most 1000. A reply is withheld if it rests on documents that the
-caller may not read.
-"""
+caller may not read."""
 ADMIN_QUESTION_LOG_SUMMARIZE = ApiOperation(
     "admin/questionLog/summarize",
     AdminQuestionLogSummarizeRequest,
@@ -195,8 +193,7 @@ ADMIN_QUESTION_LOG_SUMMARIZE = ApiOperation(
 )
 """Count the questions of every day or week (in UTC, beginning on Monday); `from_` is included, `to` is not.
 
-Days and weeks without questions are among them. More than 400 are refused with BadRequestError.
-"""
+Days and weeks without questions are among them. More than 400 are refused with BadRequestError."""
 ADMIN_QUESTION_LOG_RANK = ApiOperation(
     "admin/questionLog/rank", AdminQuestionLogRankRequest, AdminQuestionLogRankResponse, ADMIN, by_position=("by",)
 )

@@ -25,8 +25,7 @@ class IndexRebuild(ResponseModel):
     """A rebuild, and how far it is.
 
     Until it is COMPLETED, searches see the whole index of the previous model; from then on the new one. Documents that
-    a forced rebuild left out are tried further.
-    """
+    a forced rebuild left out are tried further."""
 
     index_rebuild_id: UUID
     """Id of the rebuild."""
@@ -58,8 +57,7 @@ class StartIndexRebuildRequest(ActingRequest):
     """Make an index with another model, of a collection or (without one, for admins) of the catalog.
 
     While it goes on already with this model: try at once again what failed, and with `force` let it take the old
-    index's place without the documents that fail.
-    """
+    index's place without the documents that fail."""
 
     document_collection_id: UUID | None = None
     """Id of the collection; absent: the catalog, for admins."""
@@ -130,8 +128,7 @@ START_INDEX_REBUILD = ApiOperation(
 
 While it goes on already with this model, what failed is tried again at once; with `force`, the new index takes
 the old one's place without the documents that fail. Raises ConflictError `model_in_use` for the model it has,
-`rebuild_running` while it is rebuilt with a third one.
-"""
+`rebuild_running` while it is rebuilt with a third one."""
 GET_INDEX_REBUILD = ApiOperation(
     "documentCollections/getIndexRebuild",
     GetIndexRebuildRequest,

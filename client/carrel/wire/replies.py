@@ -120,8 +120,7 @@ class ChunkKind(StrEnum):
     """The server-sent events of v0's streamMessage.
 
     A reply is `initial`, then `data_chunk` as often as it grows, `end_of_message` and `final_chunk`. `blocked` and
-    `error_chunk` are the last: the reply is withheld, or there is none, and what was sent of it is void.
-    """
+    `error_chunk` are the last: the reply is withheld, or there is none, and what was sent of it is void."""
 
     INITIAL = "initial"
     DATA = "data_chunk"
@@ -151,8 +150,7 @@ class StreamingChunk(ResponseModel):
     """Text that follows what was sent before; in `data_chunk`."""
     warnings: list[str] | None = None
     """What the reader of the reply should know; in `initial` (empty while the reply is made), `final_chunk` and
-    `blocked`.
-    """
+    `blocked`."""
     web_search_results: list[WebSearchResult] | None = None
     """Always empty, in `initial`: agents don't search the web."""
     sources: list[ReferencedSource] | None = None
@@ -171,8 +169,7 @@ class StreamEvent(StrEnum):
     """The server-sent events of streamAgentResponse; each one's data is JSON.
 
     `delta` has a `TextDelta`; `restarted` says that what was sent so far is void, since the job began again after a
-    crash; `completed` (a `CompletedJob`) and `failed` (a `FailedJob`) are the last.
-    """
+    crash; `completed` (a `CompletedJob`) and `failed` (a `FailedJob`) are the last."""
 
     DELTA = "delta"
     RESTARTED = "restarted"

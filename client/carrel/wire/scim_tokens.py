@@ -81,8 +81,7 @@ ADMIN_SCIM_TOKENS_CREATE = ApiOperation(
 """Create a token; `token` is its value, shown this once, and `base_url` the address to give with it.
 
 When the answer was lost on the way, the retry raises ConflictError `already_done`: revoke that token and
-create another.
-"""
+create another."""
 ADMIN_SCIM_TOKENS_LIST = ApiOperation(
     "admin/scimTokens/list", AdminScimTokensListRequest, AdminScimTokensListResponse, ADMIN
 )

@@ -345,8 +345,7 @@ SEARCH_DOCUMENT_CATALOG = ApiOperation(
 
 A filter is `{"field": …, "operator": …, "value": …}` with one of `<`, `>`, `<=`, `>=`, `!=`, `==`, `contains`;
 filters narrow together. `enable_reranking` has a model order the best 50 again; `applied.reranking` of the
-answer says whether it did.
-"""
+answer says whether it did."""
 SEARCH_DOCUMENT_COLLECTION = ApiOperation(
     "search/searchDocumentCollection",
     SearchDocumentCollectionRequest,
@@ -360,8 +359,7 @@ SEARCH_DOCUMENT_COLLECTION = ApiOperation(
 `threshold` drops chunks that score less (0 to 1); `merge_contents` also joins a document's chunks. Filters
 compare by the type the collection's schema gives the field. `enable_smart_filtering` draws filters from the
 query ("finance reports since March 2025"), `enable_query_extraction` searches for the questions of a message;
-`enable_reranking` has a model order the best 50 chunks again; `applied` in the answer says what they did.
-"""
+`enable_reranking` has a model order the best 50 chunks again; `applied` in the answer says what they did."""
 SUBMIT_SEARCH_FEEDBACK = ApiOperation(
     "search/submitSearchFeedback",
     SubmitSearchFeedbackRequest,
@@ -374,15 +372,13 @@ SUBMIT_SEARCH_FEEDBACK = ApiOperation(
 
 The search is the caller's own, or that of the user named by `user_email`; admins judge everybody's. An end user
 who is no user of the organization is kept in the entry's text. Raises NotFoundError `search_not_found` for
-other searches, BadRequestError `document_not_in_results` for other documents.
-"""
+other searches, BadRequestError `document_not_in_results` for other documents."""
 
 STRONG = 0.6
 """A result is strong whose score is at least this share of the best one's.
 
 A search by meaning always finds something, however far it is. The two shares were chosen on judged questions: among the
-first ten results of SciFact's 300 questions and the sample organization's 25, no document that answers is folded.
-"""
+first ten results of SciFact's 300 questions and the sample organization's 25, no document that answers is folded."""
 
 FIRST, STRONG_FIRST = 3, 0.5
 """The first results are strong with a smaller share: what answers a question is mostly one of them."""
@@ -398,8 +394,7 @@ def shares_of(scores: Sequence[float]) -> list[float]:
 def count_strong(shares: Sequence[float], mode: SearchMode) -> int:
     """Return how many results, of the first ones, are strong; the others are less relevant.
 
-    All results of a search by keywords have a word of the query, however far their meaning is, and count as strong.
-    """
+    All results of a search by keywords have a word of the query, however far their meaning is, and count as strong."""
     if mode is SearchMode.LEXICAL:
         return len(shares)
     wanted = (STRONG_FIRST if number < FIRST else STRONG for number in range(len(shares)))

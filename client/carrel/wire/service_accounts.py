@@ -215,8 +215,7 @@ ADMIN_SERVICE_ACCOUNTS_CREATE = ApiOperation(
 )
 """Create a service account, which may read nothing yet: grant it access, or put it into groups.
 
-Its address is made from its name, on the organization's domain.
-"""
+Its address is made from its name, on the organization's domain."""
 ADMIN_SERVICE_ACCOUNTS_LIST = ApiOperation(
     "admin/serviceAccounts/list", AdminServiceAccountsListRequest, AdminServiceAccountsListResponse, ADMIN
 )
@@ -240,8 +239,7 @@ ADMIN_SERVICE_ACCOUNT_TOKENS_MINT = ApiOperation(
 """Create a token, for one year unless `expires_at` says otherwise; `token` is its value, shown this once.
 
 When the answer was lost on the way, the retry raises ConflictError `already_done`: revoke that token and create
-another.
-"""
+another."""
 ADMIN_SERVICE_ACCOUNT_TOKENS_LIST = ApiOperation(
     "admin/serviceAccountTokens/list",
     AdminServiceAccountTokensListRequest,
@@ -252,8 +250,7 @@ ADMIN_SERVICE_ACCOUNT_TOKENS_LIST = ApiOperation(
 )
 """Walk the tokens without their values, of every account unless one is named; those that stopped too.
 
-`ids` leaves those of these ids, at most 1000.
-"""
+`ids` leaves those of these ids, at most 1000."""
 ADMIN_SERVICE_ACCOUNT_TOKENS_REVOKE = ApiOperation(
     "admin/serviceAccountTokens/revoke",
     AdminServiceAccountTokensRevokeRequest,
@@ -273,5 +270,4 @@ ADMIN_SERVICE_ACCOUNT_TOKENS_PREVIEW_REACH = ApiOperation(
 """Return what a token with these scopes could read and do now.
 
 Name an account and scopes before there is a token, or else the `token_id` of one that exists; anything between
-raises InvalidArgumentError.
-"""
+raises InvalidArgumentError."""

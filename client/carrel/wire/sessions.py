@@ -58,8 +58,7 @@ class AdminSessionsListResponse(PagedResponse):
 class AdminSessionsEndRequest(RequestModel):
     """End sessions of a person, from the next request on.
 
-    The applications' tokens are revoked; that the person allowed an application stays, and lets nobody in by itself.
-    """
+    The applications' tokens are revoked; that the person allowed an application stays, and lets nobody in by itself."""
 
     email: EmailAddress
     """Email address of the person."""

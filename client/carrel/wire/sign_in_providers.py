@@ -239,8 +239,7 @@ ADMIN_SIGN_IN_PROVIDERS_CREATE = ApiOperation(
 
 `trust_addresses` counts its addresses as verified though its tokens don't say so, as those of Microsoft Entra
 ID. Raises InvalidRequestError `issuer_not_allowed` and `addresses_not_trustable`, ConflictError `issuer_taken`,
-`domain_taken` and `too_many_sign_in_providers`.
-"""
+`domain_taken` and `too_many_sign_in_providers`."""
 ADMIN_SIGN_IN_PROVIDERS_LIST = ApiOperation(
     "admin/signInProviders/list", AdminSignInProvidersListRequest, AdminSignInProvidersListResponse, ADMIN
 )

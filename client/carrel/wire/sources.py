@@ -45,8 +45,7 @@ ReportNumber = Annotated[int, Field(strict=True, ge=1, le=2**31 - 1)]
 class ReportSourceRequest(ActingRequest):
     """Begin to report the quarantine of a source; one that is unknown yet is seen from the end of its first report on.
 
-    A report that was begun before and has not ended can't go on.
-    """
+    A report that was begun before and has not ended can't go on."""
 
     ledger: LedgerName
     """Name of the source's ledger, unique for who reports it."""
@@ -250,8 +249,7 @@ REPORT_SOURCE = ApiOperation(
 """Begin to report the quarantine of a source; a report that was begun before can't go on.
 
 `report_no` is None when the last report had the same fingerprint: then there is nothing to send. Raises
-ConflictError `too_many_sources`.
-"""
+ConflictError `too_many_sources`."""
 REPORT_SOURCE_ITEMS = ApiOperation(
     "sources/reportSourceItems",
     ReportSourceItemsRequest,
@@ -261,8 +259,7 @@ REPORT_SOURCE_ITEMS = ApiOperation(
 )
 """Add at most 1000 items to a report, in place of those of the same name and place.
 
-Raises ConflictError `source_report_over`, and `too_many_source_items`.
-"""
+Raises ConflictError `source_report_over`, and `too_many_source_items`."""
 END_SOURCE_REPORT = ApiOperation(
     "sources/endSourceReport", EndSourceReportRequest, EndSourceReportResponse, WRITE, NOT_FOUND | CONFLICT
 )

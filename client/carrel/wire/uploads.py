@@ -61,8 +61,7 @@ class UploadFileForm(RequestModel):
     Parts are strings on the wire: lists a JSON array or separated by commas, flags "true" or "false", metadata a JSON
     object, times RFC 3339. The service validates a mapping of part names to strings with this model; `parts` is the
     way back. Access parts that are absent (None) on an update leave the access as it was; any of them present
-    replaces all of it.
-    """
+    replaces all of it."""
 
     document_external_id: Identifier
     """The document's identifier in the caller's own system; the same one again updates the document."""
@@ -74,12 +73,10 @@ class UploadFileForm(RequestModel):
     """Address of the user to upload for; only an API key that may act for users takes it."""
     allowed_users_email_addresses: Annotated[list[EmailAddress] | None, Field(max_length=10_000), _FROM_LIST] = None
     """Users who may read the document: a JSON array of addresses, or separated by commas. Absent on an update:
-    unchanged.
-    """
+    unchanged."""
     allowed_group_ids: Annotated[list[UUID] | None, Field(max_length=10_000), _FROM_LIST] = None
     """Groups that may read the document: a JSON array of ids, or separated by commas. Absent on an update:
-    unchanged.
-    """
+    unchanged."""
     internal_public: Flag | None = None
     """"true": every active user of the organization may read the document. Absent on an update: unchanged."""
     document_external_url: Url | None = None
@@ -96,14 +93,12 @@ class UploadFileForm(RequestModel):
     """"true": extract the text again even if the bytes are the same; "false" unless given."""
     read_pictures: Flag | None = None
     """"true": text in pictures within the file is read by machine (OCR), too, after the answer. Absent on an update:
-    unchanged.
-    """
+    unchanged."""
     reindex_collections: Flag = True
     """"false": collections keep the old contents, which are stale there until re-indexed; "true" unless given."""
     fingerprint: Fingerprint | None = None
     """Opaque string of the caller's that changes with everything it would send for the document; planUpload
-    compares it.
-    """
+    compares it."""
     await_vector_store_sync: Flag = False
     """"true": answer only when the document is searchable, however long it takes; "false" unless given."""
 
@@ -140,15 +135,13 @@ def _texts_of(metadata: object) -> object:
 class UploadDocumentContentsRequest(UploadFileForm):
     """Create or update the document of an external id from its text, in JSON.
 
-    Lists, flags and metadata are JSON's own; the strings that uploadFile takes for them are taken as well.
-    """
+    Lists, flags and metadata are JSON's own; the strings that uploadFile takes for them are taken as well."""
 
     document_contents: Annotated[str, Field(min_length=1, max_length=2**30), NO_NUL]
     """The whole text of the document; the service's limit of a JSON body bounds it further."""
     custom_metadata: Annotated[CustomMetadata | None, BeforeValidator(_texts_of)] = None
     """The document's metadata; numbers and booleans become strings. With `collectionId` it must match that collection's
-    schema.
-    """
+    schema."""
 
 
 class UploadDocumentFileForm(RequestModel):
@@ -176,8 +169,7 @@ class UploadFileResponse(ResponseModel):
     """Whether the document is searchable yet."""
     not_read: list[NotRead] | None = None
     """What the file holds that was not read; absent: unknown, by its format, its age, or since the files in
-    it are not read yet (`filesDone` is less than `fileCount`).
-    """
+    it are not read yet (`filesDone` is less than `fileCount`)."""
     text_recognition: TextRecognition | None = None
     """How far the file's scanned pages and pictures are read, most of them after this answer; absent: it has none."""
     file_count: int | None = None
@@ -197,8 +189,7 @@ class PlannedUpload(RequestModel):
     """The document's identifier in the caller's own system, unique in the organization."""
     fingerprint: Fingerprint
     """Opaque string of the caller's that changes with everything it would send for the document; planUpload
-    compares it.
-    """
+    compares it."""
 
 
 class PlanUploadRequest(RequestModel):

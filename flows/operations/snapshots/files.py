@@ -7,8 +7,7 @@
 | group_people.parquet | active person in a group, however deep | group_id, principal_id |
 | principals.parquet | user, service account and group | principal_id, principal_type, name, email, active |
 | snapshot.json | the snapshot | `Manifest` |
-| difference.json | the snapshot before | `flows.operations.snapshots.files.Difference` |
-"""
+| difference.json | the snapshot before | `flows.operations.snapshots.files.Difference` |"""
 
 import os
 import shutil

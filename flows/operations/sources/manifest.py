@@ -4,8 +4,7 @@ Members: `path` (required, relative to the manifest's folder), `externalId`, `na
 JSON, or a column `metadata.<key>` each), `allowedUsers`, `allowedGroups` (lists; in a CSV separated by commas or
 semicolons; `-` is nobody), `internalPublic`, `collection`, `externalUrl`. A CSV's empty cell is a member left out.
 
-A bad row is a Problem with its line number and the rows after it are read on.
-"""
+A bad row is a Problem with its line number and the rows after it are read on."""
 
 import csv
 import json

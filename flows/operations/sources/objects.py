@@ -1,8 +1,7 @@
 """Sources in object stores: listed without reading them, and read when they are sent.
 
 What an object is known by is its ETag (where a store has none, when it was written last) and its size: while they are
-the same, it isn't downloaded. The credentials are those of the environment, as each store's own tools take them.
-"""
+the same, it isn't downloaded. The credentials are those of the environment, as each store's own tools take them."""
 
 import errno
 import hashlib

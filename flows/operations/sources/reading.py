@@ -34,8 +34,7 @@ def read_source(source: str, *, defaults: Defaults) -> Iterator[SourceItem]:
     A document's external id, where no manifest gives one, is its path relative to the source's root in POSIX form,
     so that it does not depend on where the folder is mounted. Raises SourceError before the first item when the
     source as a whole can't be read; listing an object store can also fail later. Files that the selection of
-    `defaults` leaves out are Skipped, with the reason.
-    """
+    `defaults` leaves out are Skipped, with the reason."""
     return _select(_read(source, defaults), select_files(source, defaults.files))
 
 

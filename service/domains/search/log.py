@@ -86,8 +86,7 @@ async def query_log(
 ) -> AdminSearchLogQueryResponse:
     """Read the search log, newest first; `withoutResults` and `feedback` narrow it.
 
-    Of a search whose words were erased everything else is left.
-    """
+    Of a search whose words were erased everything else is left."""
     cursor = Cursor.read(caller, operation=ADMIN_SEARCH_LOG_QUERY.path, request=request)
     before = (datetime.fromisoformat(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else None
     rows = await queries.list_searches(

@@ -10,8 +10,7 @@
     -> Found
 
 Around it, in this order: the choice of a server to read from (`service.runtime.standbys`), the reranking of the best
-hits (`reranking`), and the search log (`log`). A search without reranking, on the primary, is `find` alone.
-"""
+hits (`reranking`), and the search log (`log`). A search without reranking, on the primary, is `find` alone."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -70,8 +70,7 @@ async def submit_feedback(
     """Store an end user's feedback on a search of the caller's, or by an admin on anybody's, on the audit log.
 
     Raises NotFound for a search that the author didn't make (an admin may judge everybody's), BadRequest
-    `document_not_in_results` for a document that the search didn't find, and what `find_author` raises.
-    """
+    `document_not_in_results` for a document that the search didn't find, and what `find_author` raises."""
     author = await find_author(connection, caller, user_email=request.user_email)
     feedback = str(request.feedback)
     # What a refusal below has noted goes with the request's transaction.

@@ -34,8 +34,7 @@ async def request_client(
 ) -> wire.AdminOAuthClientsRequestResponse:
     """Ask for an OAuth client, which waits for an admin; its secret is shown this once.
 
-    Raises Conflict `too_many_pending` when the caller has too many clients that wait for an admin.
-    """
+    Raises Conflict `too_many_pending` when the caller has too many clients that wait for an admin."""
     if not caller.is_admin:
         await _refuse_more_pending(connection, caller)
     client = await _register(connection, caller, request, status=wire.OAuthClientStatus.PENDING)
@@ -89,8 +88,7 @@ async def update_client(
 ) -> wire.AdminOAuthClientsUpdateResponse:
     """Change an OAuth client; what is left out stays.
 
-    Raises NotFound when unknown, Conflict `described_client` for what a document says.
-    """
+    Raises NotFound when unknown, Conflict `described_client` for what a document says."""
     given = {"name": request.name, "redirect_uris": request.redirect_uris, "scopes": request.scopes}
     values = {name: value for name, value in given.items() if value is not None}
     for name in ("redirect_uris", "scopes"):
@@ -133,8 +131,7 @@ async def rotate_secret(
     """Replace an OAuth client's secret; the new one is shown this once.
 
     The old secret is void from the commit on. Raises NotFound when unknown, Conflict `public_client` for a client that
-    has none.
-    """
+    has none."""
     client_id = request.client_id
     client = await require_client(connection, caller, client_id)
     if client.is_public:
@@ -151,8 +148,7 @@ async def delete_client(
 ) -> wire.AdminOAuthClientsDeleteResponse:
     """Delete an OAuth client; its codes and tokens stop at once.
 
-    Raises NotFound when unknown, Conflict `described_client` for one that the next person would bring back.
-    """
+    Raises NotFound when unknown, Conflict `described_client` for one that the next person would bring back."""
     client_id = request.client_id
     client = await require_client(connection, caller, client_id)
     if client.document_url is not None:

@@ -49,8 +49,7 @@ async def create_provider(
     """Add an OpenID Connect provider that people of the organization sign in with.
 
     Raises BadRequest `issuer_not_allowed` and `addresses_not_trustable`, Conflict `too_many_sign_in_providers`,
-    `issuer_taken` and `domain_taken`.
-    """
+    `issuer_taken` and `domain_taken`."""
     _check_issuer(request.issuer, AllowedHosts.of(runtime.settings.webhook_allowed_hosts))
     _check_trust(request.issuer, trusted=request.trust_addresses)
     organization_id, provider_id = caller.organization_id, uuid7()
@@ -98,8 +97,7 @@ async def update_provider(
 ) -> wire.AdminSignInProvidersUpdateResponse:
     """Change a provider; its issuer stays.
 
-    Raises NotFound, BadRequest `addresses_not_trustable` and Conflict `domain_taken`.
-    """
+    Raises NotFound, BadRequest `addresses_not_trustable` and Conflict `domain_taken`."""
     organization_id, provider_id = caller.organization_id, request.provider_id
     provider = await require_provider(connection, organization_id, provider_id=provider_id, lock=True)
     before = _describe(provider, runtime.settings)
@@ -131,8 +129,7 @@ async def delete_provider(
 
     NotFound.
 
-    What people are known by stays where the provider of the settings has the same issuer.
-    """
+    What people are known by stays where the provider of the settings has the same issuer."""
     provider_id = request.provider_id
     organization_id = caller.organization_id
     provider = await require_provider(connection, organization_id, provider_id=provider_id, lock=True)
@@ -222,8 +219,7 @@ async def _claim(
     """Give domains to a provider; Conflict `domain_taken` for those that another of the organization decides about.
 
     In a deployment of one organization they count at once: nobody else can be meant, and its admins decide about all
-    accounts anyway. Among several organizations an operator confirms who a domain belongs to.
-    """
+    accounts anyway. Among several organizations an operator confirms who a domain belongs to."""
     organization_id = caller.organization_id
     is_alone = await is_only_organization(connection, organization_id)
     confirmed_at = await clock.now(connection) if is_alone else None

@@ -43,8 +43,7 @@ async def end_sessions(
 
     Raises BadRequest `unknown_user`.
 
-    Codes that no application has exchanged yet end, too, since a session would begin with them.
-    """
+    Codes that no application has exchanged yet end, too, since a session would begin with them."""
     now = await runtime.clock.now(connection)
     principal_id = await _person(connection, caller, request.email)
     ended = await end_sessions_of(

@@ -74,8 +74,7 @@ def _create_chunks(dimensions: int) -> None:
     Only a user who bypasses row-level security can use the index by terms, because PostgreSQL evaluates nothing on
     hidden rows that it does not know to be leakproof, and no comparison of arrays is. So the function reads with the
     rights of its owner, the user who migrates, and returns rows of the transaction's organization alone. If that user
-    is no superuser and has no BYPASSRLS, searches don't call it.
-    """
+    is no superuser and has no BYPASSRLS, searches don't call it."""
     chunks, function = f"chunks_{dimensions}", f"chunks_with_terms_{dimensions}"
     op.execute(
         f"""
@@ -162,8 +161,7 @@ def _create_entrance() -> None:
     """Make the function by which a transaction enters its organization.
 
     PostgreSQL puts its one expression in place of each call, which costs nothing. `python -m service distribute-index`
-    replaces it by a function that tells the servers of the index, too.
-    """
+    replaces it by a function that tells the servers of the index, too."""
     op.execute(
         f"""
         CREATE FUNCTION enter_organization(organization text) RETURNS text LANGUAGE sql VOLATILE

@@ -9,8 +9,7 @@
     bases/<name>/backup.json       its description; without it the backup isn't whole, and isn't used
     keys/<fingerprint>             each secret key that lay in the data folder
 
-A segment of the log comes in pieces while it is being written, and whole (offset 0) when it is full.
-"""
+A segment of the log comes in pieces while it is being written, and whole (offset 0) when it is full."""
 
 import gzip
 import re

@@ -3,8 +3,7 @@
 ArchiveError (a backup's)
 └── MomentError          the archive can't go back to this moment
 DeploymentError
-└── ForeignArchiveError  the archive is another deployment's, or of another history of this one
-"""
+└── ForeignArchiveError  the archive is another deployment's, or of another history of this one"""
 
 from service.operate.backup.errors import ArchiveError
 from service.platform.deployment_errors import DeploymentError

@@ -6,8 +6,7 @@
     manifest.json         what the archive holds; without it, or with another content, the archive is refused
 
 Members are never unpacked to a path: their names are compared with these four patterns, in this order, and their bytes
-are passed to the method for their kind.
-"""
+are passed to the method for their kind."""
 
 import fcntl
 import gzip

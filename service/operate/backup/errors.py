@@ -3,8 +3,7 @@
 BackupError
 ├── ArchiveError        the archive is damaged, cut off, or none of Carrel's
 ├── PostgresToolError   a program of PostgreSQL's failed
-└── NotEmptyError       there is something where a backup is to be restored to
-"""
+└── NotEmptyError       there is something where a backup is to be restored to"""
 
 
 class BackupError(Exception):

@@ -80,8 +80,7 @@ class Extraction:
 
     `file_count` is the number of files that an archive or a mail holds (service.text.extraction.containers).
 
-    `causes` are the traces of the first details that failed to be read.
-    """
+    `causes` are the traces of the first details that failed to be read."""
 
     media_type: str
     title: str | None

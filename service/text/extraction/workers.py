@@ -2,8 +2,7 @@
 
 ServiceError
 ├── UnreadableFile    400, or 415 for its type: the file is refused, and the message says what to do
-└── Unavailable       503 `reading_late`: the machine left too little time for the file, which is to be sent again
-"""
+└── Unavailable       503 `reading_late`: the machine left too little time for the file, which is to be sent again"""
 
 import asyncio
 import multiprocessing

@@ -41,8 +41,7 @@ class Directory(Resource[M]):
         removed, and nobody deactivated for being left out.
 
         Raises OSError for a path that can't be read, InvalidArgumentError, and what the operations on users and groups
-        raise. What is wrong inside the tables is in the plan's `problems`.
-        """
+        raise. What is wrong inside the tables is in the plan's `problems`."""
         return plan_import(
             {"users": users, "groups": groups, "memberships": memberships},
             self._session.connection,

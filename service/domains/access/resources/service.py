@@ -151,8 +151,7 @@ async def get_state(
     """Say what state all access is in, and whether it changed since another one.
 
     What was added and taken back meanwhile leaves no row behind, but it leaves its entry in the audit log. Raises
-    BadRequest `invalid_state` for a state that this service never gave.
-    """
+    BadRequest `invalid_state` for a state that this service never gave."""
     values, at = await queries.read_totals(connection, caller.organization_id)
     fingerprint = hashlib.sha256(":".join(values).encode()).hexdigest()[:_FINGERPRINT]
     state = f"{fingerprint}.{(at - _EPOCH) // timedelta(microseconds=1)}"

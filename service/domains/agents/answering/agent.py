@@ -108,8 +108,7 @@ async def search_passages(context: RunContext[AgentDeps], query: str) -> str:
     """Search the documents that the person may read.
 
     Args:
-        query: A question or a few words, in the language of the documents.
-    """
+        query: A question or a few words, in the language of the documents."""
     found = await context.deps.search(query)
     # As JSON a passage can't pretend to be another one, or to be over.
     return json.dumps(

@@ -58,8 +58,7 @@ async def add_document(
 
     The files in a container, at every level, are added with it, and indexed in their turn. 404 for a document the
     caller may not READ or a collection without a role, 403 below EDITOR, 400 metadata, 409 when its chunks there are a
-    caller's, 503 `indexing_backlog` when too much waits to be indexed.
-    """
+    caller's, 503 `indexing_backlog` when too much waits to be indexed."""
     async with runtime.database.transaction(caller.organization_id) as connection:
         caller = await acting_for(connection, caller, request.user_email)
         document = await require_document(connection, caller, document_id=request.document_id, lock=True)

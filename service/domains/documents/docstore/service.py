@@ -50,8 +50,7 @@ async def create_sync(
 ) -> wire.CreateDocstoreSyncResponse:
     """Keep a collection as a collection of a document database has it, and launch the first run.
 
-    Raises BadRequest for an address, filter or reader that isn't accepted; NotFound or Forbidden for the collection.
-    """
+    Raises BadRequest for an address, filter or reader that isn't accepted; NotFound or Forbidden for the collection."""
     await _check(runtime, request.docstore_uri, request.config)
     collection = await require_collection(
         connection, caller, collection_id=request.document_collection_id, at_least=Role.EDITOR, lock=True
@@ -78,8 +77,7 @@ async def update_sync(
     """Replace a sync's config, and its address if one is given, and launch a run (beta).
 
     Raises as `create_sync`; NotFound for an unknown sync, Forbidden `docstore_sync_owner_required`; BadRequest
-    `docstore_uri_required` for another collection of the database without an address.
-    """
+    `docstore_uri_required` for another collection of the database without an address."""
     uri, config = request.docstore_uri, request.config
     await _check(runtime, uri, config)
     sync = await _own_sync(connection, caller, request.docstore_credential_id)

@@ -19,8 +19,7 @@ Why no version ever lacks its file:
 The collector waits for no lock: what it doesn't get, the next pass does. So it is part of no deadlock, and uploads wait
 only for those of the same content that it is just removing. A kill leaves files that are marked, or marks whose file
 is gone; the next pass removes both. Row-level security shows one organization at a time, so versions are looked for in
-each. Several collectors at once do no harm; one pass in each period is made by whichever process begins it.
-"""
+each. Several collectors at once do no harm; one pass in each period is made by whichever process begins it."""
 
 import asyncio
 from collections.abc import Sequence

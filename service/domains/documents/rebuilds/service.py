@@ -35,8 +35,7 @@ async def start_rebuild(
 
     Returns at once. If the same rebuild goes on or is done, returns that. Raises BadRequest for an unknown model;
     NotFound and Forbidden for the collection; Conflict `rebuild_running` while it is rebuilt with a third model,
-    `model_in_use` for the model it has had all along, `no_catalog` before the first upload.
-    """
+    `model_in_use` for the model it has had all along, `no_catalog` before the first upload."""
     async with runtime.database.transaction(caller.organization_id) as connection:
         caller = await acting_for(connection, caller, request.user_email)
         model = runtime.embedders.get(request.embeddings_model).model

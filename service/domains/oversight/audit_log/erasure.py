@@ -47,8 +47,7 @@ async def erase_person(database: Database, *, email: str) -> int:
 
     Texts are the queries, comments and messages that they sent, or a key for them, and versions of agents that they
     saved; conversations are erased with all replies, saved searches with their filters. Each organization's audit log
-    has an entry of it. Raises NotFound for an unknown address.
-    """
+    has an entry of it. Raises NotFound for an unknown address."""
     known = erased = 0
     for organization_id in await organization_ids(database):
         async with database.transaction(organization_id) as connection:

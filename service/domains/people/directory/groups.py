@@ -34,8 +34,7 @@ async def upsert_groups(
 
     A group is found by its id, else by its external id, else by its name among the groups without an external id;
     otherwise it is created. A list of members replaces the group's members. Raises NotFound for an unknown id,
-    BadRequest `duplicate_group` or `unknown_principal`, Conflict `external_id_taken` or `name_ambiguous`.
-    """
+    BadRequest `duplicate_group` or `unknown_principal`, Conflict `external_id_taken` or `name_ambiguous`."""
     groups = request.groups
     await queries.lock_organization(connection, caller.organization_id)
     found = await queries.find_groups(

@@ -22,8 +22,7 @@ async def list_consents(
 ) -> wire.AdminOAuthClientsListConsentsResponse:
     """List what people have allowed OAuth clients: since when, in which collections, and when it was last used.
 
-    Raises BadRequest `unknown_principal`.
-    """
+    Raises BadRequest `unknown_principal`."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_OAUTH_CLIENTS_LIST_CONSENTS.path, request=request)
     rows = await queries.list_consents(
         connection,
@@ -46,8 +45,7 @@ async def withdraw_consents(
 ) -> wire.AdminOAuthClientsWithdrawConsentsResponse:
     """Withdraw what people have allowed an OAuth client, all of them or one; its codes and tokens stop at once.
 
-    Each has an entry on the audit log. Raises NotFound for an unknown client, BadRequest `unknown_principal`.
-    """
+    Each has an entry on the audit log. Raises NotFound for an unknown client, BadRequest `unknown_principal`."""
     now = await runtime.clock.now(connection)
     await require_client(connection, caller, request.client_id)
     person_id = await _find_person(connection, caller, request.email)

@@ -24,8 +24,7 @@ async def query_log(
     """Read what people asked agents, newest first, with the replies that the caller may read.
 
     A reply that the caller may not read is withheld. With `query` a page may be short, or empty, and others follow: a
-    page looks through a bounded number of questions.
-    """
+    page looks through a bounded number of questions."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_QUESTION_LOG_QUERY.path, request=request)
     filters, organization_id = _filters(request), caller.organization_id
     before = Position(datetime.fromisoformat(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else None
