@@ -88,6 +88,7 @@ async def list_providers(
 async def get_provider(
     runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminSignInProvidersGetRequest
 ) -> wire.AdminSignInProvidersGetResponse:
+    """Get a provider."""
     found = await require_provider(connection, caller.organization_id, provider_id=request.provider_id)
     return wire.AdminSignInProvidersGetResponse(**dict(_describe(found, runtime.settings)))
 

@@ -62,6 +62,7 @@ async def begin_report(
 async def add_items(
     connection: AsyncConnection, caller: Caller, *, request: wire.ReportSourceItemsRequest
 ) -> wire.ReportSourceItemsResponse:
+    """Add items to a report that goes on."""
     source = await _lock(connection, caller, request.source_id)
     report = await _report_going_on(connection, caller, source, request.report_no)
     sent_count = report.sent_count + len(request.items)

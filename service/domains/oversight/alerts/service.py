@@ -115,6 +115,7 @@ async def update_rule(
 async def delete_rule(
     connection: AsyncConnection, caller: Caller, *, request: wire.AdminAlertRulesDeleteRequest
 ) -> wire.AdminAlertRulesDeleteResponse:
+    """Delete a rule with its secret and its deliveries."""
     rule_id = request.alert_rule_id
     rule = await _require_rule(connection, caller, rule_id, lock=True)
     await _record(connection, caller, "delete", rule)

@@ -53,6 +53,7 @@ async def save(connection: AsyncConnection, caller: Caller, *, request: SaveSear
 
 
 async def list_saved(connection: AsyncConnection, caller: Caller) -> ListSavedSearchesResponse:
+    """List the searches that the caller saved."""
     return ListSavedSearchesResponse(
         searches=await queries.list_saved(connection, caller.organization_id, principal_id=caller.principal_id)
     )
@@ -61,6 +62,7 @@ async def list_saved(connection: AsyncConnection, caller: Caller) -> ListSavedSe
 async def delete_saved(
     connection: AsyncConnection, caller: Caller, *, request: DeleteSavedSearchRequest
 ) -> DeleteSavedSearchResponse:
+    """Delete a search that the caller saved."""
     if not await queries.delete_saved(
         connection, caller.organization_id, principal_id=caller.principal_id, saved_search_id=request.saved_search_id
     ):

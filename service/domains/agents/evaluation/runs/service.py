@@ -157,6 +157,7 @@ async def list_results(
 async def delete_run(
     connection: AsyncConnection, caller: Caller, *, request: AdminEvaluationSetsDeleteRunRequest
 ) -> AdminEvaluationSetsDeleteRunResponse:
+    """Delete a run with its results."""
     set_id, run_id = request.evaluation_set_id, request.evaluation_run_id
     await lock_set(connection, caller, set_id)
     if not await queries.delete_run(connection, caller.organization_id, set_id=set_id, run_id=run_id):
