@@ -156,7 +156,6 @@ def _roles(granted: Granted) -> dict[PrincipalReference, GrantRole]:
 
 
 def _ends(path: list[AuthorizationStep], gone: set[str], *, closing: bool) -> bool:
-    """Return whether a way to the resource rests on a role that is taken."""
     holder = next((one for one, after in pairwise(path) if after.type is StepType.GRANT), None)
     if holder is None:
         return False

@@ -144,7 +144,6 @@ async def open_app(settings: Settings, **shared: Any) -> AsyncGenerator[FastAPI]
 
 
 def _keep_tasks(runtime: Runtime) -> None:
-    """Start what runs as long as the service does."""
     settings, repeat, indexer, disk = runtime.settings, runtime.background.repeat, runtime.indexer, runtime.disk
     beside, database = runtime.beside_requests(), indexer.database
     repeat("storage", partial(asyncio.to_thread, disk.look), every=LOOK_SECONDS)

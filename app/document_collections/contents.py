@@ -280,7 +280,6 @@ def _begin_again(collection: DocumentCollection) -> None:
 
 
 def _choose(where: UUID) -> tuple[list[str], dict[str, str], dict[str, dict[str, str]]]:
-    """Show fields to find and choose documents; return their ids, labels by id, and fields of present ones by id."""
     query = st.text_input("Find documents", key=_QUERY, max_chars=200, placeholder="A part of the name").strip()
     named: dict[str, str] = st.session_state.setdefault(_NAMES, {})
     found = show_errors(lambda: _find_matches(query)) if query else {}

@@ -244,7 +244,6 @@ def _offer(flow: str, base: Job | None, *, read: Schedule | None) -> str:
 
 
 def _save(read: Schedule | None, job: Job | Missing, name: str, times: Times | None) -> str:
-    """Keep the schedule and return its key, or show under the buttons why it can't be kept."""
     if read is None or (isinstance(job, Job) and job.parameters.get("source") != read.parameters.get("source")):
         job = check_place(job)
     if isinstance(job, Missing) or times is None:

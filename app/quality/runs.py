@@ -151,8 +151,6 @@ def _describe_missing(run: EvaluationRun) -> str:
 
 @dataclass(frozen=True)
 class _Change:
-    """What a run measured on a question, with what another run did if that had the question."""
-
     after: KeptResult
     before: KeptResult | None = None
     change: float | None = None

@@ -119,6 +119,5 @@ def state_in_words(sync: DocstoreSync) -> str:
 
 
 def _label(member: str) -> str:
-    """Return the form's label for a member in either spelling, of requests or of Python."""
     name = member.rsplit(".", 1)[-1].replace("_", "").lower()
     return next((label for known, label in LABELS.items() if known.lower() == name), member)

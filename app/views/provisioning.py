@@ -52,7 +52,6 @@ def _show_address(page: AdminScimTokensListResponse) -> None:
 
 
 def _show_refusals() -> None:
-    """Show the newest changes that the service refused to an identity provider."""
     found = next(api.client().admin.audit_log.query(action="scim.refuse", page_size=20).pages()).entries
     if not found:
         return

@@ -107,7 +107,6 @@ async def _chunks_of(items: Iterator[SourceItem]) -> AsyncGenerator[list[SourceI
 
 
 def _in_quarantine(ledger: Ledger, items: Sequence[SourceItem], retry: Retry) -> list[SourceItem]:
-    """Return the items to retry: their external id or place is in quarantine, or a folder that their place is in."""
     lines = [_lines(item) for item in items]
     wanted = ledger.quarantined_among(sorted({name for line in lines for name in line}))
     return [item for item, line in zip(items, lines, strict=True) if wanted & line and retry.concerns(line)]

@@ -169,7 +169,6 @@ def _endpoints() -> Mapping[str, tuple[str, ...]]:
 
 
 def _place_of(path: str) -> str:
-    """Return an address without its method, `/api` and version."""
     return _PREFIXES.sub("", path.lower().rpartition(" ")[2]).strip("/")
 
 

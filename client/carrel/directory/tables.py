@@ -168,7 +168,6 @@ def _value_of(found: Rows, table: Iterable[Mapping[str, object]], *, columns: Co
 
 
 def _cell(value: object) -> str:
-    """Return a program's value as the text of a cell; None and NaN become empty."""
     if value is None or value != value:  # noqa: PLR0124 - only NaN differs from itself
         return ""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -90,7 +90,6 @@ def _plain(value: object) -> object:
 
 
 def _columns(row_type: object) -> dict[str, None]:
-    """Return the columns of a frame without rows, in order; a map's keys can't be known, so it stays one column."""
     columns: dict[str, None] = {}
     for model in _models(row_type):
         for name, field in model.model_fields.items():

@@ -285,7 +285,6 @@ def lexical_leg(shape: Shape) -> AnySelect:
 
 
 def _can_look_up(shape: Shape) -> ColumnElement[bool]:
-    """Build the condition that there are keys to find chunks by, and that the index which finds them is usable."""
     reads = may_read_index(f"chunks_with_terms_{shape.dimensions}", of=f"chunks_{shape.dimensions}")
     return and_(func.cardinality(KEYS) > 0, reads)
 

@@ -73,7 +73,6 @@ class _Orders:
         return self._has_come
 
     def check(self) -> None:
-        """Raise _EndedError when an order has come."""
         if self.wait(0):
             raise _EndedError
 

@@ -168,7 +168,6 @@ class _Hashed:
         return b"".join(parts)
 
     def sha256(self) -> bytes:
-        """Return the SHA-256 of all pieces, after reading the rest."""
         while self._next():
             pass
         return self._hash.digest()

@@ -243,7 +243,6 @@ class Batcher:
                 self._learn((time.monotonic() - started) / len(batch))
 
     def _learn(self, seconds: float) -> None:
-        """Update the pace from which `Retry-After` is computed."""
         self._seconds_a_text += _SMOOTHING * (seconds / len(self._workers) - self._seconds_a_text)
 
 

@@ -127,6 +127,5 @@ def _ask_state(batch: Batch, upload: Upload, *, lock: bool) -> AskedState:
 
 
 def _is_unread(decision: Decision, contents: Contents | None) -> bool:
-    """Check whether the document gets contents that have not been read, or not with the text in pictures as wanted."""
     is_read = contents is not None and contents.file.reads_pictures == decision.reads_pictures
     return decision.new_contents and not is_read

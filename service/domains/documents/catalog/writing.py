@@ -124,7 +124,6 @@ async def describe(
 
 
 def _file(decision: Decision, contents: Contents | None) -> StoredFile:
-    """Return the file that the document has now: the one that was read, or the one it had."""
     if contents is not None:
         return contents.file
     assert decision.before is not None  # noqa: S101 - a new document's file has been read

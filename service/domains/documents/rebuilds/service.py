@@ -198,7 +198,6 @@ async def _record(connection: AsyncConnection, caller: Caller, action: str, rebu
 
 
 async def _run_now(indexer: Indexer, organization_id: UUID) -> None:
-    """Run the rebuild's steps now instead of waiting for the next round."""
     while await rebuild_organization(indexer, organization_id):
         pass
 

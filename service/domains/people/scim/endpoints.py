@@ -120,7 +120,6 @@ async def _answer(runtime: Runtime, caller: ScimCaller, asked: "ScimRequest") ->
 
 
 async def _record_refusal(runtime: Runtime, caller: ScimCaller, asked: "ScimRequest", error: ServiceError) -> None:
-    """Write down that a rule of Carrel's kept an identity provider from a change."""
     logger.warning("provisioning_refused", code=error.code, method=asked.method)
     async with runtime.database.transaction(caller.organization_id) as connection:
         await tokens.record_refusal(connection, caller, error=error, method=asked.method, path=asked.path)

@@ -92,7 +92,6 @@ async def _run(runtime: Runtime, organization_id: UUID, sync: StoredSync) -> Not
 
 
 async def _runs_short(runtime: Runtime) -> bool:
-    """Measure whether a disk of the service has too little room."""
     await asyncio.to_thread(runtime.disk.look)
     return runtime.disk.level is not StorageLevel.OK
 
