@@ -108,7 +108,7 @@ def _make_plan(source: str, options: UploadOptions, *, names: Path | None = None
 def run_plan(source: str, options: UploadOptions, *, screen: Screen, names: Path | None) -> ExitCode:
     """Show what `run_upload` would do."""
     outcome, named, _ = _make_plan(source, options, names=names)
-    code = _code(outcome.summary)
+    code = ExitCode.DONE if outcome.summary.complete else ExitCode.PROBLEMS
     with Ledger(outcome.ledger) as ledger:
         ledger.join_latest()
         if screen.as_json:
@@ -143,19 +143,15 @@ def _run_to_end(work: Callable[[], Awaitable[object]], *, ledger: Ledger, screen
     try:
         asyncio.run(watch_run(work, ledger=ledger.address, screen=screen))
     except BaseException as exc:
-        if not _is_interruption(exc):
-            raise
-        raise KeyboardInterrupt(interruption(ledger)) from exc
+        # Before a run begins, Prefect raises an exception of its own.
+        if isinstance(exc, KeyboardInterrupt | asyncio.CancelledError) or type(exc).__name__ == "TerminationSignal":
+            raise KeyboardInterrupt(interruption(ledger)) from exc
+        raise
 
 
 async def _until_sigterm(run: Awaitable[T]) -> T:
     with cancel_on_sigterm():
         return await run
-
-
-def _is_interruption(error: BaseException) -> bool:
-    """Return whether Ctrl-C or SIGTERM has ended a run; before it begins, Prefect raises an exception of its own."""
-    return isinstance(error, KeyboardInterrupt | asyncio.CancelledError) or type(error).__name__ == "TerminationSignal"
 
 
 def _hint(ledger: Ledger) -> str:
@@ -209,7 +205,7 @@ async def _as_flow(flow: Callable[[], Awaitable[object]]) -> None:
 def _end(ledger: Ledger, *, screen: Screen, hint: str = "") -> ExitCode:
     ledger.join_latest()
     summary = summarize(ledger)
-    code = _code(summary)
+    code = ExitCode.DONE if summary.complete else ExitCode.PROBLEMS
     if screen.as_json:
         outcome = "quarantine" if summary.quarantined else "held_back" if summary.held_back else "completed"
         files = {"quarantineFile": str(quarantine_file(ledger))} if summary.quarantined else {}
@@ -247,10 +243,6 @@ def _print_run(
         deletions=list(deletions(ledger, states=states)),
         failures=failure_rows(ledger),
     )
-
-
-def _code(summary: Summary) -> ExitCode:
-    return ExitCode.DONE if summary.complete else ExitCode.PROBLEMS
 
 
 def show_plan(plan: Plan, scanned: Scanned, ledger: Ledger, named: Names, *, screen: Screen) -> None:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import chain, islice, takewhile
 from uuid import uuid4
 
 import streamlit as st
@@ -185,10 +185,11 @@ def _show_gone(source: Source) -> None:
     if source.document_collection_id is not None:
         return
     try:
-        recent = runs().page(size=_PAGE // 5, flows=(UPLOAD,), states=("COMPLETED",)).runs
+        find = partial(runs().page, size=_PAGE // 5, flows=(UPLOAD,), states=("COMPLETED",))
+        found = chain.from_iterable(takewhile(bool, (find(number=number).runs for number in range(5))))
+        last = next((one for one in found if one.source == source.source and not (one.only_plans or one.skipped)), None)
     except RunsError:  # what failed is shown without Prefect, too
         return
-    last = next((run for run in recent if run.source == source.source and not run.only_plans), None)
     if last is not None and (gone := last.counts.gone):
         show_text(f"{count_text(gone, 'document is', 'documents are')} gone from this source and stay in the catalog.")
         show_link("See and delete them", "ingestion", run=str(last.flow_run_id))

@@ -27,6 +27,7 @@ from flows.operations.sources.selection import is_selection, select_documents
 from flows.operations.summary import summarize
 from flows.settings import FlowSettings
 
+_SHARED = "{} readers beside the owner, such as {}. The page Who can read this? takes them away."
 _ELSEWHERE = (
     "The catalog has {} already, and this ledger has sent none: {}. Another ledger sent them (another CARREL_DATA_DIR,"
     " user or machine), or another program. A run from here cannot tell which of them are gone from the source."
@@ -87,14 +88,11 @@ async def upload(
                     outages=outages,
                     upload_as=options.upload_as_user_email,
                     retry_refused=options.retry_refused or retry is not None,
-                    shared=shared if defaults.access is not None and defaults.access.assumed else None,
+                    shared=shared,
                 )
-                if shared:
+                if shared and defaults.access is not None:
                     documents = count_text(len(shared), "unchanged document keeps", "unchanged documents keep")
-                    notes.remarks.append(
-                        f"{documents} readers beside the owner, such as {', '.join(shared[:5])}. The page Who can"
-                        " read this? takes them away."
-                    )
+                    notes.remarks.append(_SHARED.format(documents, ", ".join(shared[:5])))
                 if retry is None:
                     await plan_deletions(client, ledger, source, options=options, outages=outages, confirmed=confirmed)
                     plan = await asyncio.to_thread(read_plan, ledger)

@@ -86,7 +86,7 @@ async def make_plan(
     outages: OutagePolicy,
     upload_as: str | None = None,
     retry_refused: bool = False,
-    shared: list[str] | None = None,
+    shared: list[str],
 ) -> Plan:
     """Ask planUpload about every document of the ledger, a thousand at a time, while other answers are kept. Add to
     `shared` the unchanged documents whose source names no reader, and which others than the owner may read."""
@@ -110,8 +110,7 @@ async def make_plan(
             verdicts = {answer.document_external_id: _VERDICTS[answer.action] for answer in answers}
             ids = {answer.document_external_id: str(answer.document_id) for answer in answers if answer.document_id}
             same = [one.document_external_id for one in answers if one.shared and one.action is PlanAction.UNCHANGED]
-            if shared is not None:
-                shared.extend(await asyncio.to_thread(ledger.former_fingerprints, same))
+            shared.extend(await asyncio.to_thread(ledger.former_fingerprints, same))
             changed = [name for name, verdict in verdicts.items() if verdict is Action.UPDATE]
             former = await asyncio.to_thread(ledger.former_fingerprints, changed)
             again = {one.document_external_id for one in await ask(former) if one.action is PlanAction.UNCHANGED}

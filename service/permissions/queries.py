@@ -159,8 +159,7 @@ def owned_classes(organization_id: UUID, owner_id: UUID) -> Select[int]:
 
 def shared_classes(organization_id: UUID) -> Select[int]:
     """Select the access classes in which others than the owner have a role."""
-    others = _readers.organization_id == organization_id, _readers.role != Role.OWNER
-    return select(_readers.access_class).where(*others)
+    return select(_readers.access_class).where(_readers.organization_id == organization_id, _readers.role != Role.OWNER)
 
 
 def open_classes(organization_id: UUID) -> Select[int]:

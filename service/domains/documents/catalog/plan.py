@@ -1,6 +1,7 @@
 """What uploads would do, asked before anything is sent: one look for up to a thousand documents."""
 
 from collections.abc import Sequence
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -26,13 +27,10 @@ async def plan_uploads(
 
 def _plan(planned: PlannedUpload, document_id: UUID, state: tuple[str | None, bool, bool] | None) -> UploadPlan:
     action = _action(state, planned.fingerprint)
-    known = state is not None and action is not PlanAction.FORBIDDEN
-    return UploadPlan(
-        document_external_id=planned.document_external_id,
-        action=action,
-        document_id=document_id if known else None,
-        shared=state[2] if state is not None and known else None,
-    )
+    known: dict[str, Any] = {}
+    if state is not None and action is not PlanAction.FORBIDDEN:
+        known = {"document_id": document_id, "shared": state[2]}
+    return UploadPlan(document_external_id=planned.document_external_id, action=action, **known)
 
 
 def _action(state: tuple[str | None, bool, bool] | None, fingerprint: str) -> PlanAction:

@@ -193,8 +193,7 @@ async def find_external_ids(
 async def read_upload_states(
     connection: AsyncConnection, caller: Caller, *, document_ids: Sequence[UUID]
 ) -> dict[UUID, tuple[str | None, bool, bool]]:
-    """Return, for those of the documents that exist, the fingerprint, whether the caller may update the contents, and
-    whether others than the owner may read them."""
+    """Return the fingerprint of each document that exists, if the caller may update it, and if others may read it."""
     may_update = resources.c.access_class.in_(readable_classes(caller, at_least=Role.EDITOR))
     shared = resources.c.access_class.in_(shared_classes(caller.organization_id))
     statement = (

@@ -142,7 +142,6 @@ def _to_sync(
     sync_id: UUID,
     collection_id: UUID,
     config: Mapping[str, Any],
-    sealed_uri: bytes | None,
     status: wire.DocstoreSyncStatus,
     updated_at: datetime,
     progress_at: datetime | None,
@@ -160,7 +159,7 @@ def _to_sync(
         document_collection_id=collection_id,
         config=wire.DocstoreConfigInfo.model_validate(with_defaults),
         # Each address is encrypted another way: the digest tells that it was replaced, and nothing of it.
-        version=digest_of([with_defaults, sealed_uri and sealed_uri.hex()]),
+        version=digest_of([with_defaults, (columns.pop("sealed_uri") or b"").hex()]),
         status=status,
         counts=wire.DocstoreCounts(**counts),
         warning=warning,
@@ -323,9 +322,8 @@ def _is_held(key: SyncKey) -> ColumnElement[bool]:
 
 async def approve_removals(connection: AsyncConnection, key: SyncKey, *, document_ids: Sequence[UUID]) -> int:
     """Let runs remove those of these documents that are held; return how many."""
-    chosen = in_array(docstore_documents.c.document_id, document_ids)
-    statement = update(docstore_documents).where(_is_held(key), chosen).values(removal=APPROVED)
-    return (await connection.execute(statement)).rowcount
+    held = _is_held(key), in_array(docstore_documents.c.document_id, document_ids)
+    return (await connection.execute(update(docstore_documents).where(*held).values(removal=APPROVED))).rowcount
 
 
 async def list_runs(connection: AsyncConnection, key: SyncKey) -> list[wire.DocstoreRun]:
