@@ -30,9 +30,7 @@ class Step:
 def show_welcome() -> None:
     """Show what to begin with, as long as there is something to begin with; errors leave it out."""
     # The service led here, after the person has set a password. The address is to be a bookmark without the greeting.
-    if st.query_params.pop("welcome", None) is not None:
-        st.session_state[_GREETS] = True
-    if st.session_state.get(_GREETS):
+    if st.session_state.setdefault(_GREETS, st.query_params.pop("welcome", None) is not None):
         _greet()
     if st.session_state.get(_OVER):
         return

@@ -232,15 +232,14 @@ def _change(collection: DocumentCollection, document: DocumentInCollection, key:
         if written[field.name] and read_value(field.type, written[field.name]) is None:
             raise NotYetError(expectation(field.type, written[field.name]))
     before = {field.name: shown_value(field.type, document.custom_metadata.get(field.name, "")) for field in fields}
-    collections = api.client().document_collections
-    now = next(iter(collections.list_documents_in_collection(where, ids=[document.document_id])), None)
+    client = api.client().document_collections
+    now = next(iter(client.list_documents_in_collection(where, ids=[document.document_id])), None)
     if now is None:
         raise NotYetError("It was removed from the collection.")
     changed = {name: value for name, value in written.items() if value != before[name]}
     is_apart = all(now.custom_metadata.get(name) == document.custom_metadata.get(name) for name in changed)
     values = {name: value for name, value in {**now.custom_metadata, **changed}.items() if value}
-    add = collections.add_document_to_collection
-    send = partial(add, document_id=document.document_id, document_collection_id=where)
+    send = partial(client.add_document_to_collection, document_id=document.document_id, document_collection_id=where)
     send_changes(CHANGE, now if is_apart else document, {"custom_metadata": values}, send)
     forget(INSIDE, unchoose=True)
 

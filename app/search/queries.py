@@ -307,8 +307,7 @@ def _field(kinds: Kinds, *, has_schema: bool) -> str:
 def values_seen(collection_id: UUID, field: str) -> tuple[list[str], bool]:
     """Return the values of a field in the first documents of a collection that the person may read, by frequency;
     False: there are more documents."""
-    listed = api.client().document_collections.list_documents_in_collection(collection_id, page_size=1000)
-    page = next(listed.pages())
+    page = next(api.client().document_collections.list_documents_in_collection(collection_id, page_size=1000).pages())
     held = (document.custom_metadata.get(field, "") for document in page.documents)
     counted = Counter(value for value in held if 0 < len(value) <= _MOST_VALUES)
     return [value for value, _ in counted.most_common(_MOST_VALUES)], page.next_page_token is None

@@ -155,7 +155,7 @@ def line_of(error: carrel.CarrelError) -> str:
 def _message_of(error: carrel.APIError) -> tuple[str, ...]:
     """Return the service's message, or its messages about parts of the request if they say the same in detail."""
     if isinstance(error, ChangedMeanwhileError):
-        return ("Somebody else has changed this, so nothing was saved. Load it again, and repeat your change.",)
+        return ("Somebody else has changed this, so nothing was saved. Look at it again, and repeat your change.",)
     parts = tuple(_of_part(detail) for detail in error.details)
     repeats = any(detail.message in error.message for detail in error.details)
     return parts if repeats else (error.message, *parts)

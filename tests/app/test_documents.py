@@ -31,9 +31,9 @@ def names(page: Page) -> list[str]:
     return page.column("Name")
 
 
-def test_a_member_sees_their_own_first_and_all_that_they_may_read_by_choice(house: House) -> None:
-    """Others' documents come with the choice, and only those that the member may read; their own list may be empty."""
-    house.load("Open minutes", internal_public=True)
+def test_a_member_sees_their_own_first_and_all_that_they_may_read_by_choice(house: House, monkeypatch) -> None:
+    paths = [f"minutes {uuid4()}" for _ in range(51)]
+    house.load("Open minutes", document_external_id=paths[-1], internal_public=True)
     house.load("Board minutes")
     page = house.open("documents", signed_in_as=MEMBER)
     assert "You have no documents of your own yet." in page.shown
@@ -42,20 +42,13 @@ def test_a_member_sees_their_own_first_and_all_that_they_may_read_by_choice(hous
     assert "Open minutes" in names(page)
     assert "Board minutes" not in names(page)
     assert page.address["of"] == "all"
-
-
-def test_documents_of_a_run_are_those_that_the_person_may_read(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    paths = [f"minutes {uuid4()}" for _ in range(51)]
-    house.load("Last minutes", document_external_id=paths[-1], internal_public=True)
-    house.load("First minutes", document_external_id=paths[0])
     monkeypatch.setattr("app.loading.runs.documents_of", lambda _run: paths)
     page = house.open("documents", signed_in_as=MEMBER, run=str(uuid4()))
-    assert (names(page), "51" in page.shown) == (["Last minutes"], False)
+    assert (names(page), "51" in page.shown) == (["Open minutes"], False)
     assert "No document of this run is here." in house.open("documents", run="abc").shown
 
 
 def test_an_admin_sees_all_documents_and_narrows_them(house: House) -> None:
-    """Name, kind, state and owner narrow together, and the address has them, also of a document of the list."""
     tag = uuid4().hex[:8]
     house.load(f"{tag} plain")
     document = house.load(f"{tag} table", "a,b\n1,2\n", file_name="t.csv")
@@ -89,7 +82,6 @@ def test_many_documents_are_paged_by_the_service(house: House) -> None:
 
 
 def test_a_document_tells_where_it_can_be_found_and_how_far_it_is(house: House) -> None:
-    """Each place has its sentence; a stale one offers indexing again, after which it is up to date."""
     where = house.add_collection()
     identifier = f"shelf-{uuid4()}"
     document = house.load("Livestock", "Sheep travel.", document_external_id=identifier, collection_id=where)
@@ -104,7 +96,6 @@ def test_a_document_tells_where_it_can_be_found_and_how_far_it_is(house: House) 
 
 
 def test_a_document_that_could_not_be_indexed_says_why_and_what_to_do(house: House) -> None:
-    """The error of the index stands at its place, and that it is being tried; a reader can't have it tried again."""
     document = house.load("Broken", internal_public=True)
     house.break_index(document, f"The model refused it. {MARKUP}")
     page = house.open("documents", signed_in_as=MEMBER, document=document)
@@ -132,7 +123,6 @@ def test_every_version_can_be_had(house: House, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_text_is_shown_as_a_place_has_it(house: House) -> None:
-    """Passages are numbered from 1 and paged, in the catalog and in a collection of the caller's chunks."""
     document = house.load("Rules", "Sheep travel on deck.")
     where = house.add_collection()
     house.client.document_collections.add_document_chunks_to_collection(
@@ -203,7 +193,6 @@ def drop(house: House, *files: tuple[str, bytes, str]) -> Page:
 
 
 def test_a_member_adds_files_of_their_own(house: House) -> None:
-    """Each file is the member's document, readable by them alone; a bad one stops no other and says why."""
     name = f"note-{uuid4().hex[:8]}.txt"
     page = drop(house, (name, b"The pier is closed.", "text/plain"), ("empty.txt", b"", "text/plain"))
     page = page.press("Add")
@@ -221,7 +210,6 @@ def test_a_member_adds_files_of_their_own(house: House) -> None:
 
 
 def test_added_files_go_into_a_collection_too(house: House) -> None:
-    """One of those that the person may change; a refusal is said, and a next version keeps the document's fields."""
     collections = house.client.document_collections
     schema = {"fields": [{"name": "port", "type": "STRING"}, {"name": "open", "type": "BOOLEAN"}]}
     gone, there = (house.add_collection(custom_metadata_schema=schema) for _ in "ab")
@@ -249,7 +237,6 @@ def test_added_files_go_into_a_collection_too(house: House) -> None:
 
 
 def test_the_same_name_again_is_the_next_version_and_everybody_may_be_let_in(house: House) -> None:
-    """What a member adds again replaces their own document, and no one else's of that name."""
     name = f"rota-{uuid4().hex[:8]}.txt"
     house.load(name, document_external_id=name)
     drop(house, (name, b"One.", "text/plain")).press("Add")
@@ -322,7 +309,6 @@ def test_a_document_says_what_of_it_was_not_read(house: House) -> None:
 
 
 def test_an_archive_and_the_files_in_it_lead_to_each_other(house: House) -> None:
-    """The list of documents has how many files there are, and the files themselves where something is looked for."""
     files = {"in/one.txt": "One.", "tool.exe": b"MZ\x90\x00"}
     archive = house.load("Box", made_files.archive(files), file_name="box.zip")
     until(lambda: house.client.catalog.get_document(archive).files_done == 2)
@@ -339,7 +325,6 @@ def test_an_archive_and_the_files_in_it_lead_to_each_other(house: House) -> None
 
 
 def test_a_document_without_text_is_not_called_searchable() -> None:
-    """The list says so once it is indexed, or that it is still being read by machine."""
     document = Document.model_validate({**DOCUMENT, "indexing": "DONE"})
     for is_being_read, said in ((False, "No text"), (True, "Being read")):
         document = document.model_copy(update={"is_being_read": is_being_read})

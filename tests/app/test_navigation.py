@@ -80,7 +80,9 @@ def test_what_was_drawn_for_one_person_is_gone_for_the_next(keyed_house, monkeyp
     assert not page.text_input
     assert not page.title
     browser["cookie"] = keyed_house.sign_in()
-    page.run()
+    page.query_params["welcome"] = "1"
+    assert "Bookmark this address" in page.run().shown
+    assert "welcome" not in page.query_params
     assert service.admin_email in page.shown
     assert FOR_ADMINS_ALONE in page.shown
     assert f'href="{service.base_url}/account/consents"' in page.shown
@@ -98,7 +100,6 @@ def test_what_was_drawn_for_one_person_is_gone_for_the_next(keyed_house, monkeyp
 
 @pytest.mark.parametrize("view", [name for entries in FOR_ADMINS.values() for name, _title, _icon in entries])
 def test_an_admins_page_refuses_a_member_by_itself(house: House, view: str) -> None:
-    """Drawn without the navigation before it, a page for admins shows a member nothing but a refusal in words."""
     house.add_people(MEMBER)
     for address in ({}, dict.fromkeys(PARAMETERS, f"user:{MEMBER}")):
         page = house.open(view, signed_in_as=MEMBER, **address)
@@ -108,7 +109,6 @@ def test_an_admins_page_refuses_a_member_by_itself(house: House, view: str) -> N
 
 @pytest.mark.parametrize("email", ["", MEMBER])
 def test_the_workbenchs_own_key_acts_for_admins_alone(keyed_house: House, email: str) -> None:
-    """Where pages act with a key, an admin's are told so and do; a member's still act as the member."""
     keyed_house.load("Board", "The offer for HERON was refused.")
     assert ("<mark>HERON</mark>" in keyed_house.open("search", signed_in_as=email, q="HERON").shown) == (not email)
 

@@ -36,7 +36,6 @@ def test_what_waits_is_approved_with_its_meaning_said(house: House) -> None:
     house.client.admin.oauth_clients.update(asked.client_id, redirect_uris=["https://elsewhere.example/callback"])
     page.press_key("confirm.yes")
     assert found(house, "Travel").status is OAuthClientStatus.PENDING
-    page = house.open("oauth_clients", client=str(asked.client_id))
     assert "asks@example.test asks for it" in page.shown
     assert "gives the application everything an admin may do" in page.shown
     page.press("Approve")
@@ -48,7 +47,6 @@ def test_what_waits_is_approved_with_its_meaning_said(house: House) -> None:
 
 
 def test_an_application_is_made_and_its_secret_shown_once(house: House) -> None:
-    """What is wrong with its addresses is said in words; made, its secret works, and is gone with the dialog."""
     page = house.open("oauth_clients").press("New application")
     page.text_input(key="client.name").set_value("Intranet").run()
     page.text_area(key="client.addresses").set_value("http://intranet.example/callback\nhttps://a.example/*").run()
@@ -103,7 +101,6 @@ def test_hosts_of_agents_are_allowed_after_asking(house: House) -> None:
 
 
 def test_what_people_allowed_is_listed_and_withdrawn_after_asking(house: House) -> None:
-    """Everybody's stands beside the applications; on an application's page one person's is withdrawn, and all of it."""
     email = "allows@example.test"
     person, app = a_person(house.service, email, name="Alma"), an_mcp_client(house.service)
     person.tokens(app)
@@ -130,7 +127,6 @@ def test_what_people_allowed_is_listed_and_withdrawn_after_asking(house: House) 
 
 
 def test_a_new_secret_takes_the_old_ones_place_until_the_application_is_deleted(house: House) -> None:
-    """Both after asking; of a deletion the dialog says what ends."""
     client = made(house, "Rotating")
     page = house.open("oauth_clients", client=str(client.client_id)).press("New secret")
     assert exchanged(house, str(client.client_id), client.client_secret) == "invalid_grant"

@@ -1,24 +1,15 @@
 """What the first page says while an organization is new."""
 
-from unittest.mock import Mock
-
-import pytest
-
 from tests.app.conftest import House
 
 MEMBER = "jonas@example.test"
 
 
-def test_an_admin_sees_what_to_begin_with_until_it_is_done_or_dismissed(
-    new_house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_admin_sees_what_to_begin_with_until_it_is_done_or_dismissed(new_house: House) -> None:
     """Steps are ticked as things are; once dismissed they stay away, for this person alone."""
     catalog = new_house.client.catalog
     catalog.delete_document(new_house.load("Gone"))
-    monkeypatch.setattr("app.welcome.require_person", Mock())
-    page = new_house.open("search", welcome="1")
-    assert "Bookmark this address" in (shown := page.shown)
-    assert "welcome" not in page.query_params
+    shown = new_house.open("search").shown
     assert "✓" not in shown
     for address in ("ingestion", "ingestion?job=sample", "collections", "people", "/help/first-hour"):
         assert f'href="{address}"' in shown, address

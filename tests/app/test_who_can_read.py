@@ -32,7 +32,6 @@ def test_a_resource_is_found_by_typing_and_kept_in_the_address(house: House) -> 
 
 
 def test_many_matches_say_how_to_narrow_them(house: House) -> None:
-    """No more than a handful is shown, with what to do; none says so; what was typed is asked of the service alone."""
     for number in range(MOST + 2):
         house.load_resource(f"Ledger {number:02}")
     page = house.open("who_can_read")
@@ -74,7 +73,6 @@ def test_readers_are_people_and_groups_with_what_was_granted_directly(house: Hou
 
 
 def test_exports_say_of_what_through_whom_and_of_when(house: House) -> None:
-    """Of a document, of a collection's documents, and of all that a search finds: each row names its resource."""
     house.add_people(ADA, BEN)
     ship = a_group(house.service, "Export ship", {"type": "group", "id": house.add_group("Export crew", ADA)})
     key = house.load_resource("Export: log/1", allowed_group_ids=[ship["id"]], allowed_users_email_addresses=[ADA])
@@ -138,7 +136,6 @@ def test_two_paths_share_what_both_pass_through(house: House) -> None:
 
 
 def test_who_may_not_read_is_added_to_a_group_that_may(house: House) -> None:
-    """The groups with access are named, as text alone; what joining one opens is said first; then they may read."""
     house.add_people(ADA, BEN)
     board = house.add_group("**Bridge** board", ADA)
     key = house.load_resource("Board minutes", allowed_group_ids=[board])
@@ -152,7 +149,6 @@ def test_who_may_not_read_is_added_to_a_group_that_may(house: House) -> None:
 
 
 def test_who_may_not_read_is_given_access(house: House) -> None:
-    """They are chosen already in the dialog that changes grants; an inactive one is no better off by a grant."""
     house.add_people(BEN)
     key = house.load_resource("Given away")
     page = house.open("who_can_read", resource=key, who=f"user:{BEN}")
@@ -208,7 +204,6 @@ def test_groups_that_are_called_alike_are_told_apart(house: House) -> None:
 
 
 def test_access_is_changed_as_the_dialog_says(house: House) -> None:
-    """Adding, taking away and opening to everybody are said first, done at once, and are on the audit log once."""
     house.add_people(ADA, BEN)
     crew = house.add_group("Galley crew")
     key = house.load_resource("Menu", allowed_users_email_addresses=[BEN])
@@ -234,12 +229,6 @@ def test_access_is_changed_as_the_dialog_says(house: House) -> None:
     assert "Everybody in the organization" in page.shown
 
 
-def test_grants_on_many_pages_have_the_version_of_the_first() -> None:
-    pages = [Mock(grants=[], version=version) for version in ("1", "2")]
-    client = Mock(**{"admin.grants.list.return_value.pages.return_value": pages})
-    assert grants_on(client, Mock()).version == "1"
-
-
 def test_changes_of_others_meanwhile_are_not_overwritten(house: House) -> None:
     house.add_people(ADA, BEN)
     key = house.load_resource("Contested")
@@ -250,6 +239,8 @@ def test_changes_of_others_meanwhile_are_not_overwritten(house: House) -> None:
     save.click().run()
     assert "Somebody else has changed this" in page.shown
     assert not next(house.client.admin.grants.list(reference(key)).pages()).organization_wide
+    pages = [Mock(grants=[], version=version) for version in ("1", "2")]
+    assert grants_on(Mock(**{"admin.grants.list.return_value.pages.return_value": pages}), Mock()).version == "1"
 
 
 @pytest.mark.parametrize("name", HOSTILE_CASES)
