@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+import carrel
 from app import api
 from app.auth.current import AWAY, current_session, key_client, require_person, watch_session
 from app.auth.routes import SIGN_OUT
@@ -16,6 +17,7 @@ from app.ui.style import MARK, STYLE
 
 # Where a person has their second factor, and what they allowed which application.
 ACCOUNT = "/account/consents"
+_MENU = "menu"
 
 
 def show_person(person: Person) -> None:
@@ -42,12 +44,17 @@ def main() -> None:
         st.navigation(pages(is_admin=False), position="hidden")
     person = require_person()
     st.session_state.pop(AWAY, None)
-    watch_session()
     show_person(person)
     with error_boundary():
-        me = api.me()
-        is_editor = me.is_admin or api.edits_collections()
-    page = st.navigation(pages(is_admin=me.is_admin, is_editor=is_editor), expanded=True)
+        try:
+            me = api.me()
+            st.session_state[_MENU] = {"is_admin": me.is_admin, "is_editor": me.is_admin or api.edits_collections()}
+        except (carrel.APIConnectionError, carrel.APIError):  # the menu stays, as it was last
+            st.navigation(pages(**st.session_state.get(_MENU, {"is_admin": False})), expanded=True)
+            watch_session()
+            raise
+    page = st.navigation(pages(**st.session_state[_MENU]), expanded=True)
+    watch_session()  # before the navigation, a run of it that is due meanwhile would empty the page
     if me.is_admin and key_client() is not None:
         show_warning("Beside Chat, these pages act with a key of the workbench's, not as you.")
     leave_others(page.url_path)
