@@ -235,8 +235,7 @@ class Docstore(Resource[M]):
     ) -> Call[PreviewDocstoreSyncResponse]:
         """Connect to a document database as a sync would, and show its fields and the first documents; nothing is kept.
 
-        Without an address, the address of the sync `docstore_credential_id` is used, by its maker and admins, and
-        for the collection that the sync names.
+        Without an address, the sync's own address is used, by its maker and admins, for the sync's own collection.
         """
         request = PreviewDocstoreSyncRequest(
             user_email=user_email,
