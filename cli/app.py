@@ -60,7 +60,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "groups": ("cli.groups:app", "Groups of people, service accounts and other groups."),
     "grants": ("cli.grants:app", "The roles held on documents, collections and agents."),
     "keys": ("cli.keys:app", "API keys."),
-    "whoami": ("cli.keys:whoami", "Whose key or token this is, what it may do, and when it stops."),
+    "whoami": ("cli.keys:whoami", "Say whose key or token CARREL_API_KEY is, what it may do, and when it stops."),
     "service-accounts": ("cli.service_accounts:app", "Service accounts: accounts for programs."),
     "tokens": ("cli.tokens:app", "Tokens of service accounts."),
     "provisioning": ("cli.provisioning:app", "Tokens of identity providers, which keep people and groups (SCIM)."),

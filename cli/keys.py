@@ -61,7 +61,7 @@ def create(
 
 
 def whoami(*, as_json: AsJson = False) -> None:
-    """Say whose key or token CARREL_API_KEY is, what it may do, and when it stops; never its value."""
+    """Say whose key or token CARREL_API_KEY is, what it may do, and when it stops. Its value is never shown."""
     with connect(as_json=as_json) as (screen, client):
         found = client.permissions.who_am_i()
     facts = {

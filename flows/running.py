@@ -40,7 +40,6 @@ _LEASE_SECONDS = 60.0  # the shortest there is: the server takes a killed batch'
 
 
 async def set_limits(settings: FlowSettings) -> None:
-    """Set the limit on the server to the value in the settings."""
     async with get_client() as client:
         await client.upsert_global_concurrency_limit_by_name(BATCHES, settings.flows_batches_at_once)
 

@@ -26,7 +26,6 @@ class About:
     send: Callable[[bool, str | None], object]
 
     def key(self, part: str) -> str:
-        """Return the name of a part of this feedback in the session."""
         return f"{part}-{self.name}"
 
 

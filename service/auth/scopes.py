@@ -37,7 +37,6 @@ def intersect_scopes(scopes: Collection[str], *, to: Collection[str]) -> tuple[s
 
 
 def agent_of(scope: str) -> UUID | None:
-    """Return the agent that a scope for a single agent names."""
     one = scope.startswith(MESSAGE_PREFIX) and scope != ApiScope.AGENT_MESSAGE
     return UUID(scope.removeprefix(MESSAGE_PREFIX)) if one else None
 

@@ -18,7 +18,6 @@ from sqlalchemy import (
     any_,
     bindparam,
     column,
-    exists,
     func,
     literal,
     select,
@@ -382,15 +381,6 @@ async def list_readers(
         class_readers.c.organization_id == organization_id, in_array(class_readers.c.access_class, access_classes)
     )
     return await find_rows(connection, statement, ClassReader)
-
-
-async def has_role(
-    connection: AsyncConnection, organization_id: UUID, *, access_class: int, principal_id: UUID
-) -> bool:
-    """Check whether a principal itself (not one of its groups) has a role in an access class."""
-    own = _readers.access_class == access_class, _readers.principal_id == principal_id
-    held = select(_readers.principal_id).where(_readers.organization_id == organization_id, *own)
-    return (await connection.execute(select(exists(held)))).scalar_one()
 
 
 async def list_grants(

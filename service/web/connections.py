@@ -98,7 +98,6 @@ class Connections:
         self.share.tell(Figure.CONNECTIONS_PRESSED_AT, pressed_at)
 
     def describe(self) -> ConnectionsState:
-        """Return the state of all workers' connections for operators."""
         self.tell()
         pressed_at = max(self.share.figures.read(Figure.CONNECTIONS_PRESSED_AT))
         return ConnectionsState(

@@ -28,7 +28,13 @@ NOT_GROWING = {
     *(f"documentCollections/{name}" for name in ("removeDocumentFromCollection", "deleteDocumentCollection")),
     *(f"documentCollections/{name}" for name in ("cancelIndexRebuild", "docstore/deleteDocstoreSync")),
     *(f"sources/{name}" for name in ("endSourceReport", "ignoreSourceItems", "restoreSourceItems", "removeSource")),
-    *("copilots/provideMessageFeedback", "agents", "conversations", "conversations/{conversationId}"),
+    *(
+        "documentCollections/docstore/previewDocstoreSync",
+        "copilots/provideMessageFeedback",
+        "agents",
+        "conversations",
+        "conversations/{conversationId}",
+    ),
     *(f"agents/{name}" for name in ("fetchAgentResponse", "streamAgentResponse", "provideMessageFeedback")),
 }
 

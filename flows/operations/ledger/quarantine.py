@@ -163,7 +163,6 @@ def names_in_quarantine(settings: FlowSettings, known: KnownSource, names: froze
 
 
 def count_ignored(settings: FlowSettings, known: KnownSource) -> int:
-    """Return how many items of a source its ledger ignores."""
     which = sa.and_(quarantine.c.source_id == known.source_id, quarantine.c.ignored)
     with open_store(settings.ledger(known.ledger)) as store, store.read() as connection:
         return connection.execute(sa.select(sa.func.count()).where(which)).scalar_one()

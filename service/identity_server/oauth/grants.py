@@ -201,5 +201,4 @@ def malformed(request: Request) -> OAuth2Error | None:
 
 
 def repeated_parameter() -> InvalidRequestError:
-    """Build the error for a request that has a parameter twice."""
     return InvalidRequestError("Send each parameter once.")

@@ -184,7 +184,6 @@ async def insert_family(connection: AsyncConnection, organization_id: UUID, *, r
 async def insert_tokens(
     connection: AsyncConnection, organization_id: UUID, *, access: Mapping[str, object], refresh: Mapping[str, object]
 ) -> None:
-    """Add an access token and the refresh token that goes with it."""
     await connection.execute(insert(oauth_access_tokens).values({**access, "organization_id": organization_id}))
     await connection.execute(insert(oauth_refresh_tokens).values({**refresh, "organization_id": organization_id}))
 

@@ -106,7 +106,6 @@ class AuthorizationServer(AuthlibServer):
         return cast("Answer", self.create_token_response(request))
 
     def revocation(self, request: Request) -> Answer:
-        """Answer a request to the revocation endpoint (RFC 7009)."""
         if any(len(values) > 1 for values in request.values.values()):
             return self.handle_error_response(request, repeated_parameter())
         if self._is_described(request) and is_address(request.form["client_id"]) and "token" in request.form:

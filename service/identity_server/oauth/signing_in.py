@@ -63,7 +63,6 @@ async def submit_second_factor(visit: Visit, form: dict[str, str]) -> Response:
 
 
 def second_step(visit: Visit, *, leads_to: Sequence[str]) -> Step:
-    """Return the second step of a sign-in on the way to an application."""
     return Step(
         visit.request, visit.runtime, visit.browser, action=visit.address, done=visit.next_address(), leads_to=leads_to
     )

@@ -17,7 +17,6 @@ def set_mark(data_dir: Path) -> None:
 
 
 def remove_mark(data_dir: Path) -> None:
-    """Remove the mark from a data folder whose restore is complete."""
     (data_dir / _MARK).unlink()
     sync_folder(data_dir)
 

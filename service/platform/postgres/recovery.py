@@ -73,7 +73,6 @@ class RecoveringPostgres(EmbeddedPostgres):
         self._give(folder / self.signal_file)
 
     def put_log(self, segment: str, content: bytes) -> None:
-        """Put a segment of the log where the recovery looks for it."""
         path = self._combined / "pg_wal" / segment
         path.write_bytes(content)
         self._give(path)

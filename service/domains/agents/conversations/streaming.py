@@ -101,7 +101,6 @@ class Position:
 
     @property
     def event_id(self) -> str:
-        """The id of the event after which a client is at this position."""
         return f"{self.attempt}-{self.sent}"
 
 

@@ -288,7 +288,6 @@ async def list_cases(
     after: int,
     limit: int,
 ) -> list[StoredCase]:
-    """Return cases of a set in the order of their addition."""
     statement = select(*columns_of(evaluation_cases, StoredCase)).where(
         _is_of_set(organization_id, set_id), evaluation_cases.c.case_no > after
     )
@@ -309,7 +308,6 @@ async def find_cases(
 async def existing_cases(
     connection: AsyncConnection, organization_id: UUID, *, set_id: UUID, case_ids: Collection[UUID]
 ) -> set[UUID]:
-    """Return which of these ids are those of cases of a set."""
     statement = select(evaluation_cases.c.case_id).where(
         _is_of_set(organization_id, set_id), in_array(evaluation_cases.c.case_id, case_ids)
     )

@@ -295,7 +295,6 @@ async def delete_sync(connection: AsyncConnection, key: SyncKey) -> None:
 
 
 async def list_failures(connection: AsyncConnection, key: SyncKey, *, after: UUID, limit: int) -> list[StoredFailure]:
-    """List the documents that a sync could not take, by document id, with the reasons."""
     own = select(*columns_of(docstore_failures, StoredFailure)).where(key.is_of(docstore_failures))
     statement = rows_after(own, docstore_failures.c.document_id, after=after, limit=limit)
     return await find_rows(connection, statement, StoredFailure)
@@ -304,7 +303,6 @@ async def list_failures(connection: AsyncConnection, key: SyncKey, *, after: UUI
 async def list_held(
     connection: AsyncConnection, key: SyncKey, *, after: UUID, limit: int
 ) -> list[wire.DocstoreHeldRemoval]:
-    """List a sync's documents whose removal is held, by document id."""
     of_sync, there = docstore_documents.c, documents.c
     names = (there.external_id.label("document_external_id"), there.name.label("document_name"))
     held = (
@@ -442,7 +440,6 @@ def _outcome(**notes: Note | None) -> dict[str, str | None]:
 
 
 async def note_documents(connection: AsyncConnection, key: SyncKey, *, document_ids: Sequence[UUID]) -> None:
-    """Record that these documents are about to be tried."""
     new = [{"document_id": one, **asdict(key)} for one in set(document_ids)]
     if new:
         await connection.execute(insert(docstore_documents).values(new).on_conflict_do_nothing())
@@ -522,7 +519,6 @@ async def mark_listed(
 
 
 async def count_listed(connection: AsyncConnection, key: SyncKey, *, listing_no: int) -> Listing:
-    """Compare all documents that a sync has tried with a listing."""
     is_unlisted = docstore_documents.c.listing_no != listing_no
     created = select(docstore_syncs.c.created_count).where(key.is_of(docstore_syncs))
     statement = select(

@@ -330,7 +330,6 @@ async def list_member_ids(connection: AsyncConnection, organization_id: UUID, *,
 
 
 async def count_granted(connection: AsyncConnection, organization_id: UUID, *, group_id: UUID) -> int:
-    """Count the resources that are granted to a group itself."""
     parameters = {"organization_id": organization_id, "group_id": group_id}
     return (await connection.execute(_COUNT_GRANTED, parameters)).scalar_one()
 

@@ -78,7 +78,6 @@ class QueryText:
 
     @cached_property
     def field_behind(self) -> re.Pattern[str]:
-        """Pattern of a text field that is named behind a value."""
         return re.compile(rf" (?P<name>{any_of(self.texts)})(?= )")
 
     @cached_property

@@ -190,7 +190,6 @@ class Ceremony:
 
 
 def new_passkey_purpose(principal_id: UUID) -> str:
-    """Return the purpose of challenges to make a passkey of a person."""
     return f"newPasskey\n{principal_id}"
 
 
