@@ -294,7 +294,8 @@ def _job_of_run(name: str) -> Job | None:
     if is_of_dropped_files(run.source) or run.flow not in _FIELDS:
         show_warning("This run can't be repeated by a schedule.", "Its files were dropped here, and are gone.")
         return None
-    return Job(run.flow, {name: value for name, value in run.parameters.items() if name not in {"dry_run", "names"}})
+    apart = {"dry_run", "names", "confirmed"}
+    return Job(run.flow, {name: value for name, value in run.parameters.items() if name not in apart})
 
 
 def _fill(job: Job) -> None:
