@@ -180,9 +180,9 @@ async def preview_sync(
     runtime: Runtime, caller: Caller, *, request: wire.PreviewDocstoreSyncRequest
 ) -> wire.PreviewDocstoreSyncResponse:
     """Connect to a document database as a sync would, and map its first documents; nothing is kept."""
-    await _check(runtime, request.docstore_uri, request.config)
     async with runtime.database.transaction(caller.organization_id) as connection:
         caller = await acting_for(connection, caller, request.user_email)
+        await _check(runtime, request.docstore_uri, request.config)
         collection_id = request.document_collection_id
         await require_collection(connection, caller, collection_id=collection_id, at_least=Role.EDITOR)
         uri, sync_id, target = request.docstore_uri, request.docstore_credential_id, ("collection", collection_id)
