@@ -111,7 +111,6 @@ def root(
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a letter is no reason to fail

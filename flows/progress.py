@@ -86,7 +86,6 @@ class Progress:
         self.phase = "sending"
 
     async def update(self) -> None:
-        """Publish the current progress of the run."""
         if self._ledger is None:
             return
         summary = await asyncio.to_thread(summarize, self._ledger)

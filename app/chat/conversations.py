@@ -257,7 +257,6 @@ LOOK_SECONDS = 0.25
 
 
 def show_message(text: str, *, at: datetime | None = None) -> None:
-    """Show a person's message with its time."""
     with st.chat_message("user", avatar=":material/person:"):
         st.html(message_html(text, note="" if at is None else f"{formatting.ago(at)} · {formatting.moment(at)}"))
 

@@ -112,7 +112,6 @@ def count_not_loaded(run: RunStatus) -> int:
 
 
 def starter_in_words(run: RunStatus) -> str:
-    """Return the person or schedule that started a run."""
     if run.by_schedule:
         return f"schedule {run.schedule_name}".rstrip()
     by_hand = f", schedule {schedule_in_words(run)}" if run.schedule_id else ""

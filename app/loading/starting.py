@@ -395,7 +395,6 @@ def addition_job(base: CollectionOptions | None = None) -> Job | Missing | None:
 
 
 def indexing_job(base: ReindexOptions | None = None) -> Job | Missing:
-    """Show the fields of indexing documents again."""
     show_text(
         "A document is re-indexed by itself when it changes. This is for those that were told not to be, and for "
         "another embedding model; searches work during that time."

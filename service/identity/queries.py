@@ -150,7 +150,6 @@ async def insert_organization(connection: AsyncConnection, organization_id: UUID
 async def update_organization(
     connection: AsyncConnection, organization_id: UUID, *, values: Mapping[str, object]
 ) -> None:
-    """Change the organization's settings."""
     statement = update(organizations).where(organizations.c.organization_id == organization_id)
     await connection.execute(statement.values(values))
 

@@ -189,7 +189,6 @@ def _select_chunks(dimensions: int) -> Select[*tuple[Any, ...]]:
 
 
 async def list_chunks(connection: AsyncConnection, entry: IndexEntry) -> list[IndexedChunk]:
-    """List a document's chunks in a space."""
     parameters = params(entry.organization_id, document_id=entry.document_id, space_id=entry.space_id)
     return await find_rows(connection, _select_chunks(entry.dimensions), IndexedChunk, parameters)
 

@@ -157,5 +157,4 @@ def url_of(
 
 
 def uri_of(document_id: UUID) -> str:
-    """Return the address of a document among the resources."""
     return f"{SCHEME}{document_id}"

@@ -246,7 +246,6 @@ async def lock_contained(
 async def find_resource(
     connection: AsyncConnection, organization_id: UUID, *, resource_type: str, resource_id: str
 ) -> Resource | None:
-    """Find a resource by its identity in its source system."""
     named = resources.c.resource_type == resource_type, resources.c.resource_id == resource_id
     statement = select(*_RESOURCE).where(resources.c.organization_id == organization_id, *named)
     return await find_row(connection, statement, Resource)

@@ -279,7 +279,6 @@ class DiskGuard:
         return self.level is StorageLevel.FULL
 
     def look(self) -> None:
-        """Measure every file system."""
         for one in self.file_systems:
             one.look()
 

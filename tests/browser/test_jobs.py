@@ -150,7 +150,7 @@ class Jobs(Hand):
 
     def make_change_and_stop_schedule(self) -> None:
         self._open_schedule("New schedule")
-        self.write("Folder, glob, manifest or object store", f"/srv/{self.name}")
+        self.write("Folder, glob, manifest or object store", "/usr/share")
         self._save_schedule(f"Nightly {self.name}")
         self._open_schedule(f"Nightly {self.name}")
         self._save_schedule(f"Weekly {self.name}")

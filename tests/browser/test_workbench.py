@@ -154,7 +154,7 @@ def set_password(page: Page, link: str) -> None:
         page.get_by_role("button", name="Set the password").click()
         expect(seen).to_contain_text("not the same" if again != PASSWORD else "Your password is set")
     page.goto(link)
-    expect(page.get_by_text("Ask an admin of your organization for a new one.")).to_be_visible()
+    expect(page.get_by_text("Otherwise ask an admin of your organization for a new link.")).to_be_visible()
 
 
 def status_of(stack: Stack, token: str) -> int:

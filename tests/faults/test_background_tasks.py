@@ -53,6 +53,7 @@ OWN_TASKS = {
     "text/embedding/exchange.py": "an answer, or a connection that begins, in a process that is started again whole",
     "index/ingestion/indexer.py": "the indexing of a document, found again by the sweeper",
     "web/listener.py": "a connection that begins",
+    "domains/documents/docstore/asking.py": "the watch over a question to a source, ended with the question",
     "domains/documents/catalog/waiting.py": "the wait of a request for an index, ended with it",
 }
 ONE_OFF_WORK = {

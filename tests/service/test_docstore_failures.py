@@ -131,7 +131,7 @@ def test_a_run_that_could_not_take_some_warns(syncing: Syncing) -> None:
     assert syncing.ended()["status"] == "FAILED"
     assert alerts(syncing) == {"RUN_QUARANTINE": 6, "SYNC_BEHIND": None}
     assert done(syncing.service.call("admin/status/get"))["syncs"]["refusedDocuments"] >= 6
-    done(syncing.update())
+    done(syncing.update(uri=syncing.mongo.uri))
     syncing.ended()
     later = START + timedelta(days=1)
     things.update_many({"_id": {"$gte": "thing-0050"}}, {"$set": {"title": "Mended", "content.text": "It is."}})

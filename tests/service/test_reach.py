@@ -250,7 +250,7 @@ def test_an_account_without_access_reaches_nothing_and_the_preview_says_why(serv
     openings = ["It can read no document:", "There is no document or collection yet that it may change.", "No agent is"]
     assert len(told["warnings"]) == len(openings)
     assert all(warning.startswith(opening) for warning, opening in zip(told["warnings"], openings, strict=True))
-    assert preview(service, robot)["endpoints"] == []
+    assert preview(service, robot)["endpoints"] == ["permissions/whoAmI"]
     assert preview(service, robot)["warnings"] == ["Without scopes a token can call nothing."]
 
 

@@ -96,7 +96,7 @@ def test_every_wrong_member_is_named(module_service: RunningService) -> None:
     response = post(module_service, body)
     details = {detail["field"]: detail["message"] for detail in response.json()["error"]["details"]}
     assert {"users.0.email", "users.0.isAdmin", "users.0.hunter3"} <= details.keys()
-    assert details["users.0.hunter3"].startswith("unknown member; remove it; there are email, ")
+    assert details["users.0.hunter3"].startswith("unknown member; remove it; there are version, email, ")
     assert details["users.0.is_admin"] == "unknown member; remove it; the nearest is isAdmin"
     assert "hunter2" not in response.text
     assert "maybe" not in response.text

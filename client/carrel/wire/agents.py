@@ -211,7 +211,7 @@ class AdminAgentsDeployRequest(VersionedRequest):
     """The users, groups and service accounts that `change` is about, at most 10,000."""
     organization_wide: StrictFlag = False
     """Whether the change is about every active user, too; false unless given."""
-    change: DeploymentChange = DeploymentChange.REPLACE
+    change: DeploymentChange | None = None
     """What becomes of those named; REPLACE unless given."""
 
 

@@ -127,7 +127,6 @@ class Ledger(ClaimedRun):
             connection.execute(sa.delete(documents).where(unseen))
 
     def count_found(self) -> int:
-        """Return how many documents this scan has found."""
         return self._count(documents.c.scan == self.run.scan, ~DELETES)
 
     def count_known(self) -> int:
@@ -457,7 +456,6 @@ class Ledger(ClaimedRun):
             self._write(sa.delete(sent).where(sent.c.source_id == self.run.source_id, sent.c.key.in_(keys)))
 
     def mark_deleted(self, external_id: str) -> None:
-        """Record that a document was deleted."""
         key = key_of(external_id)
         with self._writing() as connection:
             self._update(connection, key, state=State.DELETED)

@@ -225,7 +225,6 @@ def form_page(
 
 
 def name_of(form: dict[str, str]) -> str:
-    """Return the name that somebody gave a passkey."""
     return "".join(one for one in form.get("name", "") if one.isprintable()).strip()[:MOST_OF_NAME] or "Passkey"
 
 

@@ -142,7 +142,6 @@ class Store:
         return token.family_id
 
     def keep_tokens(self, token: Mapping[str, str], *, client: Client, family_id: UUID, principal_id: UUID) -> None:
-        """Store a new access token and refresh token of a family."""
         access = {
             "token_id": uuid7(),
             "family_id": family_id,

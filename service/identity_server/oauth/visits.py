@@ -44,7 +44,6 @@ class AuthorizationRequest:
 
     @property
     def redirect_uri(self) -> str:
-        """The address that the response is sent to."""
         return self.request.form["redirect_uri"]
 
     @property

@@ -110,7 +110,6 @@ async def delete_invitations(
 async def change_person(
     connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, **values: str
 ) -> None:
-    """Change columns of a person's row."""
     await connection.execute(update(principals).where(_user(organization_id, principal_id)).values(values))
 
 
@@ -223,7 +222,6 @@ async def take_back_attempt(
 
 
 async def delete_attempts(connection: AsyncConnection, organization_id: UUID, *, subject: bytes) -> None:
-    """Delete all counted failures of an account."""
     await connection.execute(
         delete(sign_in_attempts).where(matches(sign_in_attempts, organization_id, subject=subject))
     )

@@ -63,7 +63,6 @@ class Job:
 
     @property
     def key(self) -> Key:
-        """The organization and the id of the document."""
         return self.work.organization_id, self.work.document_id
 
     def restart(self) -> bool:
@@ -98,7 +97,6 @@ class Indexer:
 
     @property
     def running(self) -> int:
-        """The number of claimed documents."""
         return len(self._jobs)
 
     @property

@@ -233,7 +233,6 @@ async def swap(
 async def finish_rebuild(
     connection: AsyncConnection, organization_id: UUID, *, rebuild_id: UUID, status: str, left_count: int = 0
 ) -> None:
-    """Record how a rebuild ended."""
     ended = update(index_rebuilds).where(matches(index_rebuilds, organization_id, rebuild_id=rebuild_id))
     await connection.execute(ended.values(status=status, left_count=left_count, finished_at=func.now()))
 

@@ -1,4 +1,4 @@
-"""A sync keeps its last runs, what its run did with each document, and which removals are held or approved."""
+"""A sync keeps its last runs."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,11 +8,5 @@ revision, down_revision, usable_from = "0064", "0063", None
 
 
 def upgrade() -> None:
-    """Add the columns, empty for what is there."""
+    """Add the column, empty for what is there."""
     op.add_column("docstore_syncs", sa.Column("runs", JSONB(), nullable=False, server_default=sa.text("'[]'::jsonb")))
-    for column in (
-        sa.Column("run_at", sa.DateTime(timezone=True)),
-        sa.Column("outcome", sa.Text()),
-        sa.Column("removal", sa.Text()),
-    ):
-        op.add_column("docstore_documents", column)

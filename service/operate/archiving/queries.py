@@ -32,7 +32,6 @@ def read_store_id(connection: Connection) -> UUID:
 
 
 def read_segment_bytes(connection: Connection) -> int:
-    """Return the size of the log's segments."""
     return _read(connection, "SELECT setting::bigint FROM pg_settings WHERE name = 'wal_segment_size'")[0]
 
 

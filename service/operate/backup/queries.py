@@ -74,7 +74,6 @@ class Snapshot:
             yield bytes(sha256), size
 
     def file_totals(self) -> tuple[int, int]:
-        """Return the number of files and the sum of their bytes."""
         largest = func.max(document_versions.c.file_size).label("size")
         each = select(largest).group_by(document_versions.c.file_sha256).subquery()
         count, size = self.connection.execute(select(func.count(), func.coalesce(func.sum(each.c.size), 0))).one()

@@ -55,7 +55,6 @@ async def lock_key_fingerprint(connection: AsyncConnection) -> bytes | None:
 
 
 async def count_services(connection: AsyncConnection) -> int:
-    """Count the connections that services (and commands) have to this database."""
     activity = table("pg_stat_activity", column("datname"), column("application_name"))
     statement = select(func.count()).where(
         activity.c.datname == func.current_database(), activity.c.application_name == APPLICATION_NAME

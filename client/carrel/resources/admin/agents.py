@@ -129,7 +129,7 @@ class AgentDefinitions(AgentChanges[M]):
         principals: Iterable[PrincipalReference | Members] = (),
         *,
         organization_wide: bool = False,
-        change: AnyDeploymentChange = DeploymentChange.REPLACE,
+        change: AnyDeploymentChange | None = None,
         version: str | None = None,
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,

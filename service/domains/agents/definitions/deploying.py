@@ -64,7 +64,7 @@ async def _desired_access(
     everyone = {caller.organization_id} if request.organization_wide else set[UUID]()
     viewers = frozenset({one.principal_id for one in named} | everyone)
     match request.change:
-        case wire.DeploymentChange.REPLACE:
+        case None | wire.DeploymentChange.REPLACE:
             return Access(owner_id=None, viewers=viewers)
         case wire.DeploymentChange.ADD:
             return replace(before, viewers=before.viewers | viewers)

@@ -178,7 +178,6 @@ class MongoSource:
         return (await self._find({}, {}, [("_id", 1)], limit)).documents
 
     async def count(self) -> int:
-        """Return the number of documents that match the filter."""
         milliseconds = self._milliseconds
         return await self._asking.ask(lambda: self._collection.count_documents(self._filter, maxTimeMS=milliseconds))
 

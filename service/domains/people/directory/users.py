@@ -143,7 +143,6 @@ def _change(before: Principal | None, after: Principal) -> Change:
 
 
 def to_user(row: Principal) -> wire.User:
-    """Convert a user's row to the user of an answer."""
     return wire.User(
         id=row.principal_id, email=row.email or "", name=row.name, is_admin=row.is_admin, active=row.active
     )

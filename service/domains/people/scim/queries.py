@@ -130,7 +130,6 @@ async def search_users(
 async def change_user(
     connection: AsyncConnection, organization_id: UUID, *, user_id: UUID, values: Mapping[str, object]
 ) -> None:
-    """Change a person's row."""
     statement = update(principals).where(matches(principals, organization_id, kind="user", principal_id=user_id))
     await connection.execute(statement.values(values))
 

@@ -84,7 +84,6 @@ class Storage(ScimStorage):
     def update(
         self, resource_type: ResourceType, resource: Resource[Any], *, expected_version: str | None = None
     ) -> Resource[Any]:
-        """Make a person or a group what is given."""
         resource_id = resource.id or ""
         if isinstance(resource, User):
             user = self._user(resource_id)

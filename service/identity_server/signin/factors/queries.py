@@ -143,7 +143,6 @@ async def enter_by_pending(connection: AsyncConnection, *, secret_hash: bytes) -
 
 
 async def insert_pending(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
-    """Add a sign-in that waits."""
     await connection.execute(insert(pending_sign_ins).values({**row, "organization_id": organization_id}))
 
 
