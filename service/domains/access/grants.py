@@ -54,6 +54,7 @@ async def set_many_grants(
 async def list_grants(
     connection: AsyncConnection, caller: Caller, *, request: wire.AdminGrantsListRequest
 ) -> wire.AdminGrantsListResponse:
+    """List the grants on a resource."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_GRANTS_LIST.path, request=request)
     resource = await _find(connection, caller, request.resource)
     grants = await queries.list_grants(

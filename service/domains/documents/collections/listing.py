@@ -18,6 +18,7 @@ from service.web.pagination import Cursor
 async def list_collections(
     connection: AsyncConnection, caller: Caller, *, request: wire.ListDocumentCollectionsRequest
 ) -> wire.ListDocumentCollectionsResponse:
+    """List the collections the caller may search."""
     cursor = Cursor.read(caller, operation=wire.LIST_DOCUMENT_COLLECTIONS.path, request=request)
     found = await queries.list_collections(
         connection, caller, name_contains=request.collection_name, after=cursor.after_id, limit=cursor.limit

@@ -77,6 +77,7 @@ async def list_groups(
 async def list_members(
     connection: AsyncConnection, caller: Caller, *, request: wire.AdminGroupsListMembersRequest
 ) -> wire.AdminGroupsListMembersResponse:
+    """List the direct members of a group."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_GROUPS_LIST_MEMBERS.path, request=request)
     await get_group(connection, caller, request.group_id)
     rows = await queries.list_members(connection, caller.organization_id, group_id=request.group_id, **cursor.window)

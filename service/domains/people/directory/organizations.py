@@ -54,6 +54,7 @@ async def create_organization(
 
 
 async def get_organization(connection: AsyncConnection, caller: Caller) -> wire.AdminOrganizationGetResponse:
+    """Show the organization's settings."""
     row = await queries.get_organization(connection, caller.organization_id)
     return wire.AdminOrganizationGetResponse.model_validate(row, from_attributes=True)
 
