@@ -132,6 +132,7 @@ def test_a_new_person_gets_from_an_invitation_to_a_document(
     set_password(visitor, link)
     visitor.goto(stack.workbench)
     visitor.get_by_role("link", name="Sign in").click()
+    visitor.get_by_role("button", name="Allow").click()  # the address of this workbench is not in the settings
     expect(visitor.get_by_role("link", name="Sign out")).to_be_visible(timeout=PATIENCE_MS)
     search(visitor, stack.workbench, "the offer of Castellan Maritime")
     visitor.locator(DRAWN).wait_for()
