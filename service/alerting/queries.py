@@ -218,7 +218,7 @@ async def delete_old(connection: AsyncConnection, organization_id: UUID) -> None
 
 
 def _own(caller: Caller, kind: AlertKind) -> ColumnElement[bool]:
-    return and_(matches(alert_leases, caller.organization_id, principal_id=caller.principal_id, kind=kind))
+    return matches(alert_leases, caller.organization_id, principal_id=caller.principal_id, kind=kind)
 
 
 async def count_other_leases(

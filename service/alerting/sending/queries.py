@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, any_, case, delete, func, literal, null, or_, select, text, update
+from sqlalchemy import ColumnElement, any_, case, delete, func, literal, null, or_, select, text, update
 from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -54,11 +54,11 @@ class Delivery:
 
 
 def _is_rule(organization_id: UUID, rule_id: UUID) -> ColumnElement[bool]:
-    return and_(matches(alert_rules, organization_id, alert_rule_id=rule_id))
+    return matches(alert_rules, organization_id, alert_rule_id=rule_id)
 
 
 def _is_delivery(organization_id: UUID, delivery_id: UUID) -> ColumnElement[bool]:
-    return and_(matches(alert_deliveries, organization_id, delivery_id=delivery_id, status=DeliveryStatus.PENDING))
+    return matches(alert_deliveries, organization_id, delivery_id=delivery_id, status=DeliveryStatus.PENDING)
 
 
 async def count_rules(connection: AsyncConnection, organization_id: UUID) -> int:

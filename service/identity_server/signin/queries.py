@@ -147,7 +147,7 @@ async def find_person_by_external_id(
 
 
 def _user(organization_id: UUID, principal_id: UUID) -> ColumnElement[bool]:
-    return and_(matches(principals, organization_id, kind="user", principal_id=principal_id))
+    return matches(principals, organization_id, kind="user", principal_id=principal_id)
 
 
 async def insert_session(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:

@@ -89,15 +89,15 @@ class AgentSettings:
 
 
 def _is_set(organization_id: UUID, set_id: UUID) -> ColumnElement[bool]:
-    return and_(matches(evaluation_sets, organization_id, evaluation_set_id=set_id))
+    return matches(evaluation_sets, organization_id, evaluation_set_id=set_id)
 
 
 def _is_of_set(organization_id: UUID, set_id: UUID | ColumnElement[UUID]) -> ColumnElement[bool]:
-    return and_(matches(evaluation_cases, organization_id, evaluation_set_id=set_id))
+    return matches(evaluation_cases, organization_id, evaluation_set_id=set_id)
 
 
 def _is_run(organization_id: UUID, set_id: UUID | ColumnElement[UUID]) -> ColumnElement[bool]:
-    return and_(matches(evaluation_runs, organization_id, evaluation_set_id=set_id))
+    return matches(evaluation_runs, organization_id, evaluation_set_id=set_id)
 
 
 def _select_sets(organization_id: UUID) -> Select[*tuple[Any, ...]]:
@@ -389,7 +389,7 @@ async def list_runs(
     """Return runs of a set (of these ids, if any are given), newest first, with who ran them."""
     run_id = evaluation_runs.c.evaluation_run_id
     agent_id = func.coalesce(evaluation_runs.c.agent_id, evaluation_sets.c.agent_id)
-    is_agent = and_(matches(agents, organization_id, agent_id=agent_id))
+    is_agent = matches(agents, organization_id, agent_id=agent_id)
     agent = (agent_id.label("agent_id"), case((agents.c.deleted_at.is_(None), agents.c.name)).label("agent_name"))
     statement = (
         select(*columns_of(evaluation_runs, EvaluationRun, user_as("ran_by", principals.c.principal_id), *agent))

@@ -165,7 +165,7 @@ async def list_factors(connection: AsyncConnection, organization_id: UUID, *, pr
     theirs = (passkeys.c.name, passkeys.c.synced, passkeys.c.credential_id)
     statement = (
         select(*columns_of(second_factors, Factor, *theirs))
-        .outerjoin(passkeys, and_(matches(passkeys, organization_id, factor_id=second_factors.c.factor_id)))
+        .outerjoin(passkeys, matches(passkeys, organization_id, factor_id=second_factors.c.factor_id))
         .where(_factors_of(organization_id, principal_id))
     )
     return await find_rows(connection, statement.order_by(second_factors.c.factor_id), Factor)
@@ -227,8 +227,8 @@ async def count_recovery_codes(connection: AsyncConnection, organization_id: UUI
 
 
 def _factors_of(organization_id: UUID, principal_id: UUID) -> ColumnElement[bool]:
-    return and_(matches(second_factors, organization_id, principal_id=principal_id))
+    return matches(second_factors, organization_id, principal_id=principal_id)
 
 
 def _codes_of(organization_id: UUID, principal_id: UUID) -> ColumnElement[bool]:
-    return and_(matches(recovery_codes, organization_id, principal_id=principal_id))
+    return matches(recovery_codes, organization_id, principal_id=principal_id)

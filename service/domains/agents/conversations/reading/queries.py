@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, and_, case, func, select, tuple_
+from sqlalchemy import ColumnElement, Select, case, func, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.common import ResourceType
@@ -253,7 +253,7 @@ def _latest_message_before(caller: Caller, moment: datetime) -> ColumnElement[da
 
 
 def _conversations(caller: Caller, agent_ids: Collection[UUID] | None) -> Select[*tuple[Any, ...]]:
-    of_conversation = and_(matches(turns, caller.organization_id, conversation_id=conversations.c.conversation_id))
+    of_conversation = matches(turns, caller.organization_id, conversation_id=conversations.c.conversation_id)
     first = (
         select(func.left(turns.c.message, TITLE_CHARACTERS))
         .where(of_conversation)
