@@ -9,7 +9,7 @@ from dataclasses import replace
 from carrel import AsyncCarrel
 from carrel.wire.uploads import PlanAction, PlannedUpload, UploadPlan
 from flows.operations.ledger.ledger import Ledger
-from flows.operations.ledger.rows import FIRST, Entry, Missing, State
+from flows.operations.ledger.rows import FIRST, Action, Entry, Missing, State
 from flows.operations.options import UploadOptions
 from flows.operations.outages import OutagePolicy
 from flows.operations.sources.documents import folders_of, key_of
@@ -66,7 +66,7 @@ def deletions(ledger: Ledger, *, states: Sequence[State]) -> Iterator[str]:
     """Yield the external ids of what this run would delete (`TO_DELETE`), or of what it has deleted."""
     for state in states:
         after = FIRST
-        while page := ledger.page(state, after=after, deleting=True):
+        while page := ledger.page(state, after=after, action=Action.DELETE):
             after = key_of(page[-1].document.external_id)
             yield from (entry.document.external_id for entry in page)
 

@@ -290,16 +290,15 @@ class Ledger(ClaimedRun):
         *,
         after: bytes = FIRST,
         last: bytes = LAST,
-        deleting: bool = False,
         action: Action | None = None,
         limit: int = _PAGE,
     ) -> list[Entry]:
-        """Return up to `limit` documents in a state, by key: those of an action, or to be deleted, or the others."""
+        """Return up to `limit` documents in a state, by key: those of an action, or all but deletions."""
         which = self._of_run(
             documents.c.state == state,
             documents.c.key > after,
             documents.c.key <= last,
-            documents.c.action == action if action else DELETES if deleting else ~DELETES,
+            documents.c.action == action if action else ~DELETES,
         )
         return list(map(entry_of, self._rows(sa.select(documents).where(which).order_by(documents.c.key).limit(limit))))
 
@@ -308,7 +307,8 @@ class Ledger(ClaimedRun):
         first, last = key_range(partition, partitions=partitions)
         after = (int.from_bytes(first, "big") - 1).to_bytes(len(first), "big") if first != FIRST else FIRST
         entries: list[Entry] = []
-        while found := self.page(State.PLANNED, after=after, last=last, deleting=deleting):
+        action = Action.DELETE if deleting else None
+        while found := self.page(State.PLANNED, after=after, last=last, action=action):
             entries += found
             after = key_of(found[-1].document.external_id)
         return entries
