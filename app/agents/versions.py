@@ -1,6 +1,7 @@
 """The settings that an agent has had: who saved them and when, a comparison with those of now, and restoring them."""
 
 import difflib
+from collections.abc import Mapping
 from functools import partial
 
 import streamlit as st
@@ -24,10 +25,11 @@ def show_versions(agent: AgentDefinition) -> None:
         show_empty("There are no earlier settings.", "Each save keeps the settings; the newest 50 are here.")
         return
     chosen = st.selectbox("Settings of", earlier, format_func=_when, key=f"agent.{agent.agent_id}.earlier")
-    changes = _lines(chosen, agent)
+    names = show_errors(all_collections)
+    changes = _lines(chosen, agent, names)
     show_text("What restoring them would take away (-) and bring back (+):")
     st.code("\n".join(changes), language="diff", wrap_lines=True)
-    gone = [str(one) for one in chosen.collection_ids if str(one) not in show_errors(all_collections)]
+    gone = [str(one) for one in chosen.collection_ids if str(one) not in names]
     if gone:
         show_warning(f"Collections that are deleted stay left out: {len(gone)}.")
     if st.button("Restore …", key="restore", icon=":material/restore:"):
@@ -60,9 +62,8 @@ def _when(one: AgentVersion) -> str:
     return f"{moment(one.saved_at)}{by} (number {one.number})"
 
 
-def _lines(earlier: AgentSettings, now: AgentSettings) -> list[str]:
+def _lines(earlier: AgentSettings, now: AgentSettings, names: Mapping[str, str]) -> list[str]:
     said: list[str] = []
-    names = show_errors(all_collections)
     for name in now.edited:
         new, old = (
             [names.get(str(each), str(each)) for each in one.collection_ids]
