@@ -27,7 +27,7 @@ from app.ui.dialogs import (
 from app.ui.errors import show_errors
 from app.ui.notices import LinkedText, address, show_empty, show_heading, show_note, show_table, show_text
 from app.ui.pickers import Principal, drop_choice, get_principals, pick_principals
-from app.ui.saving import opened, send_changes
+from app.ui.saving import keep_opened, send_changes
 from carrel.wire.alerts import (
     AdminAlertRulesListDeliveriesResponse,
     AdminAlertRulesListResponse,
@@ -95,7 +95,7 @@ def _is_mail(rule: AlertRule | None) -> bool:
 
 @dialog("Alert rule", NEW, width="medium")
 def _show_rule_fields(rules: list[AlertRule], names: list[str], *, mail_enabled: bool) -> None:
-    rule = opened(NEW, next((one for one in rules if is_open(NEW, str(one.alert_rule_id))), None))
+    rule = keep_opened(NEW, next((one for one in rules if is_open(NEW, str(one.alert_rule_id))), None))
     st.multiselect("Alerts", list(KINDS), key=_KINDS, format_func=KINDS.__getitem__)
     options = list(dict.fromkeys([*st.session_state[_NAMES], *names]))
     st.multiselect(

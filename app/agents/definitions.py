@@ -19,7 +19,7 @@ from app.ui.dialogs import confirm, naming, text_in
 from app.ui.errors import Problem, problem_of, show_errors, show_kept_problem
 from app.ui.notices import show_link, show_note, show_text, show_warning
 from app.ui.pickers import drop_choice, pick_principals
-from app.ui.saving import ConflictError, opened, send_changes, show_conflict
+from app.ui.saving import ConflictError, keep_opened, send_changes, show_conflict
 from app.ui.tables import forget
 from carrel import Reply
 from carrel.drafts import lend_draft, may_ask
@@ -118,7 +118,7 @@ def show_definition(agent: AgentDefinition) -> None:
     names = show_errors(all_collections)
     known = [str(one) for one in agent.collection_ids if str(one) in names]
     form = _key(agent, "form")
-    seen = opened(form, agent, field=_key(agent, "name"))
+    seen = keep_opened(form, agent, field=_key(agent, "name"))
     with st.form(form, border=False):
         st.text_input("Name", agent.name, key=_key(agent, "name"), max_chars=200)
         for part, text, most, height, said in (

@@ -16,7 +16,7 @@ from app.ui.dialogs import NotYetError, Secret, confirm, dialog, hold_secret, of
 from app.ui.errors import show_errors
 from app.ui.notices import show_empty, show_text
 from app.ui.pickers import pick_principals
-from app.ui.saving import opened, send_changes
+from app.ui.saving import keep_opened, send_changes
 from app.ui.tables import forget, pages_of, show_pages, time_cell
 from carrel.wire.oauth_clients import OAuthAudience, OAuthClient, OAuthClientStatus, OAuthConsent, RedirectUri
 from carrel.wire.scopes import ApiScope
@@ -125,7 +125,7 @@ def show_new() -> None:
 
 @dialog("Edit the application", EDIT, width="large")
 def show_edit(client: OAuthClient) -> None:
-    client = opened(EDIT, client)
+    client = keep_opened(EDIT, client)
     show_text("What is taken away here stops at once, for those who allowed it before, too.")
     _ask()
     offer_submit(EDIT, "Save", action=partial(_update, client))

@@ -8,7 +8,7 @@ import streamlit as st
 from app import api
 from app.ui.dialogs import NotYetError, confirm, dialog, offer_submit, open_dialog, text_in
 from app.ui.notices import show_text
-from app.ui.saving import opened, send_changes
+from app.ui.saving import keep_opened, send_changes
 from carrel.wire.common import SecondFactorPolicy
 from carrel.wire.organization import Organization
 from carrel.wire.sign_in_providers import GroupsClaim, SignInProvider
@@ -50,7 +50,7 @@ def show_new() -> None:
 
 @dialog("Change the sign-in provider", EDIT, width="large")
 def show_edit(provider: SignInProvider) -> None:
-    provider = opened(EDIT, provider)
+    provider = keep_opened(EDIT, provider)
     show_text(f"Its issuer stays {provider.issuer}. Without a client secret here, the one that is kept stays.")
     _ask()
     offer_submit(EDIT, "Save", action=partial(_update, provider))

@@ -26,7 +26,7 @@ from app.formatting import ago, moment
 from app.ui.dialogs import NotYetError, confirm, dialog, is_open, offer_submit, open_dialog, text_in
 from app.ui.errors import problem_of, show_errors
 from app.ui.notices import show_empty, show_heading, show_link, show_problem, show_table, show_text, show_warning
-from app.ui.saving import opened, send_changes
+from app.ui.saving import keep_opened, send_changes
 from app.ui.tables import forget, pages_of, show_pages, time_cell
 from carrel.wire.collections import DocumentCollection, DocumentInCollection
 from carrel.wire.field_values import expectation, read_value
@@ -218,7 +218,7 @@ def _state(document: DocumentInCollection) -> str:
 
 @dialog("Change values", CHANGE)
 def _ask_for_change(collection: DocumentCollection, document: DocumentInCollection) -> None:
-    document = opened(CHANGE, document)
+    document = keep_opened(CHANGE, document)
     key = f"{CHANGE}.{document.document_id}"
     ask_for_values(collection, key, document.custom_metadata)
     offer_submit(CHANGE, "Save", action=partial(_change, collection, document, key))

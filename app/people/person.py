@@ -41,7 +41,7 @@ from app.ui.errors import show_errors
 from app.ui.notices import offer_way_back, show_empty, show_heading, show_link, show_table, show_text, show_warning
 from app.ui.passages import label
 from app.ui.pickers import drop_choice, get_principals, pick_principals
-from app.ui.saving import opened, send_changes
+from app.ui.saving import keep_opened, send_changes
 from app.ui.tables import pages_of, show_pages
 from carrel.wire.access import ResourceCount
 from carrel.wire.admin import ListedUser
@@ -269,7 +269,7 @@ def _invite(person: ListedUser) -> None:
 
 @dialog("Change this person", CHANGE)
 def _show_change(person: ListedUser) -> None:
-    person = opened(CHANGE, person)
+    person = keep_opened(CHANGE, person)
     st.text_input("Name", value=person.name, key="person.name", max_chars=200)
     is_admin = st.checkbox("Admin", value=person.is_admin, key="person.admin")
     if is_admin and not person.is_admin:

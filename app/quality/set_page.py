@@ -27,7 +27,7 @@ from app.quality.sets import (
 from app.ui.dialogs import NotYetError, confirm
 from app.ui.errors import problem_of, show_errors
 from app.ui.notices import offer_way_back, show_empty, show_heading, show_note, show_text, show_warning
-from app.ui.saving import ConflictError, opened, send_changes, show_conflict
+from app.ui.saving import ConflictError, keep_opened, send_changes, show_conflict
 from carrel import CarrelError
 from carrel.evaluation import find_unsaid
 from carrel.wire.evaluation import EvaluationCase, EvaluationSet
@@ -38,7 +38,7 @@ from flows.operations.formatting import count_text
 
 def _offer_expectations(one: EvaluationSet, case: EvaluationCase) -> None:
     key = f"case.{case.case_id}"
-    case = opened(key, case, field=f"{key}.note")
+    case = keep_opened(key, case, field=f"{key}.note")
     with st.form("case.form", border=False):
         ask_for_statements(f"{key}.statements", case.statements)
         st.checkbox(NOTHING_ANSWERS, case.nothing_answers, key=f"{key}.nothing", help=NOTHING_ANSWERS_HELP)

@@ -16,7 +16,7 @@ from app.ui.errors import Problem, keep_problem, problem_of, show_errors, show_k
 from app.ui.filters import choice_filter
 from app.ui.notices import look_at, show_empty, show_link, show_note, show_text, show_warning
 from app.ui.progress import offer_export
-from app.ui.saving import opened, send_changes
+from app.ui.saving import keep_opened, send_changes
 from app.ui.tables import forget, pages_of, show_pages, time_cell
 from carrel import CarrelError, evaluation
 from carrel.judgements import CASE_HEADS, JudgementsError, case_rows, read_cases
@@ -205,7 +205,7 @@ def _open_rename(one: EvaluationSet) -> None:
 
 @dialog("Rename", _RENAME)
 def _show_rename(one: EvaluationSet) -> None:
-    one = opened(_RENAME, one)
+    one = keep_opened(_RENAME, one)
     st.text_input("Name", key="sets.new_name", max_chars=200)
     offer_submit(_RENAME, "Rename", action=partial(_rename, one))
 

@@ -36,7 +36,7 @@ from app.ui.notices import (
     show_warning,
 )
 from app.ui.pickers import get_named_principal
-from app.ui.saving import opened
+from app.ui.saving import keep_opened
 from app.ui.tables import forget, pages_of, show_text_pages, source_of
 from carrel.wire.docstore import DocstoreFailure, DocstoreRun, DocstoreSync, DocstoreSyncStatus
 from flows.operations.formatting import count_text, waiting_text
@@ -175,7 +175,7 @@ def show_sync_page(name: str) -> None:
             "The address is never shown: without another address, it stays as it is. Saving ends a run in progress, "
             "and begins one; who may read the documents becomes what you say here."
         )
-        opened_at = opened("sync.change", sync, field="sync.address")
+        opened_at = keep_opened("sync.change", sync, field="sync.address")
         save: Callable[[Draft], None] = partial(_change, opened_at)
         into, saved = str(sync.document_collection_id), sync.docstore_credential_id
         doing = "Save, and start a run"

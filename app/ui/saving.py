@@ -24,7 +24,7 @@ MINE, THEIRS = "Use mine", "Use theirs"
 _LONGEST = 1000
 
 
-def opened(form: str, now: Thing, *, field: str = "") -> Thing:
+def keep_opened(form: str, now: Thing, *, field: str = "") -> Thing:
     """Return a resource as it was when its form was opened. A form outside a dialog is opened anew when the key `field`
     is not in the session."""
     if field and field not in st.session_state:

@@ -40,7 +40,7 @@ from app.ui.notices import (
     show_title,
     show_warning,
 )
-from app.ui.saving import opened, send_changes
+from app.ui.saving import keep_opened, send_changes
 from app.ui.tables import PAGE_ROWS, ItemsPage, Source, forget, pages_of, show_pages, time_cell
 from carrel.wire.catalog import Document, GetDocumentResponse, IndexingStatus
 from flows.operations.formatting import count_text
@@ -196,7 +196,7 @@ def _show_document(document: GetDocumentResponse) -> None:
 
 @dialog("Rename", RENAME)
 def _show_rename(document: GetDocumentResponse) -> None:
-    document = opened(RENAME, document)
+    document = keep_opened(RENAME, document)
     st.text_input("Name", value=document.document_name, key="document.name", max_chars=1000)
     show_text("Later uploads of the file keep this name.")
     offer_submit(RENAME, "Save", action=partial(_rename, document))

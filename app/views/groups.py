@@ -39,7 +39,7 @@ from app.ui.notices import (
     show_title,
     show_warning,
 )
-from app.ui.saving import opened, send_changes
+from app.ui.saving import keep_opened, send_changes
 from app.ui.tables import pages_of, show_pages
 from carrel.wire.admin import Group, NamedPrincipal
 from flows.operations.formatting import count_text
@@ -129,7 +129,7 @@ def _offer_changes(group: Group) -> None:
 
 @dialog("Rename", RENAME)
 def _show_rename(group: Group) -> None:
-    group = opened(RENAME, group)
+    group = keep_opened(RENAME, group)
     st.text_input("Name", value=group.name, key="group.name", max_chars=200)
     if group.external_id:
         show_warning("The next import of the other directory sets its name again.")
