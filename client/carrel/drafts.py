@@ -10,7 +10,6 @@ from uuid import UUID
 
 from carrel.errors import ConflictError, InvalidArgumentError, NotFoundError
 from carrel.wire.agents import AgentDefinition, RetrievalOptions
-from carrel.wire.api_keys import CredentialStatus
 from carrel.wire.common import UserReference
 
 if TYPE_CHECKING:
@@ -78,8 +77,7 @@ def lend_draft(client: "Carrel", agent_id: UUID | str, *, email: str | None = No
     API key. Everybody else keeps the access they have or are given; the person loses the agent at the end even
     if another admin has deployed it to them meanwhile. Lending changes the version of the agent's grants. Blocks of a
     program may overlap: the last block takes the agent back. Killed within the block, the agent stays deployed to that
-    person. The client is an admin's.
-    Raises InvalidArgumentError when it isn't clear whose the API key is."""
+    person. The client is an admin's."""
     with _lock:
         person = _lend(client, str(agent_id), email)
     try:
@@ -113,12 +111,4 @@ def _give_back(client: "Carrel", agent_id: str, person: str) -> None:
 
 def _find_person(client: "Carrel") -> str:
     connection = client._session.connection  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-    if connection.tokens is not None:
-        return client.me().email
-    key = connection.headers["Authorization"]
-    keys = [one for one in client.admin.api_keys.list(page_size=1000) if key.endswith(one.hint)]
-    owners = {one.owner_email for one in keys if one.status == CredentialStatus.ACTIVE}
-    if len(owners) != 1:
-        msg = "agent_id: nobody may use this agent. Deploy it to the user of the API key, or use an access token"
-        raise InvalidArgumentError(msg)
-    return owners.pop()
+    return client.permissions.who_am_i().email if connection.tokens is None else client.me().email
