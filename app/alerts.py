@@ -10,7 +10,6 @@ import streamlit as st
 
 from app import api
 from app.formatting import ago, moment, one_line
-from app.labels import ALERTS as KINDS
 from app.labels import DELIVERIES, MESSAGES, PERSON
 from app.ui.dialogs import (
     NotYetError,
@@ -28,15 +27,8 @@ from app.ui.errors import show_errors
 from app.ui.notices import LinkedText, address, show_empty, show_heading, show_note, show_table, show_text
 from app.ui.pickers import Principal, drop_choice, get_principals, pick_principals
 from app.ui.saving import keep_opened, send_changes
-from carrel.wire.alerts import (
-    AdminAlertRulesListDeliveriesResponse,
-    AdminAlertRulesListResponse,
-    AdminAlertsListResponse,
-    Alert,
-    AlertDelivery,
-    AlertKind,
-    AlertRule,
-)
+from carrel.wire.alerts import ALERT_TITLES as KINDS
+from carrel.wire.alerts import Alert, AlertDelivery, AlertKind, AlertRule
 from carrel.wire.common import UserPrincipal
 from flows.operations.formatting import count_text
 
@@ -154,11 +146,12 @@ _MOST_RULES = 100
 def show_alerts() -> None:
     """Show what is wrong, who is told, and what was sent to whom."""
     show_held_secret()
-    listed = show_errors(_rules)
+    client = api.client().admin
+    listed = show_errors(lambda: next(client.alert_rules.list(page_size=_MOST_RULES).pages()))
     with st.container(horizontal=True, vertical_alignment="center"):
         show_heading("Alerts", "Somebody is told when loading fails, and when it works again.")
         st.button("New alert rule", key="alerts.new", icon=":material/add:", on_click=_open_rule, args=(None,))
-    found = show_errors(_open_alerts).alerts
+    found = show_errors(lambda: next(client.alerts.list(only_open=True, page_size=_SHOWN).pages())).alerts
     _show_open(found)
     if not listed.alert_rules:
         show_empty("Nobody is told.", "Create an alert rule: it posts to a web address, or sends mail to people.")
@@ -230,7 +223,8 @@ def _set_enabled(rule: AlertRule) -> None:
 
 @st.fragment(run_every=3.0)
 def _show_deliveries() -> None:
-    found = show_errors(_deliveries).deliveries
+    rules = api.client().admin.alert_rules
+    found = show_errors(lambda: next(rules.list_deliveries(page_size=_SHOWN).pages())).deliveries
     if not found:
         show_note("Nothing was sent yet.")
         return
@@ -250,17 +244,5 @@ def _show_deliveries() -> None:
         said = " ".join(str(part) for part in (attempt.status_code, attempt.error, attempt.answer) if part)
         show_text(f"{moment(attempt.at)}: {said or 'Taken.'}")
     if st.button("Send again", key="delivery.again", icon=":material/replay:"):
-        show_errors(partial(api.client().admin.alert_rules.send_again, chosen))
+        show_errors(partial(rules.send_again, chosen))
         st.toast("The message is on its way. The list shows its outcome.")
-
-
-def _rules() -> AdminAlertRulesListResponse:
-    return next(api.client().admin.alert_rules.list(page_size=_MOST_RULES).pages())
-
-
-def _open_alerts() -> AdminAlertsListResponse:
-    return next(api.client().admin.alerts.list(only_open=True, page_size=_SHOWN).pages())
-
-
-def _deliveries() -> AdminAlertRulesListDeliveriesResponse:
-    return next(api.client().admin.alert_rules.list_deliveries(page_size=_SHOWN).pages())

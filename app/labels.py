@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from carrel.wire.alerts import AlertKind, DeliveryStatus
+from carrel.wire.alerts import DeliveryStatus
 from carrel.wire.common import GrantRole, ResourceType, Role
 from carrel.wire.scopes import ApiScope, Scope
 from flows.operations.formatting import count_text
@@ -27,7 +27,6 @@ TYPES: Mapping[ResourceType, str] = {ResourceType(code): text for code, text in 
 
 FIELDS, MESSAGES = (cast("Mapping[str, str]", _TEXTS[part]) for part in ("fields", "messages"))
 """Labels of the SDK's arguments, and of messages about alerts."""
-ALERTS: Mapping[AlertKind, str] = {AlertKind(code): text for code, text in _TEXTS["alerts"].items()}
 DELIVERIES: Mapping[DeliveryStatus, str] = {DeliveryStatus(code): text for code, text in _TEXTS["deliveries"].items()}
 
 ROLES: Mapping[Role, str] = {Role.OWNER: "Owner", Role.EDITOR: "Editor", Role.VIEWER: "Viewer"}

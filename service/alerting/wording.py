@@ -5,15 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from carrel.wire.alerts import AlertKind
+from carrel.wire.alerts import ALERT_TITLES, AlertKind
 
 _REASONS: Mapping[str, str] = tomllib.loads(Path(__file__).with_name("reasons.toml").read_text(encoding="utf-8"))
-_HAPPENED: Mapping[str, str] = {
-    AlertKind.RUN_FAILED: "A run failed",
-    AlertKind.RUN_QUARANTINE: "A run could not load everything",
-    AlertKind.SYNC_BEHIND: "A sync is behind",
-    AlertKind.SCHEDULE_MISSED: "A schedule was missed",
-}
 _STATES: Mapping[str, str] = {"alert.began": "", "alert.continues": "Still: ", "alert.ended": "Works again: "}
 # Chat programs read these characters as links and mentions.
 _NO_MARKUP = str.maketrans("<>", "()")
@@ -35,7 +29,7 @@ def subject_of(message: Mapping[str, Any]) -> str:
         return f"{organization} A test of Carrel's alerts"
     if message["type"] == "alert.left_out":
         return f"{organization} {data['leftOutCount']:,} more messages of this hour were left out"
-    return f"{organization} {_STATES[message['type']]}{_HAPPENED[data['kind']]}: {data['name']}"
+    return f"{organization} {_STATES[message['type']]}{ALERT_TITLES[AlertKind(data['kind'])]}: {data['name']}"
 
 
 def text_of(message: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 alert begins when something fails and ends when it works again. Rules say which alerts are sent where; each message to a
 receiver is a delivery."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 from uuid import UUID
@@ -36,6 +37,15 @@ class AlertKind(StrEnum):
     """A sync's last run failed, left something undone, or just stopped: the collection differs from its source."""
     SCHEDULE_MISSED = "SCHEDULE_MISSED"
     """Nothing has started what a schedule says."""
+
+
+ALERT_TITLES: Mapping[AlertKind, str] = {
+    AlertKind.RUN_FAILED: "A run failed",
+    AlertKind.RUN_QUARANTINE: "A run could not load everything",
+    AlertKind.SYNC_BEHIND: "A sync is behind",
+    AlertKind.SCHEDULE_MISSED: "A schedule was missed",
+}
+"""What happened, in a few words for messages and pages."""
 
 
 class DeliveryStatus(StrEnum):
