@@ -217,7 +217,7 @@ def search(question: SearchQuery, kinds: Kinds, *, size: int) -> Answer:
 
 Go = Callable[[SearchQuery], None]
 
-_ONLY, _DRAWN, _FIELD = "only", "only.drawn", "only.field"
+_ONLY, _DRAWN, _FIELD, OPEN = "only", "only.drawn", "only.field", "only.open"
 _VALUES = {"true": "yes", "false": "no"}
 _MOST_VALUES = 200
 
@@ -236,11 +236,15 @@ def offer_conditions(question: SearchQuery, collection: DocumentCollection | Non
             on_change=_keep,
             args=(question, go),
         )
-    with st.popover("Add a filter", icon=":material/filter_alt:", disabled=len(question.only) >= MOST):
+    offer = st.popover(
+        "Add a filter", icon=":material/filter_alt:", disabled=len(question.only) >= MOST, key=OPEN, on_change="rerun"
+    )
+    with offer:
         if collection is not None and not kinds:
             show_text("The documents of this collection have no fields to filter by.")
         else:
-            _offer(question, kinds, go, collection.document_collection_id if collection else None)
+            collection_id = collection.document_collection_id if collection else None
+            _offer(question, kinds, go, collection_id, asks_values=bool(offer.open))
 
 
 def show_applied(found: Answer, question: SearchQuery, kinds: Kinds, go: Go) -> None:
@@ -267,7 +271,7 @@ def show_applied(found: Answer, question: SearchQuery, kinds: Kinds, go: Go) -> 
         show_note(note)
 
 
-def _offer(question: SearchQuery, kinds: Kinds, go: Go, collection_id: UUID | None) -> None:
+def _offer(question: SearchQuery, kinds: Kinds, go: Go, collection_id: UUID | None, *, asks_values: bool) -> None:
     has_schema = collection_id is not None
     field = _field(kinds, has_schema=has_schema)
     kind = kinds.get(field, FieldType.STRING)
@@ -279,7 +283,8 @@ def _offer(question: SearchQuery, kinds: Kinds, go: Go, collection_id: UUID | No
         format_func=lambda one: words[one],
     )
     known, is_all = list[str](), True
-    if collection_id is not None and kind is FieldType.STRING and operator is not FilterOperator.CONTAINS:
+    has_values = kind is FieldType.STRING and operator is not FilterOperator.CONTAINS
+    if asks_values and has_values and collection_id is not None:
         known, is_all = show_errors(partial(values_seen, collection_id, field))
     value = _value(kind, known)
     if not is_all:
@@ -304,6 +309,7 @@ def _field(kinds: Kinds, *, has_schema: bool) -> str:
     return st.text_input("Field", key="only.name", max_chars=200, placeholder="As in the results: team").strip()
 
 
+@st.cache_data(ttl=60, show_spinner=False, scope="session")
 def values_seen(collection_id: UUID, field: str) -> tuple[list[str], bool]:
     """Return the values of a field in the first documents of a collection that the person may read, by frequency;
     False: there are more documents."""
