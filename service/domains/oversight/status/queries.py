@@ -33,24 +33,36 @@ REPLYING = timedelta(hours=1)
 MOST_SOURCES = 20
 NO_DOCUMENTS = (ResourceType.DOCUMENT_COLLECTION.value, ResourceType.AGENT.value)
 
-_SYNC_TROUBLES = ("incomplete", "refused_documents", "refusing")
+_Figures = dict[str, ColumnElement[Any]]
+# These are absent without any, as from a service that doesn't know them.
+_SYNC_TROUBLES = ("syncs.incomplete", "syncs.refused_documents", "syncs.refusing")
+_ABSENT = ("failed_run_count", "indexing.failed_in_collections", *_SYNC_TROUBLES)
 _jobs = table("procrastinate_jobs", column("status", Text), column("args", JSONB), column("queue_name", Text))
 
 
 async def read_state(connection: AsyncConnection, organization_id: UUID) -> dict[str, Any]:
     """Read the figures of `AdminStatusGetResponse`, each by the path to its member."""
-    pending, jobs = _pending(organization_id), _select_jobs(organization_id)
+    figures: _Figures = {}
+    for subject in (_of_contents, _of_indexing, _of_jobs, _of_syncs, _of_loading):
+        figures |= subject(organization_id)
+    figures |= {name: func.nullif(figures[name], 0) for name in _ABSENT}
+    statement = select(*(figure.label(name) for name, figure in figures.items()))
+    return dict((await connection.execute(statement)).mappings().one())
+
+
+def _of_contents(organization_id: UUID) -> _Figures:
     is_document = resources.c.resource_type.not_in(NO_DOCUMENTS)
-    has_failed, waits = pending.c.attempts >= FAILED_AFTER, jobs.c.status == "todo"
-    has_items = and_(sources.c.organization_id == organization_id, sources.c.item_count > 0)
-    own_sync = docstore_syncs.c.organization_id == organization_id
-    refused = docstore_failures.c.organization_id == organization_id
-    is_open = and_(alerts.c.organization_id == organization_id, alerts.c.ended_at.is_(None))
-    of_rebuilds = index_rebuilds.c.organization_id == organization_id
-    figures: dict[str, ColumnElement[Any]] = {
+    return {
         "document_count": _number(resources, resources.c.organization_id == organization_id, is_document),
         "collection_count": _number(collections, collections.c.organization_id == organization_id),
         "chunk_count": _chunks(organization_id),
+    }
+
+
+def _of_indexing(organization_id: UUID) -> _Figures:
+    pending, of_rebuilds = _pending(organization_id), index_rebuilds.c.organization_id == organization_id
+    has_failed = pending.c.attempts >= FAILED_AFTER
+    return {
         "indexing.running": _number(pending, ~has_failed),
         "indexing.failed": _number(pending, has_failed),
         "indexing.failed_in_collections": _number(
@@ -61,32 +73,45 @@ async def read_state(connection: AsyncConnection, organization_id: UUID) -> dict
             is_pending(),
         ),
         "indexing.oldest_waiting_at": _oldest(pending, ~has_failed),
+        "rebuilds_running": _number(index_rebuilds, of_rebuilds, index_rebuilds.c.status == "RUNNING"),
+        "embedding_model": _catalog(organization_id, spaces.c.model),
+    }
+
+
+def _of_jobs(organization_id: UUID) -> _Figures:
+    jobs, of_pages = _select_jobs(organization_id), scanned_pages.c.organization_id == organization_id
+    waits = jobs.c.status == "todo"
+    return {
         "jobs.waiting": _number(jobs, waits),
         "jobs.running": _number(jobs, jobs.c.status == "doing"),
         "jobs.oldest_waiting_at": _oldest(jobs, waits),
         "jobs.failed": _failed_replies(organization_id),
-        "pages_waiting": _number(
-            scanned_pages, scanned_pages.c.organization_id == organization_id, scanned_pages.c.state == "WAITING"
-        ),
-        "syncs.running": _number(docstore_syncs, own_sync, docstore_syncs.c.status.in_(["PENDING", "RUNNING"])),
-        "syncs.failed": _number(docstore_syncs, own_sync, docstore_syncs.c.status == "FAILED"),
-        "syncs.incomplete": _number(docstore_syncs, own_sync, docstore_syncs.c.warning_code != SOME_FAILED),
-        "syncs.refused_documents": select(func.count()).where(refused).scalar_subquery(),
+        "pages_waiting": _number(scanned_pages, of_pages, scanned_pages.c.state == "WAITING"),
+    }
+
+
+def _of_syncs(organization_id: UUID) -> _Figures:
+    own = docstore_syncs.c.organization_id == organization_id
+    refused = docstore_failures.c.organization_id == organization_id
+    return {
+        "syncs.running": _number(docstore_syncs, own, docstore_syncs.c.status.in_(["PENDING", "RUNNING"])),
+        "syncs.failed": _number(docstore_syncs, own, docstore_syncs.c.status == "FAILED"),
+        "syncs.incomplete": _number(docstore_syncs, own, docstore_syncs.c.warning_code != SOME_FAILED),
+        "syncs.refused_documents": _number(docstore_failures, refused),
         "syncs.refusing": select(func.count(docstore_failures.c.sync_id.distinct())).where(refused).scalar_subquery(),
-        "quarantine.item_count": select(func.coalesce(func.sum(sources.c.item_count), 0))
-        .where(has_items)
-        .scalar_subquery(),
+    }
+
+
+def _of_loading(organization_id: UUID) -> _Figures:
+    has_items = and_(sources.c.organization_id == organization_id, sources.c.item_count > 0)
+    is_open = and_(alerts.c.organization_id == organization_id, alerts.c.ended_at.is_(None))
+    items = select(func.coalesce(func.sum(sources.c.item_count), 0)).where(has_items)
+    return {
+        "quarantine.item_count": items.scalar_subquery(),
         "quarantine.source_count": _number(sources, has_items),
         "open_alert_count": _number(alerts, is_open),
         "failed_run_count": _number(alerts, is_open, alerts.c.kind == AlertKind.RUN_FAILED),
-        "rebuilds_running": _number(index_rebuilds, of_rebuilds, index_rebuilds.c.status == "RUNNING"),
-        "embedding_model": _catalog(organization_id, spaces.c.model),
     }
-    # These are absent without any, as from a service that doesn't know them.
-    for name in ("failed_run_count", "indexing.failed_in_collections", *(f"syncs.{one}" for one in _SYNC_TROUBLES)):
-        figures[name] = func.nullif(figures[name], 0)
-    statement = select(*(figure.label(name) for name, figure in figures.items()))
-    return dict((await connection.execute(statement)).mappings().one())
 
 
 async def list_quarantined(connection: AsyncConnection, organization_id: UUID) -> list[SourceQuarantine]:
