@@ -164,7 +164,8 @@ def choose_owner(*, also: str | None = None) -> str | None:
     """Show an input for the documents' owner, among them `also`; None: whoever the runs act as."""
     me = api.me().email
     owners = [MINE, THEIRS, *([also] if also and also != me else [])]
-    owner = st.radio("They belong to", owners, horizontal=True, key=field("owner"), format_func=_owner_label)
+    labels = {one: one if one in {MINE, THEIRS} else label(one) for one in owners}
+    owner = st.radio("They belong to", owners, horizontal=True, key=field("owner"), format_func=labels.__getitem__)
     if owner == THEIRS:
         show_note("The documents belong to the account whose key the runs have.")
         return None
@@ -229,10 +230,6 @@ def _pick_readers(options: UploadOptions) -> list[Principal]:
 def _collection_key(named: str | None, collections: Mapping[str, str]) -> str:
     wanted = named or ""
     return next((key for key, name in collections.items() if wanted in {key, name}), wanted)
-
-
-def _owner_label(owner: str) -> str:
-    return owner if owner in {MINE, THEIRS} else label(owner)
 
 
 _PROBLEM, _BEGUN = "start.problem", "start.begun"

@@ -23,7 +23,7 @@ from app.syncs.labels import (
     is_running,
     notice_in_words_of_the_form,
 )
-from app.ui.dialogs import ask_removal, confirm
+from app.ui.dialogs import confirm
 from app.ui.errors import problem_of, show_errors
 from app.ui.notices import (
     offer_way_back,
@@ -42,7 +42,7 @@ from carrel.wire.docstore import DocstoreFailure, DocstoreRun, DocstoreSync, Doc
 from flows.operations.formatting import count_text, waiting_text
 
 REFRESH_SECONDS = 1.0
-_MOST_HELD = 10_000
+_MOST_HELD = 10_000  # that a run takes an approval for
 _COUNTS = (
     ("Read", "read"),
     ("Created", "created"),
@@ -90,18 +90,29 @@ def _show_state(sync: DocstoreSync) -> None:
 
 
 def _offer_removal(sync: DocstoreSync) -> None:
+    """Show a button that removes the held documents once, after a dialog that names each; a click alone reads them."""
     docstore, sync_id = api.client().document_collections.docstore, sync.docstore_credential_id
-    listed = docstore.list_docstore_held_removals(sync_id, page_size=1000)
-    held = show_errors(lambda: list(islice(listed, _MOST_HELD)))
-    if not held:
+    held = docstore.list_docstore_held_removals
+    first = show_errors(lambda: next(held(sync_id, page_size=1).pages()))
+    count = first.held_count or len(first.held_removals)
+    these = f"these {count:,} documents" if count > 1 else "this document"
+    if not count or not st.button(f"Remove {these} once …", key=f"held.{sync_id}"):
         return
-    approved = [one.document_id for one in held]
+    listed = show_errors(lambda: list(islice(held(sync_id, page_size=1000), _MOST_HELD)))
+    approved = [one.document_id for one in listed]
 
     def remove() -> None:
         docstore.launch_docstore_sync(sync_id, approved_removals=approved)
         forget(LIST)
 
-    ask_removal([one.document_name for one in held], key=str(sync_id), remove=remove)
+    more = f" The list has the first {len(listed):,}, and only they are removed." if len(listed) < count else ""
+    confirm(
+        f"Remove {count_text(len(listed), 'document')}?",
+        f"They are no longer in the source, and are deleted from the catalog. The limit stays as it is.{more}",
+        doing="Remove them once",
+        action=remove,
+        names=sorted(one.document_name for one in listed),
+    )
 
 
 def _show_runs(sync: DocstoreSync) -> None:
@@ -220,6 +231,8 @@ def _delete(sync: DocstoreSync) -> None:
 
 def _show_config(sync: DocstoreSync) -> None:
     config, fields = sync.config, sync.config.source_fields
+    others = "Everybody in the organization" if config.internal_public else "Only the creator of the sync"
+    deleted = f"is removed, {config.delete_limit_percent} % of all at the most" if config.delete_missing else "stays"
     st.subheader("Configuration", anchor=False)
     show_table(
         [
@@ -228,24 +241,14 @@ def _show_config(sync: DocstoreSync) -> None:
             ("Text, title", f"{fields.body}, {fields.source_name}"),
             ("Time of the last change", fields.source_system_updated or "None: every run reads everything"),
             ("Link", fields.source_url or "None"),
-            ("Who may read them", ", ".join(one.name for one in readers_of(sync)) or _others(sync)),
-            ("Deleted in the source", _deletion_label(sync)),
+            ("Who may read them", ", ".join(one.name for one in readers_of(sync)) or others),
+            ("Deleted in the source", deleted),
             ("Address", "Kept encrypted, and never shown"),
         ],
         named=True,
     )
     where = str(sync.document_collection_id)
     show_link("See the collection", "collections", collection=where)
-
-
-def _others(sync: DocstoreSync) -> str:
-    return "Everybody in the organization" if sync.config.internal_public else "Only the creator of the sync"
-
-
-def _deletion_label(sync: DocstoreSync) -> str:
-    if not sync.config.delete_missing:
-        return "stays"
-    return f"is removed, {sync.config.delete_limit_percent} % of all at the most"
 
 
 def readers_of(sync: DocstoreSync) -> list[Principal]:

@@ -306,21 +306,3 @@ def leave_others(page: str) -> None:
         drop_secret()
         close_dialog()
         st.session_state[_PAGE] = page
-
-
-_NAMED = 100
-
-
-def ask_removal(names: Sequence[str], *, key: str, remove: Callable[[], object]) -> None:
-    """Show a button that removes held documents once, after a dialog that names them."""
-    these = f"these {len(names):,} documents" if len(names) > 1 else "this document"
-    if st.button(f"Remove {these} once …", key=f"held.{key}"):
-        more = f"\n… and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-        confirm(
-            f"Remove {these}?",
-            "They are no longer in the source, and are deleted from the catalog. The limit stays as it is.\n\n"
-            + "\n".join(map(one_line, sorted(names)[:_NAMED]))
-            + more,
-            doing="Remove them once",
-            action=remove,
-        )

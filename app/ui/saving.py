@@ -46,7 +46,9 @@ def send_changes(form: str, before: Versioned, written: Mapping[str, Any], send:
     conflict: MeanwhileChange | None = st.session_state.get(f"{form}.conflict")
     if conflict is not None:
         version = conflict.current.get("version")
-        changed = {name: one for name, one in changed.items() if _choice(form, name) != THEIRS}
+        changed = {
+            name: one for name, one in changed.items() if st.session_state.get(f"{form}.choice.{name}") != THEIRS
+        }
     while changed:
         try:
             send(**changed, version=version)
@@ -94,10 +96,6 @@ def _is_apart(before: Versioned, changed: Mapping[str, Any], meanwhile: Meanwhil
         for name in changed
         if name in before.edited
     )
-
-
-def _choice(form: str, name: str) -> object:
-    return st.session_state.get(f"{form}.choice.{name}")
 
 
 def _label(name: str) -> str:

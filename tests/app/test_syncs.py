@@ -129,7 +129,7 @@ def test_held_documents_are_removed_once_by_name(house: House, syncing: Syncing)
     page = house.open("syncs", sync=of(sync))
     assert "The most that may be removed" in page.shown
     page.press("Remove these 2 documents once …")
-    assert "Thing 1\nThing 2" in page.shown
+    assert "<tr><td>Thing 1</td></tr><tr><td>Thing 2</td></tr>" in page.shown
     page.answer("Remove these 2 documents once …", "Remove them once")
     after = syncing.ended()
     assert (after["counts"]["deleted"], after["config"]["deleteLimitPercent"]) == (2, 20)

@@ -338,6 +338,8 @@ class ListDocstoreHeldRemovalsResponse(PagedResponse):
 
     held_removals: list[DocstoreHeldRemoval]
     """The held removals."""
+    held_count: int | None = None
+    """Number of held removals on all pages."""
 
 
 class ListDocstoreRunsRequest(GetDocstoreSyncRequest):

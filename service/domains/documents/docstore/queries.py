@@ -303,15 +303,23 @@ async def list_failures(connection: AsyncConnection, key: SyncKey, *, after: UUI
 async def list_held(
     connection: AsyncConnection, key: SyncKey, *, after: UUID, limit: int
 ) -> list[wire.DocstoreHeldRemoval]:
+    statement = rows_after(_select_removals(key), documents.c.document_id, after=after, limit=limit)
+    return await find_rows(connection, statement, wire.DocstoreHeldRemoval)
+
+
+async def count_removals(connection: AsyncConnection, key: SyncKey) -> int:
+    statement = select(func.count()).select_from(_select_removals(key).subquery())
+    return (await connection.execute(statement)).scalar_one()
+
+
+def _select_removals(key: SyncKey) -> Select[Any]:
     of_sync, there = docstore_documents.c, documents.c
     names = (there.external_id.label("document_external_id"), there.name.label("document_name"))
-    held = (
+    return (
         select(there.document_id, *names, (of_sync.removal == APPROVED).label("approved"))
         .join(docstore_documents, of_sync.document_id == there.document_id)
         .where(_is_held(key), there.organization_id == key.organization_id, there.deleted_at.is_(None))
     )
-    statement = rows_after(held, there.document_id, after=after, limit=limit)
-    return await find_rows(connection, statement, wire.DocstoreHeldRemoval)
 
 
 def _is_held(key: SyncKey) -> ColumnElement[bool]:

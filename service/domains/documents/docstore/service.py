@@ -165,7 +165,11 @@ async def list_held_removals(
     sync = await _own_sync(connection, caller, request.docstore_credential_id, lock=False)
     rows = await queries.list_held(connection, _key(caller, sync.sync_id), **cursor.window)
     page = cursor.page(rows, position=lambda row: [str(row.document_id)])
-    return wire.ListDocstoreHeldRemovalsResponse(held_removals=page.items, next_page_token=page.next_page_token)
+    return wire.ListDocstoreHeldRemovalsResponse(
+        held_removals=page.items,
+        held_count=await queries.count_removals(connection, _key(caller, sync.sync_id)),
+        next_page_token=page.next_page_token,
+    )
 
 
 async def list_runs(
