@@ -73,8 +73,7 @@ def principal_of(text: str, client: "Carrel") -> PrincipalReference:
     if text.startswith(GROUP):
         return GroupReference(id=group_id_of(text.removeprefix(GROUP), client))
     if "@" not in text:
-        msg = f"{text} is nobody: say an address, or group: and a group's name, external id or id"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"{text} is nobody: say an address, or group: and a group's name, external id or id")
     for account in client.admin.service_accounts.list(query=text, page_size=1000):
         if account.email == text.strip().lower():
             return ServiceAccountReference(id=account.service_account_id)

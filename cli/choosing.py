@@ -31,8 +31,7 @@ def id_in(text: str) -> UUID | None:
 def require_one(found: Sequence[T], *, kind: str, name: str, hint: str) -> T:
     """Return the only match of a name; raises InvalidArgumentError, which ends in the hint, for none or several."""
     if len(found) != 1:
-        msg = f"There {f'are several {kind}s' if found else f'is no {kind}'} {name}; {hint}"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"There {f'are several {kind}s' if found else f'is no {kind}'} {name}; {hint}")
     return found[0]
 
 

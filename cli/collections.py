@@ -122,8 +122,7 @@ def delete(collection: Named, *, yes: Yes = False, as_json: AsJson = False) -> N
     """Delete a collection with its index; its documents stay in the catalog."""
     with connect(as_json=as_json, yes=yes) as (screen, client):
         found = collection_of(collection, client)
-        question = f"Delete {found.collection_name} and the index of its {found.document_count:,} documents?"
-        confirm(screen, question)
+        confirm(screen, f"Delete {found.collection_name} and the index of its {found.document_count:,} documents?")
         client.document_collections.delete_document_collection(found.document_collection_id)
     identity = str(found.document_collection_id)
     say_done(screen, "deleted", f"Deleted {found.collection_name}.", documentCollectionId=identity)
@@ -139,6 +138,5 @@ def collection_of(name: str, client: "Carrel") -> DocumentCollection:
 def _field(text: str) -> SchemaField:
     name, colon, kind = text.rpartition(":")
     if not colon or not name or kind.upper() not in FieldType.__members__:
-        msg = f"{text!r} is not NAME:TYPE with a type of {', '.join(FieldType)}"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"{text!r} is not NAME:TYPE with a type of {', '.join(FieldType)}")
     return SchemaField(name=name, type=FieldType[kind.upper()])

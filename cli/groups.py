@@ -68,8 +68,7 @@ def create(
     with connect(as_json=as_json) as (screen, client):
         for one in client.admin.groups.list(page_size=1000):
             if one.name == name or (external_id is not None and one.external_id == external_id):
-                msg = f"There is a group {one.name} already: {one.id}"
-                raise InvalidArgumentError(msg)
+                raise InvalidArgumentError(f"There is a group {one.name} already: {one.id}")
         [made] = client.admin.groups.upsert([{"name": name, "external_id": external_id}]).groups
     say_done(screen, "created", f"Created {name}: {made.id}", **to_json(made))
 

@@ -53,8 +53,7 @@ def pairs(metadata: list[str] | None) -> dict[str, str]:
     for text in metadata or ():
         key, equals, value = text.partition("=")
         if not equals or not key:
-            msg = f"{text!r} is not KEY=VALUE"
-            raise typer.BadParameter(msg, param_hint="--metadata")
+            raise typer.BadParameter(f"{text!r} is not KEY=VALUE", param_hint="--metadata")
         found[key] = value
     return found
 

@@ -103,8 +103,7 @@ def _read(path: Path) -> Mapping[str, Any]:
     found = cast("dict[str, Any]", notebook if isinstance(notebook, dict) else {})
     if isinstance(found.get("cells"), list):
         return found
-    msg = f"{path} is no notebook that can be read (.ipynb, format 4)."
-    raise ValueError(msg)
+    raise ValueError(f"{path} is no notebook that can be read (.ipynb, format 4).")
 
 
 def _secret_values(settings: Path | None) -> Mapping[str, str]:

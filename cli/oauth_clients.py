@@ -73,8 +73,7 @@ def withdraw(
         found = list(client.admin.oauth_clients.list(ids=[oauth_client]))
         hint = "carrel oauth-clients list shows all with their ids"
         one = require_one(found, kind="client", name=str(oauth_client), hint=hint)
-        question = f"Withdraw what {email or 'everybody'} allowed {one.name}?"
-        confirm(screen, question, outcome="withdrawn")
+        confirm(screen, f"Withdraw what {email or 'everybody'} allowed {one.name}?", outcome="withdrawn")
         count = client.admin.oauth_clients.withdraw_consents(oauth_client, email=email).withdrawn_count
     words = f"{one.name} does nothing any more for {count:,} {'person' if count == 1 else 'people'}."
     say_done(screen, "withdrawn", words, withdrawnCount=count)
@@ -111,8 +110,7 @@ def remove_host(hosts: _Hosts, *, yes: Yes = False, as_json: AsJson = False) -> 
         before = organization.get().client_document_hosts
         if unknown := sorted(gone - set(before)):
             raise usage(screen, f"Not allowed anyway: {', '.join(unknown)}. carrel oauth-clients hosts lists them.")
-        question = f"Take away {', '.join(sorted(gone))}, with all clients described there?"
-        confirm(screen, question, outcome="taken away")
+        confirm(screen, f"Take away {', '.join(sorted(gone))}, with all clients described there?", outcome="taken away")
         allowed = organization.update(removed_client_document_hosts=gone)
     _say_allowed(screen, allowed.client_document_hosts)
 

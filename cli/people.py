@@ -248,8 +248,7 @@ def add(
     """Add a person; one who is there already is refused, and not changed."""
     with connect(as_json=as_json) as (screen, client):
         if _find(email, client):
-            msg = f"{email} is there already; carrel people change changes them"
-            raise InvalidArgumentError(msg)
+            raise InvalidArgumentError(f"{email} is there already; carrel people change changes them")
         fields = {"email": email, "is_admin": admin} | ({"name": name} if name is not None else {})
         [made] = client.admin.users.upsert([fields]).users
     words = f"Added {made.name} <{made.email}>. carrel people invite {made.email} lets them set a password."
@@ -270,8 +269,7 @@ def change(
     changes = {field: value for field, value in given.items() if value is not None}
     with connect(as_json=as_json) as (screen, client):
         if not changes:
-            msg = "say what to change: --name, --admin, --no-admin, --active or --inactive"
-            raise InvalidArgumentError(msg)
+            raise InvalidArgumentError("say what to change: --name, --admin, --no-admin, --active or --inactive")
         person = person_of(email, client)
         [changed] = client.admin.users.upsert([{"email": person.email, "version": person.version, **changes}]).users
     say_done(screen, "changed", f"Changed {changed.name} <{changed.email}>.", **to_json(changed))

@@ -106,8 +106,7 @@ def _show_applied(applied: AppliedOptions, *, screen: Screen) -> None:
 def _filter(text: str) -> MetadataFilter:
     match = _FILTER.fullmatch(text.strip())
     if match is None:
-        msg = f"{text!r} is no condition: a field, one of {' '.join(FilterOperator)}, and a value"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"{text!r} is no condition: a field, one of {' '.join(FilterOperator)}, and a value")
     return MetadataFilter(
         field=match["field"].strip(), operator=FilterOperator(match["operator"]), value=match["value"]
     )

@@ -263,8 +263,7 @@ def delete(name: Named, *, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete a sync and its address; the documents that it brought stay."""
     with connect(as_json=as_json, yes=yes) as (screen, client):
         found = sync_of(name, client)
-        question = f"Delete the sync {found.config.sync_name}? Its {found.document_count:,} documents stay."
-        confirm(screen, question)
+        confirm(screen, f"Delete the sync {found.config.sync_name}? Its {found.document_count:,} documents stay.")
         client.document_collections.docstore.delete_docstore_sync(found.docstore_credential_id)
     identity = str(found.docstore_credential_id)
     say_done(screen, "deleted", f"Deleted {found.config.sync_name}.", docstoreCredentialId=identity)
@@ -317,9 +316,7 @@ def _filter(text: str) -> dict[str, Any]:
     try:
         found: object = json.loads(written)
     except ValueError as exc:
-        msg = f"--filter is not JSON: {json_fault(exc)}"
-        raise InvalidArgumentError(msg) from exc
+        raise InvalidArgumentError(f"--filter is not JSON: {json_fault(exc)}") from exc
     if not isinstance(found, dict):
-        msg = "--filter is a MongoDB query, a JSON object"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError("--filter is a MongoDB query, a JSON object")
     return cast("dict[str, Any]", found)

@@ -150,13 +150,12 @@ class Entry(BaseModel):
     def _has_the_present_form(cls, members: object) -> object:
         """Refuse an entry of the form that files had before prefect.yaml, and say what becomes of its members."""
         if isinstance(members, dict) and "flow" in members and "entrypoint" not in members:
-            msg = (
+            raise ValueError(
                 "this is the form of an earlier version. `flow: bulk-upload` becomes `entrypoint:"
                 " flows.bulk_upload.bulk_upload`; `source` moves into `parameters:`, `collection` and `options` into"
                 " `parameters: {options: …}`; `cron` and `timezone` into an entry of `schedules:`."
                 " docs/schedules.md has examples"
             )
-            raise ValueError(msg)
         return cast("object", members)
 
     @field_validator("parameters")

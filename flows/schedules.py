@@ -49,8 +49,7 @@ def check_times(times: Times) -> None:
         msg = f"“{times.timezone}” is no time zone. Choose one such as Europe/Berlin or UTC."
         raise InvalidTimesError(msg) from exc
     if not next_times([times], 1):
-        msg = f"“{times.cron}” names a day that never comes. Change the day or the month."
-        raise InvalidTimesError(msg)
+        raise InvalidTimesError(f"“{times.cron}” names a day that never comes. Change the day or the month.")
 
 
 def next_times(every: Sequence[Times], count: int, *, after: datetime | None = None) -> list[datetime]:
@@ -228,14 +227,12 @@ class Draft:
     def check(self) -> None:
         """Check what Prefect would keep as it is. Raises RunsError."""
         if not self.name.strip() or len(self.name) > LONGEST_NAME:
-            msg = f"A schedule needs a name of at most {LONGEST_NAME} letters."
-            raise InvalidScheduleError(msg)
+            raise InvalidScheduleError(f"A schedule needs a name of at most {LONGEST_NAME} letters.")
         if holds_credential(str(self.parameters.get("source") or "")):
-            msg = (
+            raise InvalidScheduleError(
                 "A password or a query doesn't belong into an address: everybody who looks at the schedule would see "
                 "it. Leave it out; what carries out the runs has credentials in its environment."
             )
-            raise InvalidScheduleError(msg)
         check_times(self.times)
 
 
@@ -295,8 +292,7 @@ def run_schedule(runs: Runs, schedule: Schedule, *, person: str = "", key: str |
 def delete_schedule(runs: Runs, schedule: Schedule) -> None:
     """Delete a schedule that Prefect keeps; its runs stay. Raises ChangedMeanwhileError and RunsError."""
     if schedule.schedule_id is None:
-        msg = f"{schedule.name} stands in the file of schedules: remove it there."
-        raise InvalidScheduleError(msg)
+        raise InvalidScheduleError(f"{schedule.name} stands in the file of schedules: remove it there.")
     with _one_at_a_time:
         _refuse_stale(schedule, *_read(runs, schedule))
         runs.call("DELETE", _path(schedule))
@@ -319,8 +315,7 @@ def _read(runs: Runs, schedule: Schedule) -> tuple[Mapping[str, Any], Label]:
     for one in runs.call("GET", f"/deployments/{schedule.deployment_id}/schedules"):
         if one["id"] == str(schedule.schedule_id) and (label := Label.of(one["slug"])) is not None:
             return one, label
-    msg = "Somebody has deleted this schedule. Look at the list again."
-    raise ChangedMeanwhileError(msg)
+    raise ChangedMeanwhileError("Somebody has deleted this schedule. Look at the list again.")
 
 
 def _refuse_stale(schedule: Schedule, now: Mapping[str, Any], label: Label) -> None:

@@ -115,8 +115,7 @@ def bind_session() -> Callable[[], None]:
 
 def _require(owner: str | None) -> None:
     if owner is None or not sessions().lasts(owner):
-        msg = "Your sign-in has ended. Reload this page to sign in again."
-        raise SignInRequiredError(msg)
+        raise SignInRequiredError("Your sign-in has ended. Reload this page to sign in again.")
 
 
 def person_client() -> Carrel:

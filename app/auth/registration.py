@@ -41,11 +41,10 @@ class Registration:
     def check(self) -> None:
         """Raise ConfigurationError when the settings allow no registration."""
         if not self.settings.client_id and self.settings.api_key is None:
-            msg = (
+            raise ConfigurationError(
                 "set CARREL_CLIENT_ID and CARREL_CLIENT_SECRET, which an admin gets for the redirect address "
                 f"{self.redirect_uri}, or an admin's CARREL_API_KEY, with which the workbench registers itself."
             )
-            raise ConfigurationError(msg)
 
     def get(self) -> Registered:
         """Return the registration, created now if there is none; raises the service's error."""
@@ -58,13 +57,12 @@ class Registration:
         """Replace a registration that the service refuses, by a new secret or a new application. Raises
         ConfigurationError for a registration in the settings that an admin has to mend, or the service's error."""
         if self.settings.client_id:
-            msg = (
+            raise ConfigurationError(
                 "The service doesn't take CARREL_CLIENT_ID and CARREL_CLIENT_SECRET (any more). The person "
                 "who runs Carrel: look on its page OAuth clients for the application with the redirect address "
                 f"{self.redirect_uri}. Approve it, give it a new secret, or create it again; then set both, and start "
                 "the workbench again."
             )
-            raise ConfigurationError(msg)
         with self._lock():
             kept = self._read_stored()
             # Another process of the workbench may have been refused before.

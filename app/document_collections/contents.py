@@ -47,8 +47,7 @@ def schema_of(written: Iterable[tuple[str, str]]) -> list[SchemaField]:
     fields = [SchemaField(name=name, type=TYPES[kind]) for name, kind in written]
     names = [field.name for field in fields]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        msg = f"Two fields have the same name: {', '.join(twice)}."
-        raise ValueError(msg)
+        raise ValueError(f"Two fields have the same name: {', '.join(twice)}.")
     return fields
 
 

@@ -58,8 +58,7 @@ def send_changes(form: str, before: Versioned, written: Mapping[str, Any], send:
                 st.session_state[f"{form}.conflict"] = meanwhile
                 mine = {name: _plain(one) for name, one in changed.items() if name in before.edited}
                 st.session_state[f"{form}.mine"] = mine
-                msg = "Nothing is saved yet. Choose which values to keep, and save again."
-                raise ConflictError(msg) from None
+                raise ConflictError("Nothing is saved yet. Choose which values to keep, and save again.") from None
             version = meanwhile.current.get("version")
         else:
             break

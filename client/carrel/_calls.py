@@ -152,8 +152,7 @@ class RawResponse(Generic[Model]):
 def perform(call: Call[Model], connection: Connection) -> Flow[RawResponse[Model]]:
     """Carry out an operation; raises APIError, APIConnectionError, ConfigurationError before anything is sent."""
     if call.operation.answer is None:
-        msg = f"{call.path} is answered with a stream; see perform_streamed"
-        raise TypeError(msg)
+        raise TypeError(f"{call.path} is answered with a stream; see perform_streamed")
     response = yield from send(connection.request(call), connection)
     parsed = model_from(response, call.operation.answer)
     vars(parsed)["_request_id"] = response.headers.get("x-request-id")

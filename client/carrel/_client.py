@@ -68,8 +68,7 @@ class _Client(Resources[M]):
         return f"{type(self).__name__}(base_url={self.base_url!r})"
 
     def __getstate__(self) -> object:
-        msg = f"A {type(self).__name__} holds a credential and open connections: make one where it is used"
-        raise TypeError(msg)
+        raise TypeError(f"A {type(self).__name__} holds a credential and open connections: make one where it is used")
 
 
 class Carrel(_Client[Sync], Closing):

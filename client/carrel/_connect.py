@@ -125,8 +125,7 @@ def _check_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
 def policy(max_retries: int) -> RetryPolicy:
     """Build a retry policy with this number of retries; raises ConfigurationError for a negative number."""
     if max_retries < 0:
-        msg = "max_retries counts further attempts: 0 or more"
-        raise ConfigurationError(msg)
+        raise ConfigurationError("max_retries counts further attempts: 0 or more")
     return RetryPolicy(max_retries)
 
 
@@ -137,10 +136,8 @@ def normalize(base_url: str) -> str:
     except httpx.InvalidURL as exc:
         raise ConfigurationError(f"base_url is no address: {exc}") from exc
     if url.scheme not in {"http", "https"} or not url.host:
-        msg = "base_url must begin with http:// or https:// and name a host"
-        raise ConfigurationError(msg)
+        raise ConfigurationError("base_url must begin with http:// or https:// and name a host")
     if url.userinfo or url.query or url.fragment:
-        msg = "base_url must have no user, query or fragment; the credential goes beside it"
-        raise ConfigurationError(msg)
+        raise ConfigurationError("base_url must have no user, query or fragment; the credential goes beside it")
     path = url.path.rstrip("/").removesuffix("/api/v0").removesuffix("/api/v1").rstrip("/")
     return str(url.copy_with(path=path or "/")).rstrip("/")

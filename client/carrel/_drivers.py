@@ -152,5 +152,4 @@ def _send_blocking(request: Request) -> httpx.Response:
 
 def _refuse_closed(http: httpx.Client | httpx.AsyncClient) -> None:
     if http.is_closed:
-        msg = "This client was closed, and sends nothing more; make another one"
-        raise ConfigurationError(msg)
+        raise ConfigurationError("This client was closed, and sends nothing more; make another one")

@@ -41,8 +41,7 @@ class Listing(Generic[Item, Page]):
         if token is None:
             return None
         if token == self.request.page_token:
-            msg = "The list doesn't advance: the same page was given twice"
-            raise CarrelError(msg)
+            raise CarrelError("The list doesn't advance: the same page was given twice")
         return replace(self, request=self.request.model_copy(update={"page_token": token}))
 
 

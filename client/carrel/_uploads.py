@@ -65,8 +65,7 @@ def source_of(file: FileInput, *, file_name: str | None, fallback_name: str) -> 
 
 def _open_source(file: IO[bytes], name: str) -> Source:
     if isinstance(file, io.TextIOBase):
-        msg = "the file is open as text; open it with mode 'rb'"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError("the file is open as text; open it with mode 'rb'")
     if not file.seekable():
         return Source(name, file, None)
     start = file.tell()
@@ -139,8 +138,7 @@ class Reading:
         chunk = self._handle.read(wanted)
         if self._remaining is not None:
             if wanted and not chunk:
-                msg = f"{self._source.name} got shorter while it was being sent"
-                raise CarrelError(msg)
+                raise CarrelError(f"{self._source.name} got shorter while it was being sent")
             self._remaining -= len(chunk)
         self._sent += len(chunk)
         self.done = self._remaining == 0 or not chunk

@@ -28,8 +28,7 @@ def copy_agent(client: "Carrel", agent_id: UUID | str, *, name: str | None = Non
     """Create an agent like another one, deployed to nobody. Raises InvalidArgumentError and ConflictError."""
     agent = next(iter(client.admin.agents.list(ids=[agent_id])), None)
     if agent is None:
-        msg = f"agent_id: there is no agent {agent_id}"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"agent_id: there is no agent {agent_id}")
     for number in count(1):
         try:
             return client.admin.agents.create(

@@ -92,7 +92,6 @@ def _load(context: ssl.SSLContext, name: str, value: str) -> None:
                     context.load_verify_locations(file)
                     loaded = True
     if not loaded:
-        msg = (
+        raise ConfigurationError(
             f"{name} names no certificates that can be read ({value}): set it to a file of your authority, or unset it"
         )
-        raise ConfigurationError(msg)

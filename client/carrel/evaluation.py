@@ -114,8 +114,7 @@ class Measurer:
         self._set = evaluation_set
         asks_agent = evaluation_set.agent_id is not None
         if agent_id is not None and not asks_agent:
-            msg = "agent_id: the questions of this set are searched for, and asked no agent"
-            raise InvalidArgumentError(msg)
+            raise InvalidArgumentError("agent_id: the questions of this set are searched for, and asked no agent")
         self.agent_id = evaluation_set.agent_id if agent_id is None else UUID(str(agent_id))
         self.mode = None if asks_agent else SearchMode(mode or SearchMode.HYBRID)
 
@@ -254,8 +253,7 @@ def run(
     sets = client.admin.evaluation_sets
     cases = [case for case in sets.list_cases(evaluation_set.evaluation_set_id) if measurer.can_measure(case)]
     if not cases:
-        msg = "No question of this set has a relevant document. Judge some first."
-        raise ValueError(msg)
+        raise ValueError("No question of this set has a relevant document. Judge some first.")
     set_id = evaluation_set.evaluation_set_id
     keeper = RunKeeper(client, set_id, measurer, planned_count=len(cases), note=note)
     try:
@@ -362,8 +360,7 @@ def find_run_to_compare(runs: Iterable[EvaluationRun], *, agent_id: UUID | None)
 def check_scores(names: Iterable[str]) -> None:
     """Raise InvalidArgumentError unless these are names of a run's scores (`SCORES_OF_REPLIES`)."""
     if unknown := sorted(set(names) - set(SCORES_OF_REPLIES)):
-        msg = f"{unknown[0]} is no score of a run; choose among {', '.join(SCORES_OF_REPLIES)}"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"{unknown[0]} is no score of a run; choose among {', '.join(SCORES_OF_REPLIES)}")
 
 
 def find_low_scores(run: EvaluationRun, floors: Mapping[str, float]) -> dict[str, float | None]:
@@ -404,15 +401,13 @@ def reciprocal_rank(found: Sequence[_Id], relevant: Mapping[_Id, int], *, cutoff
 def _relevant(judgements: Mapping[_Id, int]) -> dict[_Id, int]:
     judged = {one: judgement for one, judgement in judgements.items() if judgement > 0}
     if not judged:
-        msg = "Nothing is relevant to this question: leave it out, since every ranking of it is as good."
-        raise ValueError(msg)
+        raise ValueError("Nothing is relevant to this question: leave it out, since every ranking of it is as good.")
     return judged
 
 
 def _first(found: Sequence[_Id], cutoff: int) -> list[_Id]:
     if cutoff < 1:
-        msg = f"cutoff: {cutoff} is no number of results; it must be 1 or more"
-        raise ValueError(msg)
+        raise ValueError(f"cutoff: {cutoff} is no number of results; it must be 1 or more")
     return list(dict.fromkeys(found))[:cutoff]
 
 

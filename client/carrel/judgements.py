@@ -121,16 +121,14 @@ def read_cases(data: bytes | str) -> list[JudgedQuestion]:
 
 def _read(data: bytes | str) -> Mapping[str, _Case]:
     if len(data) > MOST_BYTES:
-        msg = f"This is larger than {MOST_BYTES // 1_000_000} MB. Leave queries out."
-        raise JudgementsError(msg)
+        raise JudgementsError(f"This is larger than {MOST_BYTES // 1_000_000} MB. Leave queries out.")
     text = _text(data)
     first = next((line for line in text.splitlines() if line.strip()), "")
     lines = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count))
     try:
         rows = [(lines.line_num, row) for row in lines if any(cell.strip() for cell in row)]
     except csv.Error as exc:
-        msg = f"Line {lines.line_num} isn't CSV: {exc}."
-        raise JudgementsError(msg) from exc
+        raise JudgementsError(f"Line {lines.line_num} isn't CSV: {exc}.") from exc
     return _judgements(rows)
 
 
@@ -140,14 +138,12 @@ def _text(data: bytes | str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as exc:
-        msg = "This isn't text in UTF-8. Save it as “CSV UTF-8”."
-        raise JudgementsError(msg) from exc
+        raise JudgementsError("This isn't text in UTF-8. Save it as “CSV UTF-8”.") from exc
 
 
 def _judgements(rows: Sequence[tuple[int, list[str]]]) -> Mapping[str, _Case]:
     if not rows:
-        msg = "There is nothing in it."
-        raise JudgementsError(msg)
+        raise JudgementsError("There is nothing in it.")
     columns = _columns(rows[0][1])
     found: dict[str, _Case] = {}
     problems: list[str] = []
@@ -165,8 +161,7 @@ def _judgements(rows: Sequence[tuple[int, list[str]]]) -> Mapping[str, _Case]:
     if problems:
         more = len(problems) - _MOST_PROBLEMS
         shown = [*problems[:_MOST_PROBLEMS], *([f"… and {more:,} more"] if more > 0 else [])]
-        msg = "Some lines can't be understood."
-        raise JudgementsError(msg, shown)
+        raise JudgementsError("Some lines can't be understood.", shown)
     return _check_bounds(found)
 
 
@@ -192,14 +187,11 @@ def _take_expectation(case: _Case, cells: Mapping[str, str]) -> None:
     """Add to a case what a line says of the reply; raises ValueError."""
     statement, nothing, note = cells.get("statement", ""), cells.get("nothing", "").lower(), cells.get("note", "")
     if nothing not in _YES | _NO:
-        msg = f"whether nothing answers must be yes or no, and is {nothing[:40]!r}"
-        raise ValueError(msg)
+        raise ValueError(f"whether nothing answers must be yes or no, and is {nothing[:40]!r}")
     if len(statement) > LONGEST_STATEMENT or "\0" in statement:
-        msg = f"a statement has at most {LONGEST_STATEMENT:,} characters, none of which is NUL"
-        raise ValueError(msg)
+        raise ValueError(f"a statement has at most {LONGEST_STATEMENT:,} characters, none of which is NUL")
     if len(note) > _LONGEST_NOTE or "\0" in note or (note and case.note and note != case.note):
-        msg = f"a query has one note, of at most {_LONGEST_NOTE:,} characters, none of which is NUL"
-        raise ValueError(msg)
+        raise ValueError(f"a query has one note, of at most {_LONGEST_NOTE:,} characters, none of which is NUL")
     case.note = case.note or note
     case.nothing_answers |= nothing in _YES
     if statement:
@@ -208,14 +200,11 @@ def _take_expectation(case: _Case, cells: Mapping[str, str]) -> None:
 
 def _judgement(cells: Mapping[str, str]) -> tuple[str, str, int]:
     if not cells["query"] or (not cells["document"] and cells.get("grade")):
-        msg = "it needs a query and an external id"
-        raise ValueError(msg)
+        raise ValueError("it needs a query and an external id")
     if len(cells["query"]) > _LONGEST_QUERY or "\0" in cells["query"]:
-        msg = "the query is longer than can be searched for, or has characters that can't be"
-        raise ValueError(msg)
+        raise ValueError("the query is longer than can be searched for, or has characters that can't be")
     if len(cells["document"]) > _LONGEST_ID:
-        msg = f"an external id has at most {_LONGEST_ID:,} characters"
-        raise ValueError(msg)
+        raise ValueError(f"an external id has at most {_LONGEST_ID:,} characters")
     return cells["query"], cells["document"], _grade(cells.get("grade", ""))
 
 
@@ -237,9 +226,7 @@ def _check_bounds(found: Mapping[str, _Case]) -> Mapping[str, _Case]:
         raise JudgementsError(msg)
     for query, case in found.items():
         if len(case.grades) > MOST_JUDGEMENTS:
-            msg = f"A query has at most {MOST_JUDGEMENTS} documents; “{query[:100]}” has more."
-            raise JudgementsError(msg)
+            raise JudgementsError(f"A query has at most {MOST_JUDGEMENTS} documents; “{query[:100]}” has more.")
         if len(case.statements) > MOST_STATEMENTS:
-            msg = f"A query has at most {MOST_STATEMENTS} statements; “{query[:100]}” has more."
-            raise JudgementsError(msg)
+            raise JudgementsError(f"A query has at most {MOST_STATEMENTS} statements; “{query[:100]}” has more.")
     return found

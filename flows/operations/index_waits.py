@@ -175,12 +175,11 @@ class _IndexWait:
                 goes_on = (
                     "but a disk of the service runs short, and nothing is indexed until there is room: make room there."
                 )
-            msg = (
+            raise ServiceDownError(
                 f"The service has made nothing searchable for {seconds:.0f} s, and {count_text(waiting, 'document')}"
                 f"{such_as} still wait{'s' if waiting == 1 else ''}. All is stored, {goes_on}"
                 " Run again: the run continues from here."
             )
-            raise ServiceDownError(msg)
 
 
 def left_text(

@@ -173,8 +173,7 @@ async def _refuse_empty(ledger: Ledger, source: str, scanned: Scanned, *, retry:
         return
     left_out = scanned.skipped.total()
     why = f"{count_text(left_out, 'file is', 'files are')} left out" if left_out else "it is empty, or matches no file"
-    msg = f"{source} has no document: {why}. Check its name, and whether it is mounted."
-    raise SourceError(msg)
+    raise SourceError(f"{source} has no document: {why}. Check its name, and whether it is mounted.")
 
 
 async def _identify(client: AsyncCarrel, ledger: Ledger, *, outages: OutagePolicy) -> None:

@@ -59,8 +59,7 @@ class Names:
         if len(found) == 1:
             return next(iter(found))
         what = f"no {kind} is named" if not found else f"more than one {kind} is named"
-        msg = f"{what.capitalize()} {name!r}. Give its id, or create it first."
-        raise NameUnknownError(msg)
+        raise NameUnknownError(f"{what.capitalize()} {name!r}. Give its id, or create it first.")
 
 
 def names_of(client: AsyncCarrel, *, outages: OutagePolicy) -> Names:

@@ -93,11 +93,9 @@ class ReindexOptions(BaseModel):
     @model_validator(mode="after")
     def _fit(self) -> "ReindexOptions":
         if self.everything and self.model is not None:
-            msg = "a new model indexes everything; choose one of the two"
-            raise ValueError(msg)
+            raise ValueError("a new model indexes everything; choose one of the two")
         if self.force and self.model is None:
-            msg = "force goes with a model"
-            raise ValueError(msg)
+            raise ValueError("force goes with a model")
         return self
 
 

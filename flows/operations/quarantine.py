@@ -101,10 +101,9 @@ def _check_names(known: KnownSource, chosen: Retry, *, settings: FlowSettings) -
     unknown = sorted(chosen.names - names_in_quarantine(settings, known, chosen.names))
     if unknown:
         named = ", ".join(unknown[:_NAMED]) + (" …" if len(unknown) > _NAMED else "")
-        msg = (
+        raise SourceError(
             f"Not in the quarantine of {known.source}: {named}. `carrel quarantine list {known.ledger}` has the names."
         )
-        raise SourceError(msg)
 
 
 def _one(source: str, *, settings: FlowSettings) -> KnownSource:

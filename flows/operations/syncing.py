@@ -114,11 +114,9 @@ async def _find_sync(name: str, client: AsyncCarrel, *, outages: OutagePolicy) -
     if len(found) == 1:
         return found[0]
     if not found:
-        msg = f"There is no sync {name} that you may see. `carrel sync list` shows them."
-        raise NameUnknownError(msg)
+        raise NameUnknownError(f"There is no sync {name} that you may see. `carrel sync list` shows them.")
     ids = ", ".join(str(one.docstore_credential_id) for one in found)
-    msg = f"Several syncs are named {name}. Give the id of one: {ids}."
-    raise NameUnknownError(msg)
+    raise NameUnknownError(f"Several syncs are named {name}. Give the id of one: {ids}.")
 
 
 async def _watch(
@@ -129,8 +127,7 @@ async def _watch(
         try:
             now = await outages.call(lambda: client.document_collections.docstore.get_docstore_sync(sync_id))
         except NotFoundError as exc:
-            msg = "The sync was deleted while its run went on. What it had brought stays."
-            raise SyncFailedError(msg) from exc
+            raise SyncFailedError("The sync was deleted while its run went on. What it had brought stays.") from exc
         if on_update is not None:
             await on_update(now)
         if not is_running(now) or not to_end:

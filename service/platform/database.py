@@ -62,12 +62,11 @@ def driver_url(url: str, *, setting: str = "CARREL_DATABASE_URL") -> URL:
     try:
         return _prefer_primary(make_url(f"postgresql+psycopg://{_move_hosts(rest)}"))
     except (ArgumentError, ValueError):
-        msg = (
+        raise ValueError(
             f"{setting} can't be read. It is postgresql://user:password@host:port/database, with"
             " @ : / ? # , and % percent-encoded in user and password. Several servers are host:port,host:port; an IPv6"
             " address stands in brackets."
-        )
-        raise ValueError(msg) from None
+        ) from None
 
 
 def _move_hosts(rest: str) -> str:

@@ -344,10 +344,9 @@ class Settings(BaseSettings):
         others = {"CARREL_DATA_DIR": self.data_dir.resolve().as_uri(), "CARREL_FILES_URL": self.files_url}
         for name, url in others.items():
             if self.archive_url is not None and url is not None and overlap(self.archive_url, url):
-                msg = (
+                raise ValueError(
                     f"CARREL_ARCHIVE_URL must be a place of its own, neither that of {name}, nor within it or around it"
                 )
-                raise ValueError(msg)
         given = {self.oidc_issuer is None, self.oidc_client_id is None, self.oidc_client_secret is None}
         if len(given) > 1:
             msg = "set CARREL_OIDC_ISSUER, CARREL_OIDC_CLIENT_ID and CARREL_OIDC_CLIENT_SECRET, or none of them"
@@ -370,8 +369,7 @@ class Settings(BaseSettings):
     @classmethod
     def _check_sender(cls, value: str | None) -> str | None:
         if value is not None and not re.fullmatch(r"[!-?A-~]+@[!-?A-~]+", value):
-            msg = "must be one mail address, such as carrel@example.com"
-            raise ValueError(msg)
+            raise ValueError("must be one mail address, such as carrel@example.com")
         return value
 
     @field_validator("public_url", "workbench_url")
@@ -386,8 +384,7 @@ class Settings(BaseSettings):
     @classmethod
     def _endpoint(cls, value: str | None) -> str | None:
         if value is not None and parts_of(value) is None:
-            msg = "must be an http or https address, such as https://api.example.com/v1"
-            raise ValueError(msg)
+            raise ValueError("must be an http or https address, such as https://api.example.com/v1")
         return value
 
     @field_validator("oidc_issuer")
@@ -402,8 +399,7 @@ class Settings(BaseSettings):
     @classmethod
     def _check_store(cls, value: SecretStr) -> SecretStr:
         if (url := value.get_secret_value()) != IN_MEMORY and not is_redis(url):
-            msg = "must be memory, or an address such as redis://:password@host:6379/0 (rediss:// with TLS)"
-            raise ValueError(msg)
+            raise ValueError("must be memory, or an address such as redis://:password@host:6379/0 (rediss:// with TLS)")
         return value
 
     @field_validator("embeddings_further_models", mode="before")
@@ -413,8 +409,7 @@ class Settings(BaseSettings):
             return value
         pairs = [part.strip().rpartition("=") for part in value.split(",") if part.strip()]
         if not all(name.strip() and length.strip().isdecimal() for name, _, length in pairs):
-            msg = "must be names and lengths, such as large=1536,old=768"
-            raise ValueError(msg)
+            raise ValueError("must be names and lengths, such as large=1536,old=768")
         return {name.strip(): int(length) for name, _, length in pairs}
 
     @field_validator(

@@ -85,8 +85,7 @@ def load() -> None:
     name = next(name for name in ENDPOINTS if os.environ.get(name))
     parts = urlsplit(os.environ[name])
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        msg = f"{name} must be an address such as http://collector.example.com:4318"
-        raise ValueError(msg)
+        raise ValueError(f"{name} must be an address such as http://collector.example.com:4318")
     for module in SENDERS:
         import_module(module)
 

@@ -36,11 +36,9 @@ def plan_import(
 ) -> Flow[DirectoryPlan]:
     """Return a plan, and change nothing; the part of a table that is None stays as it is."""
     if all(table is None for table in tables.values()):
-        msg = "Give at least one of users, groups and memberships"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError("Give at least one of users, groups and memberships")
     if deactivate_missing and tables["users"] is None:
-        msg = "deactivate_missing needs the users: who isn't among them is deactivated"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError("deactivate_missing needs the users: who isn't among them is deactivated")
     at_hand = {kind: _at_hand(table) for kind, table in tables.items()}
     entries = yield from run_in_thread(lambda: read_entries(**at_hand))
     if any(not problem.skippable for problem in entries.problems):
@@ -81,8 +79,7 @@ def _read(state: State, entries: Entries, connection: Connection, progress: OnPr
 
 def _check_place(plan: DirectoryPlan, connection: Connection) -> Flow[None]:
     if plan.organization_id not in {None, (yield from read_organization(connection))}:
-        msg = "Nothing was changed: this plan was made for another organization; make one for this"
-        raise PlanRefusedError(msg)
+        raise PlanRefusedError("Nothing was changed: this plan was made for another organization; make one for this")
     callers = (yield from read_callers(connection)) if plan.deprived else None
     locked_out = (callers or frozenset()) & plan.deprived
     if locked_out:

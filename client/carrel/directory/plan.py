@@ -121,8 +121,7 @@ class DirectoryPlan(ResponseModel):
         if fatal:
             first = fatal[0]
             more = f" (and {len(fatal) - 1} more)" if len(fatal) > 1 else ""
-            msg = f"Nothing was changed: {first.file}, line {first.line}: {first.message}{more}"
-            raise PlanRefusedError(msg)
+            raise PlanRefusedError(f"Nothing was changed: {first.file}, line {first.line}: {first.message}{more}")
         if self.refusal:
             raise PlanRefusedError(f"Nothing was changed: {self.refusal}")
 

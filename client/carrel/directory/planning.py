@@ -73,8 +73,7 @@ class Targets:
             return named[0]
         what = "several groups are called" if named else "there is no group"
         how = "use the external id" if named else "add it to the groups"
-        msg = f"group: {what} {printable(name)}; {how}"
-        raise LookupError(msg)
+        raise LookupError(f"group: {what} {printable(name)}; {how}")
 
     def of_external_id(self, external_id: str) -> Target | None:
         """Return the group of an external id."""
@@ -147,17 +146,14 @@ def _member(entry: MembershipEntry, targets: Targets, *, known: AbstractSet[str]
     group, email = targets.of_external_id(entry.member), normal_email(entry.member)
     who = printable(entry.member)
     if group is not None and email in known:
-        msg = f"member: {who} is a user's address and a group's external id; change one of them"
-        raise LookupError(msg)
+        raise LookupError(f"member: {who} is a user's address and a group's external id; change one of them")
     if group is not None:
         return "group", group.key
     if email in known:
         return "user", email
     if email in state.service_accounts:
-        msg = f"member: {who} is a service account; an import leaves those in their groups, and adds none"
-        raise LookupError(msg)
-    msg = f"member: there is no user or group {who}; add it to the users or the groups"
-    raise LookupError(msg)
+        raise LookupError(f"member: {who} is a service account; an import leaves those in their groups, and adds none")
+    raise LookupError(f"member: there is no user or group {who}; add it to the users or the groups")
 
 
 def make_plan(

@@ -156,8 +156,7 @@ def _value_of(found: Rows, table: Iterable[Mapping[str, object]], *, columns: Co
     known = columns.known()
     rows: list[Mapping[str, object]] = list(table)
     if not all(isinstance(row, Mapping) for row in rows):  # pyright: ignore[reportUnnecessaryIsInstance]
-        msg = f"{found.name} must be a path, a file, or mappings from column to value"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"{found.name} must be a path, a file, or mappings from column to value")
     header = list(dict.fromkeys(str(name) for row in rows for name in row))
     if rows and _recognize(found, header, line=1, columns=columns) is None:
         return found
@@ -370,8 +369,7 @@ def _group(row: Row) -> GroupEntry:
 
 def _value(row: Row, column: str, kind: TypeAdapter[str]) -> str:
     if column not in row.cells:
-        msg = f"{column}: is empty"
-        raise ValueError(msg)
+        raise ValueError(f"{column}: is empty")
     value = row.cells[column]
     try:
         return kind.validate_python(value)
@@ -385,6 +383,5 @@ def _flag(row: Row, column: str) -> bool | None:
     if not value:
         return None
     if (flag := flag_of(value)) is None:
-        msg = f"{column}: must be true or false (here: {printable(value[:80])})"
-        raise ValueError(msg)
+        raise ValueError(f"{column}: must be true or false (here: {printable(value[:80])})")
     return flag

@@ -20,11 +20,9 @@ def _absolute(text: str) -> str:
     try:
         url = httpx.URL(text)
     except httpx.InvalidURL as exc:
-        msg = "must be an address"
-        raise ValueError(msg) from exc
+        raise ValueError("must be an address") from exc
     if url.scheme not in {"http", "https"} or not url.host or url.fragment:
-        msg = "must be an absolute http or https address without a fragment"
-        raise ValueError(msg)
+        raise ValueError("must be an absolute http or https address without a fragment")
     return text
 
 

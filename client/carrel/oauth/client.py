@@ -105,8 +105,7 @@ class _OAuthClient(Resource[M]):
         return f"{type(self).__name__}({self._endpoints.client_id!r}, {self._endpoints.server.issuer!r})"
 
     def __getstate__(self) -> object:
-        msg = f"An {type(self).__name__} holds a secret and open connections: make one where it is used"
-        raise TypeError(msg)
+        raise TypeError(f"An {type(self).__name__} holds a secret and open connections: make one where it is used")
 
     def _set_up(
         self,
@@ -199,8 +198,7 @@ def _connect(address: str, http_headers: httpx.Headers, *, timeout: Timeout, max
 def _endpoints(connection: Connection, client_id: UUID | str, client_secret: str) -> Endpoints:
     client_id, client_secret = str(client_id).strip(), client_secret.strip()
     if not client_id or not client_secret:
-        msg = "An application has an id and a secret: an admin sees them once, when registering it"
-        raise ConfigurationError(msg)
+        raise ConfigurationError("An application has an id and a secret: an admin sees them once, when registering it")
     return Endpoints(metadata_at(connection.base_url), client_id, client_secret, connection)
 
 

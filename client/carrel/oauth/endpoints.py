@@ -70,8 +70,7 @@ class Endpoints:
     def revoke(self, tokens: Tokens | str) -> Flow[None]:
         """Revoke a token, and the tokens given with it (RFC 7009); an unknown token counts as revoked."""
         if self.server.revocation_endpoint is None:
-            msg = "The authorization server names no revocation endpoint"
-            raise ConfigurationError(msg)
+            raise ConfigurationError("The authorization server names no revocation endpoint")
         token = tokens if isinstance(tokens, str) else tokens.refresh_token or tokens.access_token
         yield from self._post(self.server.revocation_endpoint, {"token": token})
 

@@ -172,5 +172,4 @@ def _message_call(agent_id: Id, message: str, conversation_id: Id | None) -> Cal
 
 def _refuse(user_email: str | None) -> None:
     if user_email is not None:
-        msg = "user_email: an access token acts for the person who gave it, and for nobody else"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError("user_email: an access token acts for the person who gave it, and for nobody else")

@@ -68,8 +68,7 @@ class ResourceFilters(RequestModel):
     @model_validator(mode="after")
     def _compares_two(self) -> Self:
         if self.not_readable_by is not None and self.readable_by is None:
-            msg = "notReadableBy is given together with readableBy"
-            raise ValueError(msg)
+            raise ValueError("notReadableBy is given together with readableBy")
         return self
 
 
@@ -93,8 +92,7 @@ class AdminAccessListResourcesRequest(ResourceFilters, PagedRequest):
     @model_validator(mode="after")
     def _through_of_somebody(self) -> Self:
         if self.with_through and self.readable_by is None:
-            msg = "withThrough is given together with readableBy"
-            raise ValueError(msg)
+            raise ValueError("withThrough is given together with readableBy")
         return self
 
 

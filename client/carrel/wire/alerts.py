@@ -72,15 +72,13 @@ class RunOutcome(StrEnum):
 
 def _refuse_repetition(kinds: list[AlertKind]) -> list[AlertKind]:
     if len(set(kinds)) < len(kinds):
-        msg = "must be given once each"
-        raise ValueError(msg)
+        raise ValueError("must be given once each")
     return kinds
 
 
 def _refuse_other_schemes(url: str) -> str:
     if not url.lower().startswith(("https://", "http://")):
-        msg = "must be an https address, such as https://hooks.example.com/carrel"
-        raise ValueError(msg)
+        raise ValueError("must be an https address, such as https://hooks.example.com/carrel")
     return url
 
 
@@ -161,8 +159,7 @@ class ReportSchedulesRequest(RequestModel):
     def refuse_repeated_subjects(self) -> "ReportSchedulesRequest":
         """Refuse a schedule that is given twice."""
         if len({one.subject for one in self.schedules}) < len(self.schedules):
-            msg = "schedules must be given once each"
-            raise ValueError(msg)
+            raise ValueError("schedules must be given once each")
         return self
 
 
@@ -211,8 +208,7 @@ class AdminAlertRulesCreateRequest(RequestModel):
     def require_one_target(self) -> "AdminAlertRulesCreateRequest":
         """Refuse a rule with both targets, or none."""
         if (self.webhook_url is None) == (self.emails is None):
-            msg = "give either webhookUrl or emails"
-            raise ValueError(msg)
+            raise ValueError("give either webhookUrl or emails")
         return self
 
 

@@ -63,8 +63,7 @@ class CustomMetadataSchema(RequestModel):
     def _names_are_unique(self) -> Self:
         names = [field.name for field in self.fields]
         if len(set(names)) != len(names):
-            msg = "two fields have the same name"
-            raise ValueError(msg)
+            raise ValueError("two fields have the same name")
         return self
 
 

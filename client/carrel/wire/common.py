@@ -450,6 +450,5 @@ class ErrorResponse(ResponseModel):
 def refuse_reserved_type(resource_type: ResourceType) -> ResourceType:
     """Refuse the types that name the service's own objects, which no uploaded document may pose as."""
     if resource_type in {ResourceType.DOCUMENT_COLLECTION, ResourceType.AGENT, ResourceType.DOCSTORE_SYNC}:
-        msg = "must be the type of a document in its source system"
-        raise ValueError(msg)
+        raise ValueError("must be the type of a document in its source system")
     return resource_type

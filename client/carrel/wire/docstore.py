@@ -34,15 +34,13 @@ _SEGMENT = re.compile(r"[^.$\0][^.\0]*")
 
 def _refuse_odd_path(path: str) -> str:
     if not all(_SEGMENT.fullmatch(segment) for segment in path.split(".")):
-        msg = "must be field names joined by dots, such as content.text"
-        raise ValueError(msg)
+        raise ValueError("must be field names joined by dots, such as content.text")
     return path
 
 
 def _refuse_nul(secret: SecretStr) -> SecretStr:
     if "\0" in secret.get_secret_value():
-        msg = "must not contain NUL characters"
-        raise ValueError(msg)
+        raise ValueError("must not contain NUL characters")
     return secret
 
 

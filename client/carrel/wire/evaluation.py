@@ -166,16 +166,14 @@ class JudgedQuestion(VersionedRequest):
     def refuse_repeated_documents(self) -> Self:
         """Refuse a document that is judged twice."""
         if len({one.document_external_id for one in self.judgements}) < len(self.judgements):
-            msg = "judgements must name each document once"
-            raise ValueError(msg)
+            raise ValueError("judgements must name each document once")
         return self
 
     @model_validator(mode="after")
     def refuse_repeated_statements(self) -> Self:
         """Refuse a statement that is given twice."""
         if len(set(self.statements or ())) < len(self.statements or ()):
-            msg = "statements must have each text once"
-            raise ValueError(msg)
+            raise ValueError("statements must have each text once")
         return self
 
 
@@ -191,8 +189,7 @@ class AdminEvaluationSetsPutJudgementsRequest(RequestModel):
     def refuse_repeated_questions(self) -> Self:
         """Refuse a question that is given twice."""
         if len({one.question for one in self.cases}) < len(self.cases):
-            msg = "cases must name each question once"
-            raise ValueError(msg)
+            raise ValueError("cases must name each question once")
         return self
 
 

@@ -50,8 +50,7 @@ class CaseResult(RequestModel):
         """Refuse a score of a case that failed."""
         told = self.model_dump(exclude={"case_id", "message_id", "found", "error"}, exclude_none=True)
         if self.error is not None and told:
-            msg = f"{next(iter(told))}: a case that failed has no score; leave it or error out"
-            raise ValueError(msg)
+            raise ValueError(f"{next(iter(told))}: a case that failed has no score; leave it or error out")
         return self
 
 
@@ -79,8 +78,7 @@ class AdminEvaluationSetsAddRunRequest(RequestModel):
     def refuse_repeated_cases(self) -> Self:
         """Refuse a case that is given twice."""
         if len({one.case_id for one in self.results}) < len(self.results):
-            msg = "results must name each case once"
-            raise ValueError(msg)
+            raise ValueError("results must name each case once")
         return self
 
 

@@ -13,8 +13,7 @@ _RFC_3339 = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+
 
 def _refuse_nul(text: str) -> str:
     if "\0" in text:
-        msg = "must not contain NUL characters"
-        raise ValueError(msg)
+        raise ValueError("must not contain NUL characters")
     return text
 
 
@@ -25,8 +24,7 @@ NO_NUL = AfterValidator(_refuse_nul)
 def _refuse_odd_address(text: str) -> str:
     local, _, domain = text.rpartition("@")
     if not local or not domain or "@" in local or any(char.isspace() or not char.isprintable() for char in text):
-        msg = "must be one email address, such as ada@example.com"
-        raise ValueError(msg)
+        raise ValueError("must be one email address, such as ada@example.com")
     return text
 
 
@@ -53,8 +51,7 @@ def _refuse_odd_url(text: str) -> str:
         "vbscript",
     }
     if not colon or not rest or not known or any(char.isspace() or not char.isprintable() for char in text):
-        msg = "must be an absolute address, such as https://example.com/page"
-        raise ValueError(msg)
+        raise ValueError("must be an absolute address, such as https://example.com/page")
     return text
 
 
@@ -108,16 +105,14 @@ Password = Annotated[SecretStr, Field(min_length=8, max_length=1024), AfterValid
 def _rfc_3339(value: object) -> object:
     if isinstance(value, datetime) or (isinstance(value, str) and _RFC_3339.fullmatch(value)):
         return value
-    msg = "must be an RFC 3339 time, such as 2026-01-31T09:30:00Z"
-    raise ValueError(msg)
+    raise ValueError("must be an RFC 3339 time, such as 2026-01-31T09:30:00Z")
 
 
 def _in_utc(value: datetime) -> datetime:
     try:
         return value.astimezone(UTC)
     except OverflowError as exc:
-        msg = "must lie between the years 1 and 9999 in UTC"
-        raise ValueError(msg) from exc
+        raise ValueError("must lie between the years 1 and 9999 in UTC") from exc
 
 
 def format_instant(value: datetime) -> str:

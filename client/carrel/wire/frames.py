@@ -25,8 +25,7 @@ def frame_of(rows: Sequence[BaseModel], row_type: object) -> "pd.DataFrame":
     try:
         import pandas  # noqa: F401, PLC0415 # pyright: ignore[reportUnusedImport] - optional, and slow to import
     except ImportError as exc:
-        msg = "to_frame() needs pandas: pip install pandas"
-        raise ImportError(msg) from exc
+        raise ImportError("to_frame() needs pandas: pip install pandas") from exc
     frame = _frame_class()
     return frame([dict(flatten_row(row)) for row in rows]) if rows else frame(columns=list(_columns(row_type)))
 

@@ -14,8 +14,7 @@ from carrel.wire.replies import ReferencedSource, SendChatResult
 
 def _refuse_blank(text: str) -> str:
     if not text.strip():
-        msg = "must say something"
-        raise ValueError(msg)
+        raise ValueError("must say something")
     return text
 
 

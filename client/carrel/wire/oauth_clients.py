@@ -36,8 +36,7 @@ _HOST_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?\.?")
 def _refuse_odd_host(text: str) -> str:
     host = text.strip().lower()
     if not _DOCUMENT_HOST.fullmatch(host):
-        msg = "must be a host, such as claude.ai, without https:// and without a path"
-        raise ValueError(msg)
+        raise ValueError("must be a host, such as claude.ai, without https:// and without a path")
     return host
 
 
@@ -48,31 +47,25 @@ def is_api_scope(text: str) -> bool:
 
 def _refuse_unknown_scope(text: str) -> str:
     if not is_api_scope(text):
-        msg = f"must be one of {', '.join(ApiScope)}, or api:agent:message: and an agent's id in lower case"
-        raise ValueError(msg)
+        raise ValueError(f"must be one of {', '.join(ApiScope)}, or api:agent:message: and an agent's id in lower case")
     return text
 
 
 def _refuse_odd_redirect_uri(text: str) -> str:
     if not text.isascii() or not text.isprintable() or any(char in text for char in ' "<>\\^`{|}*#'):
-        msg = "must be an address as it is sent: ASCII, without a fragment or a wildcard"
-        raise ValueError(msg)
+        raise ValueError("must be an address as it is sent: ASCII, without a fragment or a wildcard")
     try:
         parts = urlsplit(text)
         host, _port = parts.hostname or "", parts.port
         literal = IN_BRACKETS.fullmatch(parts.netloc) is not None and bool(IPv6Address(host))
     except ValueError:
-        msg = "must be an absolute address, such as https://app.example.com/callback"
-        raise ValueError(msg) from None
+        raise ValueError("must be an absolute address, such as https://app.example.com/callback") from None
     if "@" in parts.netloc or not (literal or _HOST_NAME.fullmatch(host)):
-        msg = "must name a host, and neither a user nor a password"
-        raise ValueError(msg)
+        raise ValueError("must name a host, and neither a user nor a password")
     if ANSWERED.intersection(name for name, _ in parse_qsl(parts.query, keep_blank_values=True)):
-        msg = f"must have none of {', '.join(sorted(ANSWERED))} in its query: the answer is added there"
-        raise ValueError(msg)
+        raise ValueError(f"must have none of {', '.join(sorted(ANSWERED))} in its query: the answer is added there")
     if parts.scheme != "https" and not (parts.scheme == "http" and host in LOOPBACK):
-        msg = "must be https, or http for localhost, 127.0.0.1 or [::1]"
-        raise ValueError(msg)
+        raise ValueError("must be https, or http for localhost, 127.0.0.1 or [::1]")
     return text
 
 
@@ -116,8 +109,7 @@ class _OAuthClientFields(RequestModel):
     @model_validator(mode="after")
     def _refuse_public_for_api(self) -> Self:
         if self.is_public and self.audience is not OAuthAudience.MCP:
-            msg = "isPublic is for the audience mcp: a client of v1 has a secret"
-            raise ValueError(msg)
+            raise ValueError("isPublic is for the audience mcp: a client of v1 has a secret")
         return self
 
 

@@ -30,11 +30,9 @@ class AdminOwnersTransferRequest(RequestModel):
     @model_validator(mode="after")
     def _says_which(self) -> Self:
         if (self.owner is None) == (self.resources is None):
-            msg = "give either owner or resources"
-            raise ValueError(msg)
+            raise ValueError("give either owner or resources")
         if self.resource_types is not None and self.owner is None:
-            msg = "resourceTypes is given together with owner"
-            raise ValueError(msg)
+            raise ValueError("resourceTypes is given together with owner")
         return self
 
 

@@ -156,8 +156,7 @@ class AdminServiceAccountTokensPreviewReachRequest(RequestModel):
     def _one_token(self) -> Self:
         planned = (self.service_account_id is not None, self.scopes is not None)
         if planned not in {(True, True), (False, False)} or any(planned) == (self.token_id is not None):
-            msg = "Give serviceAccountId and scopes, or else tokenId"
-            raise ValueError(msg)
+            raise ValueError("Give serviceAccountId and scopes, or else tokenId")
         return self
 
 

@@ -34,22 +34,19 @@ class GroupsClaim(StrEnum):
 def _to_domain(text: str) -> str:
     domain = text.strip().lower()
     if len(domain) > 253 or not _DOMAIN.fullmatch(domain):
-        msg = f"must be a domain, such as example.com: {domain[:_SHOWN]!r} is none"
-        raise ValueError(msg)
+        raise ValueError(f"must be a domain, such as example.com: {domain[:_SHOWN]!r} is none")
     return domain
 
 
 def _refuse_repetition(domains: list[str]) -> list[str]:
     if repeated := sorted(domain for domain, count in Counter(domains).items() if count > 1):
-        msg = f"must be given once each: {', '.join(repeated)}"
-        raise ValueError(msg)
+        raise ValueError(f"must be given once each: {', '.join(repeated)}")
     return domains
 
 
 def _refuse_odd_secret(secret: SecretStr) -> SecretStr:
     if not secret.get_secret_value().isprintable():
-        msg = "must not contain control characters"
-        raise ValueError(msg)
+        raise ValueError("must not contain control characters")
     return secret
 
 

@@ -20,8 +20,7 @@ def holds_credential(source: str) -> bool:
 
 def _refuse_credential(source: str) -> str:
     if holds_credential(source):
-        msg = "must be without credentials: leave out the user, the password and the query of the address"
-        raise ValueError(msg)
+        raise ValueError("must be without credentials: leave out the user, the password and the query of the address")
     return source
 
 
@@ -201,8 +200,7 @@ class _NamedItems(ActingRequest):
     @model_validator(mode="after")
     def refuse_repeated_names(self) -> Self:
         if len(set(self.names)) < len(self.names):
-            msg = "names must be given once each"
-            raise ValueError(msg)
+            raise ValueError("names must be given once each")
         return self
 
 

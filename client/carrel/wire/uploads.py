@@ -26,8 +26,7 @@ def _flag_of(part: object) -> object:
     if not isinstance(part, str):
         return part
     if part not in {"true", "false"}:
-        msg = 'must be "true" or "false"'
-        raise ValueError(msg)
+        raise ValueError('must be "true" or "false"')
     return part == "true"
 
 
@@ -45,8 +44,7 @@ def _json_of(part: object) -> object:
     try:
         return json.loads(part)
     except (ValueError, RecursionError) as exc:
-        msg = "must be valid JSON"
-        raise ValueError(msg) from exc
+        raise ValueError("must be valid JSON") from exc
 
 
 Flag = Annotated[bool, Field(strict=True), BeforeValidator(_flag_of)]
@@ -105,8 +103,7 @@ class UploadFileForm(RequestModel):
     @model_validator(mode="after")
     def _source_identity_is_whole(self) -> Self:
         if (self.resource_id is None) != (self.resource_type is None):
-            msg = "resourceId and resourceType are given together or not at all"
-            raise ValueError(msg)
+            raise ValueError("resourceId and resourceType are given together or not at all")
         return self
 
     @property

@@ -166,14 +166,12 @@ class ClaimedRun:
         found = sa.select(runs, self._store.held.label("held")).where(runs.c.claim == self.run.claim)
         run = connection.execute(found.with_for_update(read=True, of=runs)).one_or_none()
         if run is None:
-            msg = "Another run has taken this source over. Wait for it to end, then run again."
-            raise SourceBusyError(msg)
+            raise SourceBusyError("Another run has taken this source over. Wait for it to end, then run again.")
         if not run.held:
-            msg = (
+            raise LedgerError(
                 "The connection that held the lock on this source broke, so that another run may have it. Nothing more"
                 " is written. Run again: the run goes on from here."
             )
-            raise LedgerError(msg)
         return run
 
     @contextmanager

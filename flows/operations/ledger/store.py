@@ -101,13 +101,11 @@ class Store(ABC):
             self._wait_for_makers(connection)
             found = self._read_format(connection)
             if found > FORMAT:
-                msg = f"The ledger is of a newer Carrel (format {found}, here {FORMAT}). Run that one."
-                raise LedgerError(msg)
+                raise LedgerError(f"The ledger is of a newer Carrel (format {found}, here {FORMAT}). Run that one.")
             if 0 < found < min(UPGRADES) - 1:
-                msg = (
+                raise LedgerError(
                     f"The ledger is of format {found}, from before 0.1.0 (here {FORMAT}). Move it away, and run again."
                 )
-                raise LedgerError(msg)
             if not found:
                 metadata.create_all(connection)
             for number in range(found + 1, FORMAT + 1) if found else ():
@@ -282,11 +280,10 @@ def _driver_url(secret: SecretStr) -> URL:
             return make_url(f"postgresql+psycopg://{rest}")
     except (ArgumentError, ValueError, NoSuchModuleError):
         pass
-    msg = (
+    raise LedgerError(
         "CARREL_FLOWS_DATABASE_URL can't be read. It is postgresql://user:password@host:port/database, with"
         " @ : / ? # and % percent-encoded in user and password."
     )
-    raise LedgerError(msg)
 
 
 def open_store(address: Address) -> Store:

@@ -57,5 +57,4 @@ def read_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
                 read = [cast("list[str | None]", batch.column(name).to_pylist()) for name in columns]
                 yield from zip(*read, strict=True)
     except (OSError, pa.ArrowException, KeyError) as exc:
-        msg = f"{path} can't be read ({exc})."
-        raise SnapshotError(msg) from exc
+        raise SnapshotError(f"{path} can't be read ({exc}).") from exc

@@ -213,11 +213,10 @@ def _header(path: Path, reader: Iterator[list[str]]) -> list[str]:
     known = {field.alias or name for name, field in ManifestRow.model_fields.items()}
     unknown = [name for name in header if name not in known and not name.startswith(_METADATA_PREFIX)]
     if "path" not in header or unknown or len(set(header)) < len(header):
-        msg = (
+        raise SourceError(
             f"{path} needs a header with a column `path`, each column once, and no others than "
             f"{', '.join(sorted(known))} and metadata.<key>; unknown here: {', '.join(unknown) or 'none'}"
         )
-        raise SourceError(msg)
     return header
 
 

@@ -127,8 +127,7 @@ async def decide(connection: AsyncConnection, upload: Upload, state: AskedState)
         container_id=None if container is None else container.document_id,
     )
     if upload.new_only and before is not None and decision.new_contents:
-        message = "This Idempotency-Key was used for another file. Use a new one."
-        raise Conflict(message, code="idempotency_key_reused")
+        raise Conflict("This Idempotency-Key was used for another file. Use a new one.", code="idempotency_key_reused")
     return _with_fingerprint(decision, form.fingerprint)
 
 

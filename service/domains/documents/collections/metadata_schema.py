@@ -9,8 +9,7 @@ from service.platform.errors import BadRequest, FieldError
 def check_metadata(metadata: Mapping[str, str], fields: Mapping[str, str]) -> dict[str, str]:
     """Return values as they are kept; BadRequest `invalid_metadata` names unknown keys and values of other types."""
     if errors := list(_metadata_errors(metadata, fields)):
-        message = f"{errors[0].field}: {errors[0].message}"
-        raise BadRequest(message, code="invalid_metadata", details=errors)
+        raise BadRequest(f"{errors[0].field}: {errors[0].message}", code="invalid_metadata", details=errors)
     return {key: read_value(fields[key], value) or "" for key, value in metadata.items()}
 
 
