@@ -320,7 +320,7 @@ def test_mail_has_headers_body_and_names_of_attachments(extract, html_only, body
     assert "alert" not in str(extraction.blocks)
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252", "cp1251", "shift_jis"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252", "mac_roman", "cp1251", "shift_jis"])
 def test_text_in_older_encodings(extract, encoding):
     samples = {
         "cp1251": "Груши поспели в саду, и мы собираем их каждое утро. " * 5,
@@ -328,6 +328,27 @@ def test_text_in_older_encodings(extract, encoding):
     }
     text = samples.get(encoding, "Die süßen Äpfel müssen früh gepflückt werden, bevor die Wespen kommen. " * 5)
     assert extract("a.txt", text.encode(encoding)).blocks[0].text == text.strip()
+
+
+@pytest.mark.parametrize(
+    ("encodings", "rows"),
+    [
+        (["mac_roman", "cp1252"], ["Kunde;Stadt", "Schön;Köln", "Weiß;Düsseldorf"]),
+        (["mac_roman", "cp1252"], ["Namn;Ort", "Björn;Malmö", "Åke;Åmål"]),
+        (["mac_roman"], ["PRÉNOM;VILLE", "FRANÇOIS;BESANÇON", "Hélène;Nîmes"]),
+        (["mac_roman"], ["Nombre;Ciudad", "José;León", "Iñigo;Logroño"]),
+        (["mac_roman", "cp1252"], ["Name;Note", "Ada;“A big plan,” she said", "Bob;“No…”"]),
+        (["mac_roman"], ["Item;Price", "• Pears…;5 €", "© Acme™;20°"]),
+        (["cp1250"], ["Jméno;Město", "Jiří;Plzeň", "Tomáš;Český Krumlov"]),
+        (["cp1251"], ["Имя;Город", "Иван;Москва", "Ольга;Тула"]),
+    ],
+)
+@pytest.mark.parametrize("end", ["\r", "\r\n"])
+def test_a_short_table_has_the_encoding_that_gives_it_words(texts, encodings, rows, end):
+    names, *values = [row.split(";") for row in rows]
+    for encoding in encodings:
+        expected = [" | ".join(f"{name}: {value}" for name, value in zip(names, row, strict=True)) for row in values]
+        assert texts("a.csv", end.join(rows).encode(encoding)) == expected
 
 
 def test_one_wrong_byte_does_not_turn_utf8_into_nonsense(extract):

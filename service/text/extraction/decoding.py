@@ -1,6 +1,7 @@
 """Decoding bytes to text: byte order marks, UTF-8, and detection of older encodings."""
 
 import codecs
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,9 +20,14 @@ _MARKS = (
 # Detection reads a sample: it costs milliseconds a kilobyte.
 _SAMPLE = 32_768
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\x08\x1b"))
-_PAGES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
-FONT_CODE_PAGES: Mapping[int, str] = {int(number): page for number, page in _PAGES.items()}
+_TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+FONT_CODE_PAGES: Mapping[int, str] = {int(number): page for number, page in _TABLE["pages"].items()}
 """The code page of a text in a font, by the number of the set of characters that Windows gives the font."""
+_PLACED, _UNLIKELY = (re.compile(_TABLE[name], re.VERBOSE | re.IGNORECASE) for name in ("placed", "unlikely"))
+_USUAL = frozenset(_TABLE["usual"])
+_WORDS = re.compile(r"[^\W\d_]*[^\W\d_\0-\x7f][^\W\d_]*")
+# Encodings of Central Europe and of other scripts, whose letters are as plausible as those of Western Europe.
+_OTHERS = ("cp125", "mac_latin2")
 
 
 def decode(data: bytes) -> str:
@@ -67,10 +73,31 @@ def _decode_damaged(data: bytes) -> str | None:
 
 def detect_encoding(data: bytes) -> str:
     """Return the older encoding that the text in `data` is most likely in; Unreadable when none fits."""
-    best = charset_normalizer.from_bytes(data[:_SAMPLE]).best()
+    sample = data[:_SAMPLE]
+    best = charset_normalizer.from_bytes(sample).best()
     if best is None:
         raise _not_text()
-    return best.encoding
+    # The library takes short texts from a Mac, and some of Windows, for texts of Asia or Eastern Europe.
+    scores = {each: _score(sample.decode(each, "replace")) for each in ("cp1252", "mac_roman", best.encoding)}
+    western = max("cp1252", "mac_roman", key=scores.__getitem__)
+    lead = 0.08 if best.encoding.startswith(_OTHERS) else 0
+    return western if scores[western] >= scores[best.encoding] + lead else best.encoding
+
+
+def _score(text: str) -> float:
+    """Return the share of characters beyond ASCII that stand where writers put such characters."""
+    letters = sum(map(_score_word, _WORDS.findall(text)))
+    return (len(_PLACED.findall(text)) + letters) / max(sum(each > "\x7f" for each in text), 1)
+
+
+def _score_word(word: str) -> float:
+    others = [each.lower() for each in word if each > "\x7f"]
+    latin = sum(each < "\u0250" for each in word)
+    is_cased = word[1:].islower() or word.isupper() or word.islower() or word.lower() == word.upper()
+    is_foreign = latin == len(word) and len(others) > 2 and len(others) * 4 > len(word) * 3
+    if not is_cased or is_foreign or 0 < latin < len(word):
+        return 0
+    return sum(1 if each in _USUAL else 0.9 for each in others) - 0.7 * len(_UNLIKELY.findall(word))
 
 
 def _strictly(data: bytes, encoding: str) -> str:
