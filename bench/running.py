@@ -2,9 +2,11 @@
 
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,6 +16,7 @@ from pathlib import Path
 import httpx
 
 from bench.start import free_port, processor_seconds, ready
+from carrel import Carrel
 from flows.settings import FlowSettings
 
 PATIENCE_SECONDS = 180.0
@@ -70,6 +73,17 @@ def run_stack(data_dir: Path, *, prefect: bool, environment: Mapping[str, str] |
         api = ours["PREFECT_API_URL"]
         with process_of("flows.server", lambda: _answers(f"{api}/health"), log=data_dir / "prefect.log") as server:
             yield Stack(FlowSettings(), service, server)
+
+
+@contextmanager
+def run_client(name: str) -> Iterator[tuple[Carrel, Path]]:
+    """Run a service of its own; yield a client of it, and a folder for files. Nothing of either is kept."""
+    folder = Path(tempfile.mkdtemp(prefix=f"carrel-bench-{name}-"))
+    try:
+        with run_stack(folder / "data", prefect=False), Carrel(timeout=120) as client:
+            yield client, folder / "files"
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

@@ -10,13 +10,10 @@ name of the result in bench/results; nothing is kept where only some modes or ki
 
 import argparse
 import json
-import shutil
-import tempfile
 import tomllib
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from email.message import EmailMessage
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -25,7 +22,7 @@ from typing import Any, cast
 from pptx import Presentation
 
 from bench.report import report
-from bench.running import run_stack
+from bench.running import run_client
 from carrel import Carrel
 from carrel.wire.search import SearchDocumentCatalogResponse, SearchMode
 from tests.made_files import bytes_of, pdf, word, workbook
@@ -216,17 +213,6 @@ def fold(text: str) -> str:
     return "".join(each for each in apart if not unicodedata.combining(each))
 
 
-@contextmanager
-def running() -> Iterator[tuple[Carrel, Path]]:
-    """Run a service on a folder that is removed afterwards; yield a client of it, and a folder for files."""
-    data = Path(tempfile.mkdtemp(prefix="carrel-bench-search-box-"))
-    try:
-        with run_stack(data / "data", prefect=False), Carrel(timeout=120) as client:
-            yield client, data / "files"
-    finally:
-        shutil.rmtree(data, ignore_errors=True)
-
-
 def measure(client: Carrel, folder: Path, modes: Sequence[str], kinds: Sequence[str]) -> list[dict[str, object]]:
     """Ask the questions of these kinds; print those that are wrong, and return a row for each kind."""
     load(client, folder, json.loads((FOLDER / "documents.json").read_text()))
@@ -289,7 +275,7 @@ def main() -> None:
     arguments = parser.parse_args()
     modes = arguments.modes.split(",")
     kinds = [each for each in arguments.kinds.split(",") if each]
-    with running() as (client, folder):
+    with run_client("search-box") as (client, folder):
         rows = (
             measure_languages(client, folder, modes) if arguments.languages else measure(client, folder, modes, kinds)
         )
