@@ -237,27 +237,25 @@ def measure(client: Carrel, folder: Path, modes: Sequence[str], kinds: Sequence[
 
 
 def measure_languages(client: Carrel, folder: Path, modes: Sequence[str]) -> list[dict[str, object]]:
-    """Return the share of questions whose text is first, for each language; all texts are in the same catalog."""
+    """Return how often the text that answers is first, for each language and way of asking; all are in one catalog.
+
+    A question has some of the words of its text, or nearly none: other ones of the same meaning."""
     sets = {path.stem: json.loads(path.read_text()) for path in sorted((FOLDER / "languages").glob("*.json"))}
-    texts = [(name, each) for name, language in sets.items() for each in language["texts"]]
-    load(client, folder, [_as_document(name, each) for name, each in texts])
+    load(client, folder, [_as_document(name, each) for name, language in sets.items() for each in language["texts"]])
     rows: list[dict[str, object]] = []
     for name, language in sets.items():
-        row: dict[str, object] = {
-            "language": name,
-            "texts": len(language["texts"]),
-            "questions": len(language["questions"]),
-        }
-        for mode in modes:
-            wrong: list[str] = []
-            for each in language["questions"]:
-                answer = ask(client, each, MODES[mode])
-                first = answer.results[0].document_external_id if answer.results else "nothing"
-                if first != f"{name}/{each['text']}.md":
-                    wrong.append(f"{name} | {mode} | {each['ask']} | first is {first}, not {each['text']}")
-            print(*wrong, sep="\n" if wrong else "", flush=True)
-            row[mode] = round(1 - len(wrong) / len(language["questions"]), 3)
-        rows.append(row)
+        for words in ("some", "other"):
+            asked = [each for each in language["questions"] if each["words"] == words]
+            row: dict[str, object] = {"language": name, "words": words, "questions": len(asked)}
+            for mode in modes:
+                firsts = [[*ask(client, each, MODES[mode]).results, None][0] for each in asked]
+                found = [first.document_external_id if first else "nothing" for first in firsts]
+                right = [one == f"{name}/{each['text']}.md" for one, each in zip(found, asked, strict=True)]
+                for first, each, is_right in zip(found, asked, right, strict=True):
+                    if not is_right:
+                        print(f"{name} | {mode} | {each['ask']} | first is {first}, not {each['text']}", flush=True)
+                row[mode] = round(sum(right) / len(right), 3)
+            rows.append(row)
     return rows
 
 
