@@ -192,7 +192,7 @@ class Settings(BaseSettings):
         "speed of int8 has not been measured. Vectors of both can be searched together.",
     )
     inline_indexing_seconds: float = Field(
-        default=20.0, ge=0, description="How long an upload waits for its indexing before it goes on in the background."
+        default=20.0, ge=0, description="How long an upload waits for room in the backlog, and then for its index."
     )
     indexing_backlog_seconds: float = Field(
         default=300.0,

@@ -121,8 +121,8 @@ def test_large_documents_go_on_while_small_ones_keep_coming(make_service: Callab
 def test_one_organizations_backlog_holds_no_other_back(
     make_service: Callable[..., RunningService], slow: SlowEmbedder
 ) -> None:
-    """While 60 documents of one wait, another's is searchable by its answer, and isn't refused for their sake."""
-    service = make_service(inline_indexing_seconds=20, sweep_seconds=3600, indexing_backlog_seconds=1)
+    """While 60 documents of one wait, some for room, another's is searchable by its answer; then all are taken."""
+    service = make_service(inline_indexing_seconds=40, sweep_seconds=3600, indexing_backlog_seconds=1)
     other = another_organization(service)
     slow.seconds_a_text = 0.1
     with ThreadPoolExecutor(60) as threads:
@@ -140,7 +140,7 @@ def test_one_organizations_backlog_holds_no_other_back(
         took = time.monotonic() - began
         slow.seconds_a_text = 0
         for each in sent:
-            assert each.result().status_code in {200, 503}
+            ok(each.result())
     assert answer["indexing"] == "DONE"
     assert took < 15
 

@@ -108,6 +108,16 @@ def test_what_is_refused_is_told_when_there_is_room_again() -> None:
     pressure.refuse(ONE)
 
 
+def test_the_pace_is_not_learned_before_the_first_chunk() -> None:
+    pace = Pace(chunks_per_second=10)
+    pace.sample(5, is_saturated=True)
+    assert pace.chunks_per_second == 10
+    for chunks, learned in ((10, 6), (0, 3)):
+        pace.count(chunks)
+        pace.sample(5, is_saturated=True)
+        assert pace.chunks_per_second == learned
+
+
 def test_a_few_documents_are_no_backlog_and_others_backlogs_neither() -> None:
     pressure = BackPressure(100, pace=Pace(chunks_per_second=10))
     pressure.measure({ONE: Backlog(documents=1, chunks=10**6), TWO: Backlog(documents=10**5, packed_bytes=10**9)})

@@ -38,6 +38,7 @@ class Pace:
     chunk_bytes: float = FIRST_CHUNK_BYTES
     share: Share = field(default_factory=Share)
     _chunks: int = 0
+    _has_begun: bool = False
 
     def count(self, chunks: int) -> None:
         self._chunks += chunks
@@ -48,11 +49,12 @@ class Pace:
             self.chunk_bytes += SMOOTHING * (packed_bytes / chunks - self.chunk_bytes)
 
     def sample(self, seconds: float, *, is_saturated: bool) -> None:
-        """Update the pace by the chunks of the last `seconds` if documents still wait; else they show the demand."""
+        """Update the pace by the chunks of the last `seconds` if documents wait and one was indexed since the start."""
         chunks, self._chunks = self._chunks, 0
         self.share.tell(Figure.CHUNKS_PER_SECOND, chunks / seconds)
-        if is_saturated:
-            found = self.share.total(Figure.CHUNKS_PER_SECOND)
+        found = self.share.total(Figure.CHUNKS_PER_SECOND)
+        self._has_begun = self._has_begun or found > 0
+        if is_saturated and self._has_begun:
             self.chunks_per_second += SMOOTHING * min(seconds, 5) * (found - self.chunks_per_second)
 
     def chunks_in(self, backlog: Backlog) -> int:

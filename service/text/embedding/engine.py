@@ -49,11 +49,9 @@ class Engine:
         return cls(session, threads=threads, limits=_ONE_BY_ONE if precision == "int8" else None)
 
     async def embed(self, texts: Sequence[Tokens], *, in_background: bool) -> Rows:
-        """Return a row for each text, in their order; Unavailable (with Retry-After) when too much waits already."""
         batcher = self._documents if in_background else self._queries
         with batcher.admit(len(texts)):
             return await batcher.embed(texts)
 
     async def close(self) -> None:
-        """Stop the threads; calls under way fail with Unavailable."""
         await asyncio.gather(*(asyncio.to_thread(each.close) for each in (self._queries, self._documents)))

@@ -20,7 +20,7 @@ from service.domains.documents.catalog.forms import (
 from service.domains.documents.catalog.plan import plan_uploads
 from service.domains.documents.catalog.reindexing import reindex, rename
 from service.domains.documents.catalog.uploads import ACTING_PART, save_upload, use_stored_name
-from service.domains.documents.catalog.waiting import wait_for_index
+from service.domains.documents.catalog.waiting import require_room, wait_for_index
 from service.domains.documents.stored.queries import StoredFile
 from service.permissions.service import resolve_readers
 from service.platform.identifiers import uuid7
@@ -36,7 +36,7 @@ async def upload(request: Request, runtime: RuntimeDep, caller: CallerDep) -> up
     """Create or update the document of an external id from a file; 503 while too much waits to be indexed."""
     async with receive_form(request, runtime, file_part="file", form=uploads.UploadFileForm) as parts:
         form = await use_stored_name(runtime, caller, upload_form(parts.fields))
-        saved = await save_upload(runtime, caller, form=form, file=parts.file)
+        saved = await save_upload(runtime, caller, form=form, file=parts.file, request=request)
     uploaded = await wait_for_index(request, runtime, saved, patiently=form.await_vector_store_sync)
     return uploads.UploadFileResponse(**asdict(uploaded))
 
@@ -49,11 +49,11 @@ async def upload_document(
     key = idempotency_key(request)
     if key is None:
         # The document is certainly new, so its body needn't be read to know that it adds to what waits.
-        runtime.indexer.refuse_backlog(caller.organization_id)
+        await require_room(runtime, caller.organization_id, request)
     async with receive_form(request, runtime, file_part="document", form=uploads.UploadDocumentFileForm) as parts:
         own_id = uuid7() if key is None else uuid5(caller.principal_id, key)
         form = uploads.UploadFileForm(document_external_id=f"upload-{own_id}")
-        saved = await save_upload(runtime, caller, form=form, file=parts.file, new_only=True)
+        saved = await save_upload(runtime, caller, form=form, file=parts.file, new_only=True, request=request)
     uploaded = await wait_for_index(request, runtime, saved, patiently=form.await_vector_store_sync)
     if uploaded.status is uploads.UploadStatus.UNCHANGED:
         response.headers[REPLAYED] = "true"

@@ -8,10 +8,13 @@ the wait for the index."""
 from dataclasses import asdict, replace
 from typing import TypeVar
 
+from fastapi import Request
+
 from carrel.wire.uploads import UploadFileForm
 from service.auth.callers import Caller, ask_acting_for
 from service.domains.documents.catalog.decisions import AskedState, Decision, Upload, decide
 from service.domains.documents.catalog.queries import find_external_ids
+from service.domains.documents.catalog.waiting import require_room
 from service.domains.documents.catalog.writing import Contents, SavedUpload, describe, write
 from service.domains.documents.files.queries import keep_file
 from service.domains.documents.stored.containers import Container
@@ -35,12 +38,13 @@ async def save_upload(
     file: ReceivedFile,
     new_only: bool = False,
     container: Container | None = None,
+    request: Request | None = None,
 ) -> SavedUpload:
     """Create or update the document of `form.document_external_id` from a file on disk, except the wait for its index,
     which needs neither connection nor file. With `new_only`, other bytes are a Conflict `idempotency_key_reused`. A
     file in a changed `container` raises ContainerChangedError. Raises what `decide` does, UnreadableFile, Conflict
     `resource_taken` or `concurrent_change`, InsufficientStorage, and before the file is read Unavailable
-    `indexing_backlog`."""
+    `indexing_backlog`, for which a `request` waits a while."""
     upload = Upload(caller, form, file, new_only, container)
     contents: Contents | None = None
     outcome, commits = await judge(runtime, upload), 0
@@ -49,7 +53,7 @@ async def save_upload(
             message = "The document is being changed by others at the same time. Try again."
             raise Conflict(message, code="concurrent_change")
         if outcome.new_version:
-            runtime.indexer.refuse_backlog(caller.organization_id)
+            await require_room(runtime, caller.organization_id, request)
         if _is_unread(outcome, contents):
             contents = await read(runtime, file, reads_pictures=outcome.reads_pictures)
         outcome, commits = await commit(runtime, upload, contents), commits + 1

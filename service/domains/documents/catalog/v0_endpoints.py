@@ -24,6 +24,7 @@ async def upload_contents(
     limit = runtime.settings.max_upload_bytes
     text = request.document_contents
     async with write_text(text, folder=uploads_folder(runtime.settings), name=FILE_NAME, max_bytes=limit) as file:
-        saved = await save_upload(runtime, caller, form=await use_stored_name(runtime, caller, request), file=file)
+        form = await use_stored_name(runtime, caller, request)
+        saved = await save_upload(runtime, caller, form=form, file=file, request=http)
     uploaded = await wait_for_index(http, runtime, saved, patiently=request.await_vector_store_sync)
     return UploadFileResponse(**asdict(uploaded))

@@ -1,4 +1,4 @@
-"""Waiting for the index of an upload, for as long as somebody wants the answer."""
+"""Waiting for room for an upload, and for its index, for as long as somebody wants the answer."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -32,6 +32,15 @@ class Uploaded:
     text_recognition: TextRecognition | None
     file_count: int | None
     files_done: int | None
+
+
+async def require_room(runtime: Runtime, organization_id: UUID, request: Request | None) -> None:
+    """Refuse with `indexing_backlog` what an organization's backlog has no room for. A request waits for room first."""
+    for _ in range(int(runtime.settings.inline_indexing_seconds / LOOK_SECONDS)):
+        if request is None or is_stopping(request) or not runtime.indexer.refused_seconds(organization_id):
+            break
+        await asyncio.sleep(LOOK_SECONDS)
+    runtime.indexer.refuse_backlog(organization_id)
 
 
 async def wait_for_index(request: Request, runtime: Runtime, saved: SavedUpload, *, patiently: bool) -> Uploaded:
