@@ -30,7 +30,7 @@ from scripts.up_output import Output
 # More than the service gives to requests in flight (30 s), and then to its database.
 STOPPING_SECONDS = 60
 # When the terminal is gone, nobody waits for requests that are in flight.
-HUNG_UP_SECONDS = 10
+HUNG_UP_SECONDS = 7
 # The service obeys a first signal when its start is done, and a second one at once.
 SECOND_SIGNAL_SECONDS = 3
 # After the parts: PostgreSQL and whatever else they left gets SIGINT, then SIGKILL.
@@ -141,8 +141,8 @@ class Keeper:
                 self._hear()
         self._reap()
         self._output.tell_late()
-        if self._output.is_broken:
-            self._stop(is_hang_up=True, once=True)
+        if self._output.is_broken and not self._has_hung_up:
+            self._stop(is_hang_up=True)
         if self._stopping_since is None:
             self._say_progress()
         else:
@@ -212,10 +212,8 @@ class Keeper:
             waiting = [NAMES.get(part.name, part.name) for part in self._parts if part.name not in self._ready]
             self._output.say(SYSTEM, f"Starting, {now - self._began:.0f} s. Not ready yet: {', '.join(waiting)}.")
 
-    def _stop(self, *, is_hang_up: bool, once: bool = False) -> None:
+    def _stop(self, *, is_hang_up: bool) -> None:
         """Begin to stop, or insist on it."""
-        if once and self._has_hung_up:
-            return
         self._has_hung_up = self._has_hung_up or is_hang_up
         if self._stopping_since is None:
             self._stopping_since = time.monotonic()
@@ -224,9 +222,8 @@ class Keeper:
 
     def _insist(self) -> None:
         """Signal again, kill parts that take too long, and say which are waited for."""
-        assert self._stopping_since is not None  # noqa: S101 - it is set before
         now = time.monotonic()
-        lasts = now - self._stopping_since
+        lasts = now - (self._stopping_since or now)
         is_hurried = self._has_hung_up or not self._is_up
         if is_hurried and self._stops < 2 and now - self._signalled_at > SECOND_SIGNAL_SECONDS:
             self._signal(signal.SIGTERM)
@@ -324,8 +321,7 @@ def keep(lifeline: int, environment: Mapping[str, str], commands: Mapping[str, s
     os.setsid()
     tell_kernel(PR_SET_CHILD_SUBREAPER, 1)
     is_whole = environment.get("CARREL_LOG_LEVEL", "").upper() == "DEBUG"
-    width = max(map(len, [*commands, SYSTEM]))
-    output = Output(traces_file(environment), width=width, is_whole=is_whole)
+    output = Output(traces_file(environment), width=max(map(len, [*commands, SYSTEM])), is_whole=is_whole)
     return Keeper(lifeline, environment, output).run(commands, root)
 
 
