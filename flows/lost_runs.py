@@ -1,4 +1,5 @@
-"""Marking runs as crashed when their process or machine has died, so that they send no heartbeat; restarting them."""
+"""Marking runs as crashed when their process or machine has died, so that they send no heartbeat; restarting them, and
+runs that a process had taken when it ended."""
 
 import asyncio
 from collections.abc import Callable
@@ -71,9 +72,11 @@ async def take_over(client: PrefectClient) -> list[str]:
         state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.CRASHED])),
         end_time=FlowRunFilterEndTime.model_validate({"after_": datetime.now(UTC) - TAKEN_OVER_FOR}),
     )
+    # A runner takes a run some seconds before it is due; when the runner ends then, nothing else would begin that run.
+    taken = FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.PENDING])))
     ours = DeploymentFilter(tags=DeploymentFilterTags(all_=[TAG]))
-    silent = await client.read_flow_runs(flow_run_filter=lost, deployment_filter=ours)
-    found = [run for run in silent if _is_lost(run)]
+    silent = [await client.read_flow_runs(flow_run_filter=which, deployment_filter=ours) for which in (lost, taken)]
+    found = [run for runs in silent for run in runs if _is_lost(run)]
     again = AwaitingRetry(message="The process of this run was lost; it continues in another one.")
     started: list[str] = []
     for run in found:
@@ -85,9 +88,11 @@ async def take_over(client: PrefectClient) -> list[str]:
 
 
 def _is_lost(run: FlowRun) -> bool:
-    state = run.state
-    is_silent = state is not None and state.is_crashed() and (state.message or "").startswith(_SILENT)
-    return is_silent and run.deployment_id is not None and run.run_count < MOST_STARTS
+    if (state := run.state) is None or run.deployment_id is None or run.run_count >= MOST_STARTS:
+        return False
+    if state.is_pending():
+        return state.timestamp < datetime.now(UTC) - SILENCE
+    return state.is_crashed() and (state.message or "").startswith(_SILENT)
 
 
 def _automation(silence: timedelta) -> Automation:

@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
 from uuid import UUID
 
@@ -14,7 +15,7 @@ import psutil
 import pytest
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.settings import PREFECT_API_URL, temporary_settings
-from prefect.states import Crashed, Running
+from prefect.states import Crashed, Pending, Running
 from pydantic import SecretStr
 
 from flows import lost_runs
@@ -79,6 +80,19 @@ async def test_a_silent_run_whose_process_lives_here_is_left_alone(
     with living(str(run.id)):
         assert await lost_runs.take_over(client) == []
     assert await lost_runs.take_over(client) == [run.name]
+    await client.delete_deployment(deployment_id)
+
+
+async def test_a_run_that_was_taken_before_the_process_ended_begins_again(
+    client: PrefectClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise it waits forever, and its schedule counts as busy, so that no alert tells of missed times."""
+    deployment_id = await deploy("taken", tags=[TAG])
+    run = await client.create_flow_run_from_deployment(deployment_id, parameters={"source": "x"}, state=Pending())
+    assert await lost_runs.take_over(client) == []
+    monkeypatch.setattr(lost_runs, "SILENCE", timedelta(0))
+    assert await lost_runs.take_over(client) == [run.name]
+    assert (await client.read_flow_run(run.id)).state_name == "AwaitingRetry"
     await client.delete_deployment(deployment_id)
 
 
