@@ -157,6 +157,11 @@ def test_the_same_again_changes_nothing_and_versions_guard(service: RunningServi
     assert (entry["action"], entry["target"]["name"]) == ("group.members", "Crew")
     token = {"scimTokenId": provider.token_id, "scimTokenName": "Entra"}
     assert entry["details"] == {"removed": sorted([ada["id"], ben["id"]]), **token}
+    done(provider.send("PUT", where, again | {"displayName": "Hands"}))
+    done(provider.send("PUT", f"Users/{ada['id']}", person | {"active": False}))
+    changes = {name: one for entry in audited(service) for name, one in (entry.get("changes") or {}).items()}
+    assert changes["name"] == {"from": "Crew", "to": "Hands"}
+    assert changes["active"] == {"from": True, "to": False}
 
 
 def test_the_last_admin_is_not_locked_out(service: RunningService) -> None:

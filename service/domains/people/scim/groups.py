@@ -1,5 +1,4 @@
-"""Groups as an identity provider keeps them: name, external id, direct people and groups. Service accounts stay in
-their groups."""
+"""Groups as an identity provider keeps them: name, external id, direct members. Service accounts stay in theirs."""
 
 from collections.abc import Collection
 from typing import Any
@@ -13,7 +12,7 @@ from service.domains.people.directory import queries as removal
 from service.domains.people.scim import queries
 from service.domains.people.scim.models import Group, refuse_long
 from service.domains.people.scim.queries import StoredGroup
-from service.domains.people.scim.tokens import ScimCaller, record_changes
+from service.domains.people.scim.tokens import ScimCaller, change_of, record_changes
 from service.identity import queries as identity
 from service.identity.queries import Membership, Principal
 from service.platform.errors import BadRequest, FieldError
@@ -23,24 +22,23 @@ MOST_NAMED = 20
 
 
 async def create_group(connection: AsyncConnection, caller: ScimCaller, given: Group) -> UUID:
-    """Create a group with its members, and return its id; the organization is locked. Raises UniquenessException for a
-    taken external id, or without one a taken name; InvalidValueException."""
+    """Create a group with its members, in a locked organization; return its id. Raises InvalidValueException, and
+    UniquenessException for a taken external id, or without one a taken name."""
     refuse_long(given)
     await _refuse_taken(connection, caller, given, group_id=None)
     group_id = uuid7()
-    await _put(connection, caller, given, group_id=group_id, action="group.create")
+    await _put(connection, caller, given, group_id=group_id)
     await change_members(connection, caller, group_id=group_id, added=members_of(given), is_new=True)
     return group_id
 
 
 async def change_group(connection: AsyncConnection, caller: ScimCaller, before: StoredGroup, given: Group) -> None:
-    """Make a group and its members equal the provider's; the organization is locked. Raises UniquenessException,
-    InvalidValueException."""
+    """Make a group equal the provider's; the organization is locked. Raises as `create_group`."""
     refuse_long(given)
     if (before.name, before.external_id) != (given.display_name, given.external_id):
         if before.external_id != given.external_id:
             await _refuse_taken(connection, caller, given, group_id=before.principal_id)
-        await _put(connection, caller, given, group_id=before.principal_id, action="group.update")
+        await _put(connection, caller, given, group_id=before.principal_id, before=before)
     members = members_of(given)
     await change_members(connection, caller, group_id=before.principal_id, added=members, kept=members)
 
@@ -111,10 +109,13 @@ def to_id(value: str | None) -> UUID:
         raise InvalidValueException(detail="The value of a member is the id of a User or a Group here.") from None
 
 
-async def _put(connection: AsyncConnection, caller: ScimCaller, given: Group, *, group_id: UUID, action: str) -> None:
+async def _put(
+    connection: AsyncConnection, caller: ScimCaller, given: Group, *, group_id: UUID, before: StoredGroup | None = None
+) -> None:
     row = Principal(group_id, "group", given.display_name or "", external_id=given.external_id)
     await identity.put_principals(connection, caller.organization_id, rows=[row])
-    await record_changes(connection, caller, changes=[Change(action, "group", group_id)])
+    change = change_of("group", before, row) if before else Change("group.create", "group", group_id)
+    await record_changes(connection, caller, changes=[change])
 
 
 async def _refuse_taken(

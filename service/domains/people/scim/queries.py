@@ -1,5 +1,4 @@
-"""SQL of provisioning: people and groups that a provider sees, by its filters; no deleted people or service
-accounts."""
+"""SQL of provisioning: the people and groups that a provider sees; no deleted people, and no service accounts."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import InitVar, dataclass

@@ -214,8 +214,11 @@ def _to_user(row: StoredUser) -> Resource[Any]:
 def _to_group(row: StoredGroup, *, members: list[StoredMember] | None) -> Resource[Any]:
     # Read from the database, so they are not validated again: a group may have many.
     shown = [
-        Member.model_construct(value=str(one.principal_id), type=KINDS[one.kind], ref=_reference(one))
+        Member.model_construct(
+            value=str(one.principal_id), type=kind, ref=Reference[Any](f"{kind}s/{one.principal_id}")
+        )
         for one in members or ()
+        if (kind := KINDS[one.kind])
     ]
     return Group(
         id=str(row.principal_id),
@@ -224,10 +227,6 @@ def _to_group(row: StoredGroup, *, members: list[StoredMember] | None) -> Resour
         members=shown or None,
         meta=Meta(resource_type="Group", created=row.created_at, version=group_version(row)),
     )
-
-
-def _reference(member: StoredMember) -> Reference[Any]:
-    return Reference[Any](f"{KINDS[member.kind]}s/{member.principal_id}")
 
 
 def _to_search(request: SearchRequest[Any], *, offset: int, limit: int) -> Search:

@@ -1,17 +1,21 @@
 """Provisioning tokens, which an admin creates for an identity provider; and who calls with one."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire import scim_tokens as wire
+from carrel.wire.common import Versioned
 from service.audit.service import Change, record, record_by_credential
+from service.audit.versions import change_between
 from service.auth.callers import Caller
 from service.domains.people.scim import queries
+from service.domains.people.scim.queries import StoredGroup, StoredUser
 from service.identity.credentials import refuse_past
+from service.identity.queries import Principal
 from service.platform import secrets
 from service.platform.errors import NotFound, ServiceError, Unauthenticated
 from service.platform.identifiers import uuid7
@@ -82,8 +86,7 @@ async def revoke_token(
 
 
 async def authenticate(connection: AsyncConnection, authorization: str | None) -> ScimCaller:
-    """Return the caller of an `Authorization` header, and enter its organization. Raises Unauthenticated unless it is a
-    working provisioning token."""
+    """Return the caller of an `Authorization` header, and enter its organization. Raises Unauthenticated."""
     scheme, _, value = (authorization or "").strip().partition(" ")
     value = value.strip()
     if scheme.lower() != "bearer" or not value.startswith(secrets.SCIM_TOKEN):
@@ -101,8 +104,27 @@ async def authenticate(connection: AsyncConnection, authorization: str | None) -
 async def record_changes(connection: AsyncConnection, caller: ScimCaller, *, changes: Sequence[Change]) -> None:
     """Add an audit entry for each change of an identity provider, which names its token."""
     token = {"scimTokenId": str(caller.token_id), "scimTokenName": caller.name}
-    named = [Change(one.action, one.target_type, one.target_id, {**one.details, **token}) for one in changes]
+    named = [replace(one, details={**one.details, **token}) for one in changes]
     await record_by_credential(connection, caller.organization_id, credential_id=caller.token_id, changes=named)
+
+
+class Provided(Versioned):
+    """A person or a group as an identity provider keeps them."""
+
+    edited = ("email", "name", "external_id", "is_admin", "active")
+
+    email: str | None = None
+    name: str
+    external_id: str | None
+    is_admin: bool = False
+    active: bool = True
+
+
+def change_of(kind: str, before: StoredUser | StoredGroup | Principal, after: StoredUser | Principal) -> Change:
+    """Describe a change of a person or a group (`kind`) for the audit log, with old and new values."""
+    old, new = (Provided.model_validate(one, from_attributes=True) for one in (before, after))
+    details = {"isAdmin": new.is_admin, "active": new.active} if kind == "user" else {}
+    return change_between(f"{kind}.update", kind, after.principal_id, old, new, details=details)
 
 
 async def record_refusal(

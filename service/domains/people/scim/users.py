@@ -15,7 +15,7 @@ from service.domains.people.directory.users import require_active_admin
 from service.domains.people.scim import queries
 from service.domains.people.scim.models import User, refuse_long
 from service.domains.people.scim.queries import GUEST_MARK, StoredUser
-from service.domains.people.scim.tokens import ScimCaller, record_changes
+from service.domains.people.scim.tokens import ScimCaller, change_of, record_changes
 from service.identity import queries as identity
 from service.identity.queries import Principal, leave_groups
 from service.identity_server.interface import end_access, end_sign_ins
@@ -51,15 +51,15 @@ async def create_user(connection: AsyncConnection, caller: ScimCaller, given: Us
     )
     await identity.put_principals(connection, organization_id, rows=[person])
     await queries.change_user(connection, organization_id, user_id=person.principal_id, values={"released_at": None})
-    action = "user.create" if before is None else "user.update"
-    details = {"isAdmin": False, "active": person.active}
-    await record_changes(connection, caller, changes=[Change(action, "user", person.principal_id, details)])
+    created = Change("user.create", "user", person.principal_id, {"isAdmin": False, "active": person.active})
+    change = created if before is None else change_of("user", before, person)
+    await record_changes(connection, caller, changes=[change])
     return person.principal_id
 
 
 async def change_user(connection: AsyncConnection, caller: ScimCaller, before: StoredUser, given: User) -> None:
-    """Make a person equal the provider's, signing out inactive people; the organization is locked. Raises
-    UniquenessException, and Conflict `last_admin`."""
+    """Make a person equal the provider's, and sign out inactive people; the organization is locked. Raises Conflict
+    `last_admin`, and UniquenessException."""
     refuse_long(given)
     organization_id, user_id = caller.organization_id, before.principal_id
     active = given.active is not False if "active" in given.model_fields_set else before.active
@@ -76,13 +76,11 @@ async def change_user(connection: AsyncConnection, caller: ScimCaller, before: S
         await end_sign_ins(connection, organization_id, principal_ids=[user_id])
     await queries.change_user(connection, organization_id, user_id=user_id, values=asdict(after))
     await require_active_admin(connection, organization_id)
-    details = {"isAdmin": is_admin, "active": active}
-    await record_changes(connection, caller, changes=[Change("user.update", "user", user_id, details)])
+    await record_changes(connection, caller, changes=[change_of("user", before, after)])
 
 
 async def delete_user(connection: AsyncConnection, caller: ScimCaller, person: StoredUser) -> None:
-    """End a person's access for good, hidden from the provider; their property stays. The organization is locked.
-    Raises Conflict `last_admin`."""
+    """End a person's access for good; their property stays. The organization is locked. Raises as `change_user`."""
     organization_id, user_id = caller.organization_id, person.principal_id
     keys = (await end_access(connection, organization_id, principal_id=user_id)).api_key_ids
     await queries.release_user(connection, organization_id, user_id=user_id)
