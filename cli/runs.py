@@ -51,8 +51,7 @@ _FIRST_LINE_SECONDS, _LINE_SECONDS = 4.0, 30.0
 def run_upload(
     source: str, options: UploadOptions, *, screen: Screen, direct: bool, names: Path | None, yes: bool
 ) -> ExitCode:
-    """Upload a source, as a Prefect flow or `direct`; deletions are confirmed first, or with `yes`. Raises what
-    flows.operations.loading.upload does."""
+    """Upload a source, as a Prefect flow or `direct`; deletions are confirmed first, or with `yes`."""
     settings = FlowSettings()
     confirmed = None if yes or not options.delete_missing else _confirm_deletions(source, options, screen=screen)
 
@@ -79,16 +78,19 @@ def _write_names(ledger: Ledger, path: Path | None) -> None:
 def _confirm_deletions(source: str, options: UploadOptions, *, screen: Screen) -> str:
     """Name the documents that the run would delete and ask; return their mark, or "" where nothing is confirmed."""
     outcome, named, mark = _make_plan(source, options)
-    if not outcome.plan.delete:
+    held = outcome.summary.to_delete if outcome.plan.held_back and screen.can_ask else 0
+    if not (number := outcome.plan.delete or held):
         return ""
+    if held:
+        screen.say(outcome.plan.held_back)
     doomed = [row["path"] for row in named if row["what"] == TO_DELETE]
-    question = f"Delete {count_text(outcome.plan.delete, 'document')} that the source no longer has?"
+    question = f"Delete {count_text(number, 'document')} that the source no longer has?"
     if not screen.can_ask:
-        first = ", ".join(doomed[:_SHOWN]) + (" …" if outcome.plan.delete > _SHOWN else "")
+        first = ", ".join(doomed[:_SHOWN]) + (" …" if number > _SHOWN else "")
         raise usage(screen, f"{question} {first}. There is no terminal to ask on: say --yes to delete them.")
     screen.say("\n".join(f"- {name}" for name in doomed))
-    if outcome.plan.delete > len(doomed):
-        screen.say(f"and {outcome.plan.delete - len(doomed):,} more; carrel plan --names FILE names all of them")
+    if number > len(doomed):
+        screen.say(f"and {number - len(doomed):,} more; carrel plan --names FILE names all of them")
     confirm(screen, question, outcome="sent or deleted")
     return mark
 

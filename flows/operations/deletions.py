@@ -1,5 +1,6 @@
 """Deletion of documents that are missing from the source, behind a guard: only documents that this source alone has
-sent, and nobody changed since. Nothing is deleted from a partial or empty scan, or above the limit."""
+sent, and nobody changed since. Nothing is deleted from a partial scan; from an empty folder, or above the limit, only
+what a person has confirmed by name."""
 
 import asyncio
 import hashlib
@@ -14,13 +15,18 @@ from flows.operations.options import UploadOptions
 from flows.operations.outages import OutagePolicy
 from flows.operations.sources.documents import folders_of, key_of
 from flows.operations.sources.exclusions import FileSelection
-from flows.operations.sources.reading import select_files
+from flows.operations.sources.reading import is_folder, select_files
 
 TO_DELETE = (State.PLANNED, State.FOUND)
 """In which states what is to be deleted may be: FOUND while the guard holds it back."""
 _PAGE = 500
 # What a plan says of a document that is not as this source has sent it.
 _OTHERS = frozenset({PlanAction.UPDATE, PlanAction.FORBIDDEN})
+_EMPTY = "the source has no document at all, which looks like a folder that is not mounted."
+_CONFIRMED_BY_NAME = (
+    "If it is meant to be empty, confirm the deletion by name: *Delete them* on the run's page, or"
+    " `carrel upload --delete-missing` at a terminal."
+)
 # A row that can't be read may be of any document, whatever id it seems to have.
 _HIDING = ("row_invalid", "folder_unreadable", "name_undecodable")
 
@@ -41,16 +47,19 @@ async def plan_deletions(
         return
     found = await asyncio.to_thread(ledger.count_found)
     reason = await asyncio.to_thread(_not_whole, ledger, found=found)
+    can_be_meant = reason == _EMPTY and await asyncio.to_thread(is_folder, source)
+    if can_be_meant:
+        reason = "" if confirmed and options.delete_missing else f"{_EMPTY} {_CONFIRMED_BY_NAME}"
     if reason and (options.delete_missing or not found):
         await asyncio.to_thread(ledger.block_deletions, f"Nothing is deleted: {reason}")
-    if reason and (options.delete_missing or found):
+    if reason and not can_be_meant and (options.delete_missing or found):
         return
     files = await asyncio.to_thread(select_files, source, options.files)
     marked = await _mark(client, ledger, files, options=options, outages=outages)
     if not options.delete_missing:
         await asyncio.to_thread(ledger.decide_deletions, State.KEPT)
         return
-    if not confirmed:
+    if not confirmed and not reason:
         known = await asyncio.to_thread(ledger.count_known)
         reason = _beyond(options.delete_limit_percent, marked=marked, known=known)
     if not reason and marked and confirmed not in {None, await asyncio.to_thread(mark_of_deletions, ledger)}:
@@ -97,9 +106,7 @@ def _not_whole(ledger: Ledger, *, found: int) -> str:
     if hidden:
         number = "an item" if hidden == 1 else f"{hidden} items"
         return f"{number} of the source (such as {place}) can't be read, and may be documents. Mend that and run again."
-    if not found:
-        return "the source has no document at all, which looks like a folder that is not mounted."
-    return ""
+    return "" if found else _EMPTY
 
 
 def _beyond(limit: int, *, marked: int, known: int) -> str:

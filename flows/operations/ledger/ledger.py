@@ -399,8 +399,7 @@ class Ledger(ClaimedRun):
                     yield from connection.execute(others).all()
 
     def refuse_replacing(self, names: Sequence[str]) -> set[str]:
-        """Put documents into quarantine that would replace another file, which another source here has sent and still
-        has; return their external ids."""
+        """Put documents into quarantine that would replace another source's file; return their external ids."""
         keys = {key_of(name): name for name in names}
         ours = sa.select(sent.c.key).where(sent.c.source_id == self.run.source_id, sent.c.key.in_(keys))
         known = {keys[bytes(key)] for (key,) in self._rows(ours)}

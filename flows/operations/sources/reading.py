@@ -93,6 +93,10 @@ def _select(items: Iterator[SourceItem], files: FileSelection) -> Iterator[Sourc
             yield item
 
 
+def is_folder(source: str) -> bool:
+    return not is_object_url(source) and not is_selection(source) and local_path(source).is_dir()
+
+
 def source_identity(source: str) -> str:
     """Return the source's name in its normal form, the same for each spelling. Raises SourceError."""
     if is_object_url(source):
