@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from app.health import Level, findings_of
+from carrel import Carrel
 from carrel.wire.search import SearchFeedback
 from cli.app import app as cli_app
 from flows.errors import SourceError
@@ -25,7 +26,7 @@ from tests.harness.services import RunningService, ServiceHarness
 from tests.service.docstore import LOOPBACK, Syncing, a_thing
 
 HISTORIES = int(os.environ.get("HISTORIES", "2000"))
-STEPS = 12
+STEPS, COMPARED_EVERY = 12, 2
 NAMES = tuple(f"note-{number}.md" for number in range(6))
 EMPTY = b""
 THUMBS = (SearchFeedback.THUMBS_UP, SearchFeedback.THUMBS_DOWN)
@@ -37,6 +38,7 @@ class History:
 
     source: Source
     syncing: Syncing
+    client: Carrel
     random: Random
     folder: dict[str, bytes] = field(default_factory=dict[str, bytes])
     loaded: dict[str, bytes] = field(default_factory=dict[str, bytes])
@@ -66,7 +68,6 @@ class History:
         way = self.random.choice(ways)
         self.told.append(way.__name__)
         await way()
-        self.compare_loading()
 
     async def write(self) -> None:
         name = self.random.choice(NAMES)
@@ -148,14 +149,14 @@ class History:
             self.taken |= self.things.keys() - self.not_taken
 
     async def judge(self) -> None:
-        with self.source.client() as client:
-            answer = client.search.search_document_catalog("ferry lamp", mode="LEXICAL")
-            self.searches[answer.search_id] = [one.document_id for one in answer.results]
-            search = self.random.choice(list(self.searches))
-            if not self.searches[search]:
-                return
-            document, verdict = self.random.choice(self.searches[search]), self.random.choice(THUMBS)
-            client.search.submit_search_feedback(search_id=search, feedback=verdict, document_id=document, comments="!")
+        asked = self.client.search
+        answer = asked.search_document_catalog("ferry lamp", mode="LEXICAL")
+        self.searches[answer.search_id] = [one.document_id for one in answer.results]
+        search = self.random.choice(list(self.searches))
+        if not self.searches[search]:
+            return
+        document, verdict = self.random.choice(self.searches[search]), self.random.choice(THUMBS)
+        asked.submit_search_feedback(search_id=search, feedback=verdict, document_id=document, comments="!")
         self.thumbs[search, document] = verdict
 
     @property
@@ -177,7 +178,7 @@ class History:
 
     def expected_plan(self, *, deletes: bool) -> dict[str, int]:
         """Count what a run would do with each file of the folder, and with what is gone from it."""
-        fresh = {name: content for name, content in self.folder.items() if self.failed.get(name) != content}
+        fresh = {name: content for name, content in self.folder.items() if content}  # an empty file is refused at once
         changed = {name for name, content in fresh.items() if self.loaded.get(name) != content}
         return {
             "create": len(changed - self.loaded.keys()),
@@ -188,14 +189,12 @@ class History:
 
     def compare_loading(self) -> None:
         """Compare what the API, the alerts and the page Health say with the count."""
-        with self.source.client() as client:
-            found = list(client.admin.alerts.list(only_open=True))
-            alerts = {(one.kind.value, one.sync_id is not None) for one in found}
-            status = client.admin.status.get()
-            documents = {one.document_external_id for one in client.catalog.list_documents()}
-            logged = {
-                one.search_id: (one.thumbs_up or 0, one.thumbs_down or 0) for one in client.admin.search_log.query()
-            }
+        admin = self.client.admin
+        found = list(admin.alerts.list(only_open=True))
+        alerts = {(one.kind.value, one.sync_id is not None) for one in found}
+        status = admin.status.get()
+        documents = {one.document_external_id for one in self.client.catalog.list_documents()}
+        logged = {one.search_id: (one.thumbs_up or 0, one.thumbs_down or 0) for one in admin.search_log.query()}
         synced = {self.syncing.external_id(a_thing(number)["_id"]) for number in self.taken}
         assert documents == self.loaded.keys() | synced, self.told
         expected = {("RUN_QUARANTINE", False)} if self.waiting else set[Any]()
@@ -220,9 +219,12 @@ async def run_history(service: RunningService, mongo: MongoServer, folder: Path,
         (folder / "notes").mkdir(parents=True)
         syncing = await asyncio.to_thread(Syncing, organization, mongo.with_collection())
         source = Source(folder / "notes", FlowSettings(), organization)
-        history = History(source, syncing, Random(seed))  # noqa: S311 - no secret
-        for _ in range(STEPS):
-            await history.step()
+        with source.client() as client:
+            history = History(source, syncing, client, Random(seed))  # noqa: S311 - no secret
+            for number in range(STEPS):
+                await history.step()
+                if number % COMPARED_EVERY == COMPARED_EVERY - 1:
+                    history.compare_loading()
         listed = await asyncio.to_thread(CliRunner().invoke, cli_app, ["quarantine", "list", "--json"])
         assert {one["document"] for one in json.loads(listed.output)["quarantine"]} == history.waiting, history.told
 
