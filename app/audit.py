@@ -1,5 +1,4 @@
-"""Sentences for entries of the audit log: a verb, then the kind of a thing with its name in quotation marks; people and
-groups that hold something are named alone."""
+"""Sentences for entries of the audit log: a verb, then a thing's kind with its name in quotation marks."""
 
 import time
 import tomllib

@@ -148,15 +148,11 @@ def page_html(page: DocumentationPage | None) -> str:
 
 
 def _contents_html() -> str:
-    sections = "".join(
-        f"<h2>{html.escape(section or 'Overview')}</h2><ul>{''.join(_item(page) for page in pages)}</ul>"
-        for section, pages in contents()
-    )
+    sections = ""
+    for section, pages in contents():
+        items = (f'<li><a href="{HELP}/{page.name}">{html.escape(page.title)}</a></li>' for page in pages)
+        sections += f"<h2>{html.escape(section or 'Overview')}</h2><ul>{''.join(items)}</ul>"
     return f"<h1>Help</h1>{sections}"
-
-
-def _item(page: DocumentationPage) -> str:
-    return f'<li><a href="{HELP}/{page.name}">{html.escape(page.title)}</a></li>'
 
 
 _PAGE = Path(__file__).with_suffix(".html").read_text()

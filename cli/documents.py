@@ -84,6 +84,7 @@ def show(document: Named, *, as_json: AsJson = False) -> None:
     """Show a document, its metadata, and how far it is indexed where."""
     with connect(as_json=as_json) as (screen, client):
         found = document_of(document, client)
+    files = found.contained_files or f"{found.files_done or 0:,} of {found.file_count or 0:,} so far"
     show_one(
         screen,
         found,
@@ -96,7 +97,7 @@ def show(document: Named, *, as_json: AsJson = False) -> None:
             ("file", f"{found.file_name}, {found.media_type}, {found.file_size:,} bytes"),
             ("version", f"{found.document_version} of {found.updated_at:%Y-%m-%d %H:%M}"),
             *([("in", found.parent_document_id)] if found.parent_document_id else []),
-            *([("files", _files(found))] if found.file_count else []),
+            *([("files", files)] if found.file_count else []),
             *((field, value) for field, value in found.custom_metadata.items()),
             *(("read by machine", one) for one in (found.text_recognition,) if one),
             *(("not read", one) for one in found.list_left_out()),
@@ -222,10 +223,6 @@ def document_of(name: str, client: "Carrel") -> GetDocumentResponse:
         found = [one for one in named if name in {one.document_name, one.file_name}]
     one = require_one(found, kind="document", name=name, hint="carrel documents list --query finds it, with its id")
     return client.catalog.get_document(one.document_id)
-
-
-def _files(one: GetDocumentResponse) -> str:
-    return str(one.contained_files or f"{one.files_done or 0:,} of {one.file_count or 0:,} so far")
 
 
 def _place(one: DocumentIndexing) -> str:

@@ -94,8 +94,7 @@ def require_person() -> Person:
 
 
 def require_session() -> None:
-    """Raise SignInRequiredError if the page's session has ended. For callbacks (buttons, fragments, dialogs), which run
-    without the page and `require_person`."""
+    """Raise SignInRequiredError if the page's session has ended; for callbacks, which run without the page."""
     _require(cast("str | None", st.session_state.get(_OWNER)))
 
 

@@ -76,8 +76,7 @@ READER_HEADS = ("Name", "Type", "Address", "Direct access", "Through")
 
 
 def through_in_words(through: Sequence[AccessThrough], reader: str = "") -> str:
-    """Return through whom something is read, in a few words: Owner, Direct access, a group, Everybody. `reader` is the
-    id of a group that reads."""
+    """Return in a few words through whom something is read: Owner, a group, Everybody; `reader`: a reading group."""
     names = list(dict.fromkeys(way_in_words(one, reader) for one in through))
     more = len(names) - NAMED_THROUGH
     return ", ".join(names[:NAMED_THROUGH]) + (f" and {more} more" if more > 0 else "")

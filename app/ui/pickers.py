@@ -36,8 +36,7 @@ NOBODY, NOTHING = "Nobody is called that.", "Nothing is called that."
 def pick_principal(
     name: str, *, label: str, kinds: Sequence[str] = EVERYBODY, compact: bool = False
 ) -> Principal | None:
-    """Return the principal in the address's parameter `name`, with an input to find any; `compact`: its label is
-    inside."""
+    """Return the principal in the address's parameter `name`, with an input to find any; `compact`: label inside."""
     find = partial(_principals, kinds=tuple(kinds))
     return _pick(name, label=label, find=find, at=_principal, kinds=kinds, compact=compact)
 

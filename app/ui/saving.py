@@ -25,8 +25,7 @@ _LONGEST = 1000
 
 
 def keep_opened(form: str, now: Thing, *, field: str = "") -> Thing:
-    """Return a resource as it was when its form was opened. A form outside a dialog is opened anew when the key `field`
-    is not in the session."""
+    """Return a resource as it was when its form was opened: outside a dialog, when the session got the key `field`."""
     if field and field not in st.session_state:
         forget_form(form)
     return st.session_state.setdefault(f"{form}.opened", now)

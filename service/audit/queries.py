@@ -231,8 +231,7 @@ async def find_last_change(connection: AsyncConnection, organization_id: UUID, *
 async def list_entries(
     connection: AsyncConnection, organization_id: UUID, *, filters: EntryFilter, before: Position | None, limit: int
 ) -> list[StoredEntry]:
-    """List audit entries, newest first, before a position. By a filter that looks through entries, those of the next
-    MOST_LOOKED_THROUGH alone."""
+    """List audit entries, newest first, before a position; a filter looks through the next MOST_LOOKED_THROUGH."""
     actors, subjects = principals.alias("actors"), principals.alias("subjects")
     looked_through = MOST_LOOKED_THROUGH if filters.looks_through else limit
     entries = _entries(organization_id, filters, before).limit(looked_through).subquery("entries")

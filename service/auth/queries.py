@@ -217,8 +217,7 @@ _CONSENT_OF_HASH = (
 
 
 def ask_consent(batch: Batch, *, secret_hash: bytes) -> Answer[Consent]:
-    """Ask for the consent behind an access token; no row if withdrawn. Ask after the credential, which enters its
-    organization."""
+    """Ask for the consent behind an access token; no row if withdrawn. Ask after the credential."""
     return batch.ask(_CONSENT_OF_HASH, Consent, {"param_secret_hash": secret_hash})
 
 

@@ -86,8 +86,7 @@ class FileStore:
             raise _refusal(error) from error
 
     async def ensure(self, path: Path, sha256: bytes) -> None:
-        """Store the file again if it was collected since `put`; the caller keeps it from collection. Raises
-        InsufficientStorage."""
+        """Store the file again if it was collected since `put`; keep it from collection. Raises InsufficientStorage."""
         try:
             if await self.exists(sha256):
                 return

@@ -74,8 +74,7 @@ def is_wanted() -> bool:
 
 
 def load() -> None:
-    """Import the sender of traces, if wanted, before the fork, to share it. Raises ValueError for an unknown way of
-    sending."""
+    """Import the sender of traces, if wanted, before the fork, to share it. Raises ValueError for an unknown sender."""
     if not is_wanted():
         return
     protocol = next((os.environ[name] for name in PROTOCOLS if os.environ.get(name)), PROTOCOL)
@@ -233,8 +232,7 @@ def _begin_statements(tracer: Tracer, texts: list[str]) -> Span:
 
 @lru_cache(1024)
 def summarize(statement: str) -> str:
-    """Return a statement's verb and tables (`SELECT documents`), never a value; empty if it only names an
-    organization."""
+    """Return a statement's verb and tables (`SELECT documents`), never a value; empty for an organization alone."""
     if statement.startswith("SELECT enter_organization("):
         return ""
     writing = _WRITING.search(statement)

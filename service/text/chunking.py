@@ -257,8 +257,7 @@ def _path(headings: Sequence[tuple[int, _Path]]) -> _Path:
 
 
 def _pack(units: Sequence[_WholeSpan], budget: int) -> Iterator[tuple[str, Sequence[_WholeSpan], Sequence[int]]]:
-    """Pack units into texts between fresh starts. Each text comes with its units and the position of each unit's first
-    character."""
+    """Pack units into texts between fresh starts; each text has its units and where the first character of each is."""
     keys = [(unit.begins, zlib.crc32(unit.text.encode()), number) for number, unit in enumerate(units)]
     positions = list(accumulate((unit.pieces for unit in units), initial=0))
     fresh = _anchors(keys, positions)

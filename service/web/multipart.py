@@ -86,8 +86,7 @@ def write_text(
 
 @asynccontextmanager
 async def write_bytes(data: bytes, *, folder: Path, name: str, max_bytes: int) -> AsyncGenerator[ReceivedFile]:
-    """Yield bytes as a file below `folder`, always removed. Raises TooLarge beyond `max_bytes`, InsufficientStorage for
-    a full disk."""
+    """Yield bytes as a file below `folder`, always removed. Raises TooLarge and InsufficientStorage."""
     if len(data) > max_bytes:
         raise _too_large(max_bytes)
     async with _open_sink(folder) as sink:

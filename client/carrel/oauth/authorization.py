@@ -106,8 +106,7 @@ class AuthorizationRequest(BaseModel):
 def begin(
     server: ServerMetadata, client_id: str, *, redirect_uri: str, scopes: Sequence[str], how: Mapping[str, str | None]
 ) -> AuthorizationRequest:
-    """Create a request with a new state and verifier (RFC 6749, section 10.12; RFC 7636, section 4); `how` are further
-    parameters."""
+    """Create a request with a new state and verifier (RFC 6749, section 10.12; RFC 7636, section 4)."""
     state, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(48)
     parameters = {
         "response_type": "code",

@@ -78,8 +78,7 @@ async def enqueue_deliveries(
     delivery_ids: Sequence[UUID],
     pause: timedelta | None = None,
 ) -> None:
-    """Attempt deliveries, after a pause if given. Each queues behind one of every organization, so few never wait for
-    another's many."""
+    """Attempt deliveries, after a pause if given. Organizations take turns: few never wait for another's many."""
     before = await queries.count_pending(connection, organization_id) - len(delivery_ids)
     for number, delivery_id in enumerate(delivery_ids, start=before):
         await runtime.jobs.enqueue(

@@ -64,8 +64,7 @@ async def metadata(runtime: RuntimeDep, path: str = "") -> Response:
 @router.get(WELL_KNOWN)
 @router.get(WELL_KNOWN + "/{path:path}")
 async def protected_resource(runtime: RuntimeDep, path: str = "") -> Response:
-    """Describe what takes tokens of /mcp clients (RFC 9728). Clients that don't know the rule for paths ask at the
-    host's address."""
+    """Describe what takes tokens of /mcp clients (RFC 9728), also at the host's own address."""
     issuer = runtime.settings.issuer
     own = urlsplit(resource_of(OAuthAudience.MCP, issuer)).path
     if path and f"/{path}".removesuffix("/") != own:

@@ -47,8 +47,7 @@ async def enter_by_client(connection: AsyncConnection, *, client_id: UUID) -> St
 
 
 async def lock_client(connection: AsyncConnection, organization_id: UUID, *, client_id: UUID) -> bool:
-    """Lock a client against deletion until the transaction ends; False if deleted. A deletion waits for all such
-    requests."""
+    """Lock a client against deletion until the transaction ends; False if it is deleted already."""
     statement = select(oauth_clients.c.client_id).where(matches(oauth_clients, organization_id, client_id=client_id))
     statement = statement.with_for_update(read=True, key_share=True)
     return (await connection.execute(statement)).one_or_none() is not None
@@ -191,8 +190,7 @@ async def insert_tokens(
 async def lock_refresh_token(
     connection: AsyncConnection, organization_id: UUID, *, secret_hash: bytes
 ) -> StoredRefreshToken | None:
-    """Lock a refresh token, found by hash, with its family until the transaction ends. A second request waits and sees
-    the first's work."""
+    """Lock a refresh token, found by hash, with its family until the transaction ends; a second request waits."""
     statement = (
         select(
             *columns_of(

@@ -203,8 +203,7 @@ class Provider:
         return verify(await self._keys(since=again_since))
 
     async def sign_out_address(self, *, back_to: str, id_token: str | None) -> str | None:
-        """Return the provider's sign-out address (OpenID Connect RP-Initiated Logout 1.0), or None. Raises
-        ProviderAway."""
+        """Return the provider's sign-out address (RP-Initiated Logout 1.0), or None. Raises ProviderAway."""
         endpoint = (await self._discover()).get("end_session_endpoint")
         if not isinstance(endpoint, str) or not self._is_safe(endpoint):
             return None

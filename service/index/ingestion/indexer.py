@@ -179,8 +179,7 @@ class Indexer:
         return waiter
 
     async def wait(self, waiter: Waiter, *, seconds: float | None) -> Outcomes | None:
-        """Wait until a document is indexed; None after `seconds` (None: no limit) or a failure. Indexing continues
-        afterwards."""
+        """Wait until a document is indexed; None after `seconds` (None: no limit) or a failure. Indexing goes on."""
         crowded = sum(map(len, self._waiters.values())) > MOST_WAITING
         try:
             done, _ = await asyncio.wait({waiter.future}, timeout=0 if crowded and seconds is not None else seconds)

@@ -102,8 +102,7 @@ def remove_old(archive: Archive, *, keep: timedelta) -> Removed:
 
 
 def chain(bases: list[Base], base: Base) -> list[Base]:
-    """Return the backups that an incremental one builds on, full first and itself last. Raises BackupError if one is
-    missing."""
+    """Return the backups that an incremental backup builds on, full first. Raises BackupError if any is missing."""
     by_name, found = {each.name: each for each in bases}, [base]
     while found[0].parent is not None:
         parent = by_name.get(found[0].parent)
@@ -218,8 +217,7 @@ def _archive(settings: Settings, server: EmbeddedPostgres, archive: Archive) -> 
 
 
 def wait_until_archived(settings: Settings, server: EmbeddedPostgres, archive: Archive, *, lsn: int) -> None:
-    """Archive the log up to a place, or wait until the running service does. Raises BackupError when that makes no
-    progress."""
+    """Archive the log up to a place, or wait for the running service. Raises BackupError without progress."""
     reached, deadline = -1, time.monotonic() + ARCHIVED_SECONDS
     while time.monotonic() < deadline:
         with open_shipper(settings, server, archive) as shipper:

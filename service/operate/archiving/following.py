@@ -28,8 +28,7 @@ class GapError(ArchiveError):
 
 
 def make_standby(archive: Archive, plan: Plan, server: EmbeddedStandby) -> None:
-    """Make a standby, not started, from the newest backup and the log since. Raises BackupError: do not use the
-    folder."""
+    """Make a standby, not started, from the newest backup and the log since. Raises BackupError if it is unusable."""
     unpack(archive, plan, server)
     server.place()
 
@@ -49,8 +48,7 @@ class Follower:
         self._reached: int | None = None
 
     def follow(self, ends: Callable[[], bool]) -> None:
-        """Follow until `ends` returns True; failures are logged and retried. Raises GapError: the standby must be made
-        again."""
+        """Follow until `ends` returns True, and retry failures. Raises GapError: make the standby again."""
         failures, said_at, brought_at = Failures("standby"), float("-inf"), float("-inf")
 
         def check() -> None:
@@ -79,8 +77,7 @@ class Follower:
             time.sleep(LOOK_SECONDS)
 
     def bring_log(self) -> Position:
-        """Copy new log from the archive, and return its position. Raises GapError if the log that follows is
-        missing."""
+        """Copy new log from the archive, and return its position. Raises GapError if the next log is missing."""
         position = self._archive.position()
         size = position.segment_bytes
         newest = self._server.newest_segment()
@@ -116,8 +113,7 @@ class Follower:
 def promote_standby(
     archive: Archive | None, server: EmbeddedStandby, *, files: FileStore, key_folder: Path | None
 ) -> Restored:
-    """Replay the archive (None: what was brought), and make the standby a running deployment. Repeatable, also after a
-    kill."""
+    """Replay the archive (None: the log that is here), and make the standby a running deployment. Repeatable."""
     server.follow()
     moment = None
     if archive is not None and server.is_standby():

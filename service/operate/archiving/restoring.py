@@ -59,8 +59,7 @@ class Restored:
 
 
 def plan_restore(archive: Archive, to: datetime | None) -> Plan:
-    """Find the backup and log that lead to a moment. Raises MomentError if the archive doesn't reach it, ArchiveError
-    if parts are missing."""
+    """Find the backup and log that lead to a moment. Raises MomentError beyond the archive, and ArchiveError."""
     # In this order: the archive's position is behind the end of each backup that is listed.
     bases, position = archive.bases(), archive.position()
     if not bases:
@@ -109,8 +108,7 @@ def finish_restore(
     files: FileStore,
     key_folder: Path | None,
 ) -> Restored:
-    """Bring files and key of an open database, migrate it, and make it its own deployment. Raises ArchiveError for too
-    old a schema."""
+    """Bring files and key of an open database, migrate it, and make it its own deployment. Raises ArchiveError."""
     owner = server.url(user=SUPERUSER)
     with queries.connect(owner) as connection:
         if (revision := migrations.current_revision(connection)) is not None:

@@ -19,8 +19,7 @@ from service.platform.files import FileStore
 
 
 def verify(file: IO[bytes]) -> Manifest:
-    """Read an archive to its end and return its manifest; stores nothing. Raises ArchiveError: damaged, newer or too
-    old."""
+    """Read an archive to its end and return its manifest; store nothing. Raises ArchiveError if it is unusable."""
     sink = _Verifying()
     manifest = read_archive(file, sink)
     sink.progress.end()

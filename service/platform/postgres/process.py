@@ -34,8 +34,7 @@ def find_server(folder: Path) -> psutil.Process | None:
 
 
 def read_pid_file(folder: Path) -> list[str]:
-    """Return the lines of the server's process file; empty if it certainly does not exist. Raises
-    UnknownServerError."""
+    """Return the lines of the server's process file; empty where there is none. Raises UnknownServerError."""
     with _certainty(folder):
         try:
             text = (folder / PID_FILE).read_text(errors="replace")

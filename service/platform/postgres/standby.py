@@ -1,5 +1,4 @@
-"""A cluster that replays log as it arrives in `pg_wal`, where PostgreSQL looks again and again; unread until
-promoted."""
+"""A cluster that replays log as it arrives in `pg_wal`, where PostgreSQL looks; unread until it is promoted."""
 
 import os
 import subprocess

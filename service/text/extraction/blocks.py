@@ -140,8 +140,7 @@ def unpack_blocks(data: bytes) -> tuple[Block, ...]:
 
 
 def iterate_blocks(data: bytes) -> Iterator[Block]:
-    """Unpack blocks lazily, so that other threads run in between. ValueError if a newer version packed them, or some
-    are missing."""
+    """Unpack blocks lazily, so that other threads run in between. Raises ValueError for a newer format or a loss."""
     if data[:1] not in _VERSIONS:
         raise ValueError(f"Blocks of format version {data[:1].hex()!r} can't be read by this release.")
     inflate, utf8 = zlib.decompressobj(), codecs.getincrementaldecoder("utf-8")()

@@ -121,8 +121,7 @@ def _note_pictures(data: bytes, sheets: Mapping[int, str], builder: BlockBuilder
 
 
 def _join_records(data: bytes, wanted: int) -> dict[int, bytes]:
-    """Return the records of a kind, with continuations joined, for the workbook (key 0) and each sheet (key: where it
-    begins)."""
+    """Return the joined records of a kind, for the workbook (key 0) and each sheet (key: where it begins)."""
     parts: dict[int, list[bytes]] = {}
     begin = before = depth = 0
     for place, kind, record in _records(data):

@@ -1,8 +1,7 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyright: reportMissingTypeStubs=false, reportAttributeAccessIssue=false
 # lxml has no types of its own.
-"""Office files as packages: the parts that are not text, and variants (templates, macros, shows, Strict Open XML) made
-plain."""
+"""Office files as packages: the parts that are not text; templates, macros, shows and Strict Open XML made plain."""
 
 import io
 import mimetypes

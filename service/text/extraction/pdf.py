@@ -206,8 +206,7 @@ def _note_pictures(page: Any, text_page: Any, lines: Sequence[Line], number: int
 
 
 def _unread_pictures(page: Any, text_page: Any) -> list[tuple[float, Any]]:
-    """Return each picture with less text over it than recognition leaves, and its share of the page. Lines and marks
-    are too small."""
+    """Return each picture with less text over it than recognition leaves, and its share of the page; no marks."""
     unread: list[tuple[float, Any]] = []
     width, height = page.get_size()
     for picture in islice(page.get_objects(filter=(raw.FPDF_PAGEOBJ_IMAGE,), max_depth=3), _MOST_PICTURES):

@@ -39,8 +39,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Line:
-    """A line of a page: bottom and top in points from the lower edge (0 if unknown), and its box. Tables tell lines
-    within them."""
+    """A line of a page: bottom and top in points from the lower edge (0 if unknown), and its box."""
 
     text: str
     bottom: float = 0.0

@@ -43,8 +43,7 @@ class Refused(NamedTuple):
 
 
 def prepare(memory_bytes: int) -> None:
-    """Limit this process to `memory_bytes` beyond its present memory, no core files and no file writes. Present memory
-    includes the parsers."""
+    """Limit this process to `memory_bytes` beyond its present memory, no core files and no file writes."""
     from service.text.extraction import parsing  # noqa: F401, PLC0415 # pyright: ignore[reportUnusedImport] - see above
 
     # Python's own handler waits for the interpreter; a parser in C may not return to it.

@@ -88,8 +88,7 @@ class Extractor:
     async def read_files(
         self, path: Path, *, file_name: str, start: int, most: int | None, largest: int
     ) -> list[ContainedFile]:
-        """Return some files within the file at `path`, as `containers.read_files`, limited like `extract`. Raises
-        UnreadableFile."""
+        """Return some files within the file at `path`, limited like `extract`. Raises UnreadableFile."""
         return await self._run(
             partial(task.read_files, start=start, most=most, largest=largest), path, file_name, self._limits
         )

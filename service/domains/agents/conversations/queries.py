@@ -286,8 +286,7 @@ async def note_feedback(
     principal_ids: Collection[UUID] | None,
     feedback: str,
 ) -> JudgedTurn | None:
-    """Keep the last verdict on a reply of this agent to these principals (None: anyone); return the turn, or None
-    without such a turn."""
+    """Keep the last verdict on an agent's reply to these principals (None: anyone); return the turn, or None."""
     statement = (
         update(turns)
         .where(

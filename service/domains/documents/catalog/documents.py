@@ -1,5 +1,4 @@
-"""Look at documents and fetch their files. Admins see every document's name and history, and contents only by
-access."""
+"""Look at documents and fetch their files. Admins see every document's name; contents need access."""
 
 from collections.abc import Collection
 from datetime import datetime

@@ -113,8 +113,7 @@ async def list_consents(
     after: tuple[UUID, UUID] = BEFORE_ALL,
     limit: int | None = None,
 ) -> list[OAuthConsent]:
-    """List consents, of one person and client if given, by ids of client and person. `after` are the last page's final
-    ids."""
+    """List consents, of one person and client if given, by client and person; `after` ends the last page."""
     further = (
         oauth_consents.c.principal_id.label("person_id"),
         oauth_clients.c.name.label("application_name"),

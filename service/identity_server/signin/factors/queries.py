@@ -82,8 +82,7 @@ _PASSKEY_OF_ID = (
 
 
 async def enter_by_passkey(connection: AsyncConnection, *, credential_id: bytes) -> Passkey | None:
-    """Find a passkey by its authenticator id, and enter its organization; not found from within another
-    organization."""
+    """Find a passkey by its authenticator id, and enter its organization; within another, none is found."""
     return await find_row(connection, _PASSKEY_OF_ID, Passkey, {"param_credential_id": credential_id})
 
 

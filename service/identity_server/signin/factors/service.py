@@ -272,8 +272,7 @@ ACTION = "secondFactor.reset"
 async def reset_second_factor(
     connection: AsyncConnection, caller: Caller, *, request: AdminUsersResetSecondFactorRequest
 ) -> AdminUsersResetSecondFactorResponse:
-    """Take all second factors and recovery codes of a user away, who has lost them. Raises BadRequest
-    `unknown_user`."""
+    """Take all second factors and recovery codes of a user away. Raises BadRequest `unknown_user`."""
     organization_id = caller.organization_id
     person = await find_person(connection, organization_id, email=normal_email(request.email))
     if person is None:
