@@ -7,19 +7,7 @@ from uuid import UUID
 
 from pydantic import Field, model_validator
 
-from carrel.wire.common import (
-    Action,
-    PagedRequest,
-    PagedResponse,
-    PrincipalReference,
-    ReportedType,
-    RequestModel,
-    ResourceIdentifier,
-    ResourceType,
-    ResponseModel,
-    Role,
-    Tabular,
-)
+from carrel.wire import common
 from carrel.wire.fields import NO_NUL, Identifier, StrictFlag
 from carrel.wire.operations import ADMIN, ApiOperation
 
@@ -27,14 +15,14 @@ AccessState = Annotated[str, Field(min_length=1, max_length=128), NO_NUL]
 """The state of all access at one moment; opaque."""
 
 
-class AdminAccessGetStateRequest(RequestModel):
+class AdminAccessGetStateRequest(common.RequestModel):
     """Ask for the state of all access, and whether it changed since another one."""
 
     since: AccessState | None = None
     """State that an earlier answer gave, to compare with; absent: nothing is compared."""
 
 
-class AdminAccessGetStateResponse(ResponseModel):
+class AdminAccessGetStateResponse(common.ResponseModel):
     """The state of all access; a change that was undone counts as one."""
 
     state: str
@@ -43,7 +31,7 @@ class AdminAccessGetStateResponse(ResponseModel):
     """Whether any access may have changed since the state given; absent when none was."""
 
 
-class ResourceFilters(RequestModel):
+class ResourceFilters(common.RequestModel):
     """What resources are narrowed to; filters narrow together, and without any there are all of the organization."""
 
     object_ids: Annotated[list[UUID] | None, Field(min_length=1, max_length=1000)] = None
@@ -52,17 +40,17 @@ class ResourceFilters(RequestModel):
     """Part of a name or of a resourceId, in any case."""
     resource_ids: Annotated[list[Identifier] | None, Field(min_length=1, max_length=1000)] = None
     """Only resources with these whole resourceIds, at most 1000."""
-    resource_types: Annotated[list[ResourceType] | None, Field(min_length=1, max_length=100)] = None
+    resource_types: Annotated[list[common.ResourceType] | None, Field(min_length=1, max_length=100)] = None
     """Only resources of these types, at most 100."""
-    readable_by: PrincipalReference | None = None
+    readable_by: common.PrincipalReference | None = None
     """Only resources on which this principal may effectively act."""
-    owned_by: PrincipalReference | None = None
+    owned_by: common.PrincipalReference | None = None
     """Only documents and collections that belong to this user or service account, active or not."""
     organization_wide: StrictFlag | None = None
     """Only resources that are open to everybody in the organization; false unless given."""
-    action: Action | None = None
+    action: common.Action | None = None
     """Action that `readableBy` and `notReadableBy` are about; READ unless given."""
-    not_readable_by: PrincipalReference | None = None
+    not_readable_by: common.PrincipalReference | None = None
     """Without the resources on which this principal may act, too; needs `readableBy`."""
 
     @model_validator(mode="after")
@@ -79,7 +67,7 @@ class ResourceOrder(StrEnum):
     NAME = "NAME"
 
 
-class AdminAccessListResourcesRequest(ResourceFilters, PagedRequest):
+class AdminAccessListResourcesRequest(ResourceFilters, common.PagedRequest):
     """List resources of the organization.
 
     By NAME, whatever its case; what has none goes by its resourceId."""
@@ -105,7 +93,7 @@ class HolderType(StrEnum):
     ORGANIZATION = "organization"
 
 
-class AccessThrough(ResponseModel):
+class AccessThrough(common.ResponseModel):
     """A principal that holds a role itself: the reader, a group that it is in, or the organization."""
 
     principal_id: UUID
@@ -114,11 +102,11 @@ class AccessThrough(ResponseModel):
     """Kind of the principal."""
     name: str
     """Name of the principal."""
-    role: Role
+    role: common.Role
     """What the principal may do with the resource."""
 
 
-class ClassedResource(ResourceIdentifier):
+class ClassedResource(common.ResourceIdentifier):
     """A resource with the class of its access."""
 
     object_id: UUID
@@ -131,7 +119,7 @@ class ClassedResource(ResourceIdentifier):
     """Through whom `readableBy` may act on it: itself first, then by name, at most 10; absent unless asked for."""
 
 
-class AdminAccessListResourcesResponse(PagedResponse):
+class AdminAccessListResourcesResponse(common.PagedResponse):
     """One page of resources."""
 
     resources: list[ClassedResource]
@@ -142,16 +130,15 @@ class AdminAccessCountResourcesRequest(ResourceFilters):
     """Count what `admin/access/listResources` lists."""
 
 
-class ResourceCount(ResponseModel):
+class ResourceCount(common.ResponseModel):
     """How many resources there are of a type."""
 
-    resource_type: ReportedType
-    """Kind of the resource in its source system."""
+    resource_type: common.ReportedType
     count: int
     """Number of resources of the type."""
 
 
-class AdminAccessCountResourcesResponse(Tabular):
+class AdminAccessCountResourcesResponse(common.Tabular):
     """A count for each type that there is any of, ordered by type, and all of them together."""
 
     counts: list[ResourceCount]
@@ -160,11 +147,11 @@ class AdminAccessCountResourcesResponse(Tabular):
     """Number of resources of all types."""
 
 
-class AdminAccessListHoldersRequest(PagedRequest):
+class AdminAccessListHoldersRequest(common.PagedRequest):
     """List who holds a role in which access class."""
 
 
-class AccessHolder(ResponseModel):
+class AccessHolder(common.ResponseModel):
     """A principal with its role in a class; one that holds several is listed with each."""
 
     access_class: str
@@ -173,31 +160,30 @@ class AccessHolder(ResponseModel):
     """Id of the user, service account, group or organization."""
     principal_type: HolderType
     """Kind of the holder."""
-    role: Role
+    role: common.Role
     """What the holder may do with resources of the class."""
 
 
-class AdminAccessListHoldersResponse(PagedResponse):
+class AdminAccessListHoldersResponse(common.PagedResponse):
     """One page of holders, class by class; only classes that a resource has, and nobody who is inactive."""
 
     holders: list[AccessHolder]
     """The holders, class by class."""
 
 
-class AdminAccessListGroupPeopleRequest(PagedRequest):
+class AdminAccessListGroupPeopleRequest(common.PagedRequest):
     """List who is in which group, directly or through groups in it."""
 
 
-class GroupPerson(ResponseModel):
+class GroupPerson(common.ResponseModel):
     """An active user or service account in a group."""
 
     group_id: UUID
-    """Id of the group."""
     principal_id: UUID
     """Id of the user or service account."""
 
 
-class AdminAccessListGroupPeopleResponse(PagedResponse):
+class AdminAccessListGroupPeopleResponse(common.PagedResponse):
     """One page of people, group by group; each once in a group, however many ways lead there."""
 
     people: list[GroupPerson]

@@ -5,28 +5,14 @@ from uuid import UUID
 
 from pydantic import Field
 
-from carrel.wire.common import (
-    GrantRole,
-    NarrowedRequest,
-    PagedRequest,
-    PagedResponse,
-    PrincipalReference,
-    RequestModel,
-    ResourceIdentifier,
-    ResourceReference,
-    ResponseModel,
-    SecondFactor,
-    Tabular,
-    Versioned,
-    VersionedRequest,
-)
+from carrel.wire import common
 from carrel.wire.fields import EmailAddress, Identifier, Instant, Label, Password, StrictFlag
 from carrel.wire.operations import ADMIN, CONFIRMED, CONFLICT, KEYED, NOT_FOUND, ApiOperation
 
-Members = Annotated[list[PrincipalReference], Field(max_length=10_000)]
+Members = Annotated[list[common.PrincipalReference], Field(max_length=10_000)]
 
 
-class UserUpsert(VersionedRequest):
+class UserUpsert(common.VersionedRequest):
     """A user to create or change, by email; what is left out stays (a new user is active and no admin)."""
 
     email: EmailAddress
@@ -41,14 +27,14 @@ class UserUpsert(VersionedRequest):
     """New password for signing in, 8 to 1024 characters; absent: unchanged."""
 
 
-class AdminUsersUpsertRequest(RequestModel):
+class AdminUsersUpsertRequest(common.RequestModel):
     """Create or change up to 1000 users; all or none."""
 
     users: Annotated[list[UserUpsert], Field(min_length=1, max_length=1000)]
     """The users, 1 to 1000."""
 
 
-class User(Versioned):
+class User(common.Versioned):
     """A user of the organization; an inactive one's credentials don't work."""
 
     edited = ("name", "is_admin", "active")
@@ -65,14 +51,14 @@ class User(Versioned):
     """Whether the user's credentials work."""
 
 
-class AdminUsersUpsertResponse(Tabular):
+class AdminUsersUpsertResponse(common.Tabular):
     """The users, in the order given."""
 
     users: list[User]
     """The users, in the order given."""
 
 
-class UserFilters(RequestModel):
+class UserFilters(common.RequestModel):
     """What users are narrowed to; filters narrow together, and without any there are all of the organization."""
 
     query: Label | None = None
@@ -87,7 +73,7 @@ class UserFilters(RequestModel):
     """Only users who are in a group (true), or in none (false)."""
 
 
-class AdminUsersListRequest(UserFilters, NarrowedRequest):
+class AdminUsersListRequest(UserFilters, common.NarrowedRequest):
     """List users."""
 
 
@@ -100,7 +86,7 @@ class ListedUser(User):
     """Whether the user can sign in with a password."""
     has_second_factor: bool = False
     """Whether the user gives a second factor after the password."""
-    second_factors: list[SecondFactor] = Field(default_factory=list[SecondFactor])
+    second_factors: list[common.SecondFactor] = Field(default_factory=list[common.SecondFactor])
     """The user's second factors, oldest first."""
     last_signed_in_at: Instant | None = None
     """When the user last signed in with a browser; absent: never."""
@@ -108,14 +94,14 @@ class ListedUser(User):
     """When the user's open invitation ends; absent: there is none."""
 
 
-class AdminUsersListResponse(PagedResponse):
+class AdminUsersListResponse(common.PagedResponse):
     """One page of users."""
 
     users: list[ListedUser]
     """The users."""
 
 
-class GroupUpsert(VersionedRequest):
+class GroupUpsert(common.VersionedRequest):
     """A group to create or change; without ids, found by name among the groups without an external id."""
 
     id: UUID | None = None
@@ -128,14 +114,14 @@ class GroupUpsert(VersionedRequest):
     """Direct members, which replace those it has, at most 10,000; absent: unchanged."""
 
 
-class AdminGroupsUpsertRequest(RequestModel):
+class AdminGroupsUpsertRequest(common.RequestModel):
     """Create or change up to 1000 groups; all or none."""
 
     groups: Annotated[list[GroupUpsert], Field(min_length=1, max_length=1000)]
     """The groups, 1 to 1000."""
 
 
-class Group(Versioned):
+class Group(common.Versioned):
     """A group; its direct members are a part of its version."""
 
     edited = ("name", "external_id")
@@ -150,31 +136,30 @@ class Group(Versioned):
     """Number of direct members."""
 
 
-class AdminGroupsUpsertResponse(Tabular):
+class AdminGroupsUpsertResponse(common.Tabular):
     """The groups, in the order given."""
 
     groups: list[Group]
     """The groups, in the order given."""
 
 
-class AdminGroupsListRequest(NarrowedRequest):
+class AdminGroupsListRequest(common.NarrowedRequest):
     """List groups."""
 
     query: Label | None = None
     """Part of a name, in any case."""
 
 
-class AdminGroupsListResponse(PagedResponse):
+class AdminGroupsListResponse(common.PagedResponse):
     """One page of groups."""
 
     groups: list[Group]
     """The groups."""
 
 
-class _GroupMembersRequest(RequestModel):
+class _GroupMembersRequest(common.RequestModel):
     group_id: UUID
-    """Id of the group."""
-    members: Annotated[list[PrincipalReference], Field(min_length=1, max_length=10_000)]
+    members: Annotated[list[common.PrincipalReference], Field(min_length=1, max_length=10_000)]
     """The members, 1 to 10,000."""
 
 
@@ -186,7 +171,7 @@ class AdminGroupsRemoveMembersRequest(_GroupMembersRequest):
     """Remove members from a group; those not in it are passed over."""
 
 
-class AdminGroupsAddMembersResponse(ResponseModel):
+class AdminGroupsAddMembersResponse(common.ResponseModel):
     """How many direct members the group has now."""
 
     member_count: int
@@ -197,26 +182,25 @@ class AdminGroupsRemoveMembersResponse(AdminGroupsAddMembersResponse):
     """How many direct members the group has now."""
 
 
-class AdminGroupsListMembersRequest(PagedRequest):
+class AdminGroupsListMembersRequest(common.PagedRequest):
     """List the direct members of a group."""
 
     group_id: UUID
-    """Id of the group."""
 
 
-class Grant(RequestModel):
+class Grant(common.RequestModel):
     """A role for a principal."""
 
-    principal: PrincipalReference
+    principal: common.PrincipalReference
     """The user, group or service account."""
-    role: GrantRole
+    role: common.GrantRole
     """What the principal may do with the resource: EDITOR or VIEWER."""
 
 
-class AdminGrantsSetRequest(VersionedRequest):
+class AdminGrantsSetRequest(common.VersionedRequest):
     """Replace every grant on a resource (a document, DOCUMENT_COLLECTION or AGENT); its owner stays."""
 
-    resource: ResourceReference
+    resource: common.ResourceReference
     """The document, collection or agent."""
     grants: Annotated[list[Grant], Field(max_length=10_000)]
     """All grants that the resource has from now on, at most 10,000."""
@@ -224,7 +208,7 @@ class AdminGrantsSetRequest(VersionedRequest):
     """Whether every active user may read it; false unless given."""
 
 
-class NamedUser(ResponseModel):
+class NamedUser(common.ResponseModel):
     """A user, as who holds a grant or is in a group."""
 
     type: Literal["user"] = "user"
@@ -237,7 +221,7 @@ class NamedUser(ResponseModel):
     """Name of the user."""
 
 
-class NamedGroup(ResponseModel):
+class NamedGroup(common.ResponseModel):
     """A group, likewise."""
 
     type: Literal["group"] = "group"
@@ -248,7 +232,7 @@ class NamedGroup(ResponseModel):
     """Name of the group."""
 
 
-class NamedServiceAccount(ResponseModel):
+class NamedServiceAccount(common.ResponseModel):
     """A service account, likewise."""
 
     type: Literal["serviceAccount"] = "serviceAccount"
@@ -265,26 +249,26 @@ NamedPrincipal = Annotated[NamedUser | NamedGroup | NamedServiceAccount, Field(d
 """A principal as admin responses name it: of three types, like the references of admin requests."""
 
 
-class AdminGroupsListMembersResponse(PagedResponse):
+class AdminGroupsListMembersResponse(common.PagedResponse):
     """One page of members."""
 
     members: list[NamedPrincipal]
     """The direct members."""
 
 
-class GrantInfo(ResponseModel):
+class GrantInfo(common.ResponseModel):
     """A role a principal holds on a resource."""
 
     principal: NamedPrincipal
     """The user, group or service account."""
-    role: GrantRole
+    role: common.GrantRole
     """What the principal may do with the resource: EDITOR or VIEWER."""
 
 
-class ResourceGrants(Versioned):
+class ResourceGrants(common.Versioned):
     """A resource with the grants on it."""
 
-    resource: ResourceIdentifier
+    resource: common.ResourceIdentifier
     """The resource, by its identity in its source system."""
     grants: list[GrantInfo]
     """The grants on the resource."""
@@ -296,28 +280,28 @@ class AdminGrantsSetResponse(ResourceGrants):
     """The grants as they are now."""
 
 
-class AdminGrantsSetManyRequest(RequestModel):
+class AdminGrantsSetManyRequest(common.RequestModel):
     """Replace the grants on up to 1000 resources; all or none."""
 
     resources: Annotated[list[AdminGrantsSetRequest], Field(min_length=1, max_length=1000)]
     """The resources with their grants, 1 to 1000, each once."""
 
 
-class AdminGrantsSetManyResponse(ResponseModel):
+class AdminGrantsSetManyResponse(common.ResponseModel):
     """How many resources have their grants replaced."""
 
     resource_count: int
     """Number of resources whose grants were replaced."""
 
 
-class AdminGrantsListRequest(PagedRequest):
+class AdminGrantsListRequest(common.PagedRequest):
     """List the grants on a resource."""
 
-    resource: ResourceReference
+    resource: common.ResourceReference
     """The resource, by its identity in its source system."""
 
 
-class AdminGrantsListResponse(PagedResponse, ResourceGrants):
+class AdminGrantsListResponse(common.PagedResponse, ResourceGrants):
     """One page of the grants on a resource."""
 
 

@@ -6,18 +6,8 @@ from uuid import UUID
 
 from pydantic import Field
 
+from carrel.wire import common
 from carrel.wire.admin import NamedPrincipal
-from carrel.wire.common import (
-    NarrowedRequest,
-    PagedParameters,
-    PagedRequest,
-    PagedResponse,
-    PrincipalReference,
-    RequestModel,
-    ResponseModel,
-    Versioned,
-    VersionedRequest,
-)
 from carrel.wire.fields import NO_NUL, Description, Instant, Label, StrictFlag
 from carrel.wire.operations import ADMIN, CONFLICT, KEYED, MESSAGE, NOT_FOUND, ApiOperation
 
@@ -30,7 +20,7 @@ BUILT_IN_MODEL = "carrel-extractive"
 CollectionIds = Annotated[list[UUID], Field(max_length=100)]
 
 
-class RetrievalOptions(RequestModel):
+class RetrievalOptions(common.RequestModel):
     """How an agent looks passages up, by the options that searches have."""
 
     enable_smart_filtering: StrictFlag | None = None
@@ -41,7 +31,7 @@ class RetrievalOptions(RequestModel):
     """Whether a reranking model orders the best passages again; absent: as the organization has it."""
 
 
-class AgentRetrieval(ResponseModel):
+class AgentRetrieval(common.ResponseModel):
     """How an agent looks passages up; what is absent is as for searches without the option."""
 
     enable_smart_filtering: bool | None = None
@@ -52,7 +42,7 @@ class AgentRetrieval(ResponseModel):
     """Whether a reranking model orders the best passages again."""
 
 
-class AdminAgentsCreateRequest(RequestModel):
+class AdminAgentsCreateRequest(common.RequestModel):
     """Define an agent; nobody may use it before it is deployed."""
 
     name: Label
@@ -71,7 +61,7 @@ class AdminAgentsCreateRequest(RequestModel):
     """How the agent looks passages up; absent: as searches without options."""
 
 
-class AgentSettings(Versioned):
+class AgentSettings(common.Versioned):
     """What admins set of an agent."""
 
     edited = ("name", "description", "instructions", "model", "collection_ids", "api_access_enabled", "retrieval")
@@ -96,22 +86,18 @@ class AgentDefinition(AgentSettings):
     """An agent as its admins see it."""
 
     agent_id: UUID
-    """Id of the agent."""
     created_at: Instant
-    """When it was created."""
     updated_at: Instant
-    """When it was last changed."""
 
 
 class AdminAgentsCreateResponse(AgentDefinition):
     """The new agent."""
 
 
-class AdminAgentsUpdateRequest(VersionedRequest):
+class AdminAgentsUpdateRequest(common.VersionedRequest):
     """Change an agent from the next message on; what is left out stays."""
 
     agent_id: UUID
-    """Id of the agent."""
     name: Label | None = None
     """New name of the agent; absent: unchanged."""
     description: Description | None = None
@@ -136,14 +122,14 @@ class AdminAgentsUpdateResponse(AgentDefinition):
     """The agent as it is now."""
 
 
-class AdminAgentsListRequest(NarrowedRequest):
+class AdminAgentsListRequest(common.NarrowedRequest):
     """List agents."""
 
     query: Annotated[str, Field(max_length=200), NO_NUL] | None = None
     """Part of a name, in any case."""
 
 
-class AdminAgentsListResponse(PagedResponse):
+class AdminAgentsListResponse(common.PagedResponse):
     """One page of agents, and the models they may be given."""
 
     agents: list[AgentDefinition]
@@ -152,11 +138,10 @@ class AdminAgentsListResponse(PagedResponse):
     """Language models that an agent may be given."""
 
 
-class AdminAgentsListVersionsRequest(PagedRequest):
+class AdminAgentsListVersionsRequest(common.PagedRequest):
     """List the settings that an agent has had."""
 
     agent_id: UUID
-    """Id of the agent."""
 
 
 class AgentVersion(AgentSettings):
@@ -170,25 +155,23 @@ class AgentVersion(AgentSettings):
     """Name of who saved them; absent when that is unknown."""
 
 
-class AdminAgentsListVersionsResponse(PagedResponse):
+class AdminAgentsListVersionsResponse(common.PagedResponse):
     """One page of versions."""
 
     versions: list[AgentVersion]
     """The versions, newest first."""
 
 
-class AdminAgentsDeleteRequest(RequestModel):
+class AdminAgentsDeleteRequest(common.RequestModel):
     """Delete an agent: nobody can message it any more. People keep their conversations with it."""
 
     agent_id: UUID
-    """Id of the agent."""
 
 
-class AdminAgentsDeleteResponse(ResponseModel):
+class AdminAgentsDeleteResponse(common.ResponseModel):
     """The agent that is gone."""
 
     agent_id: UUID
-    """Id of the agent."""
 
 
 class DeploymentChange(StrEnum):
@@ -202,12 +185,11 @@ class DeploymentChange(StrEnum):
     """Those named may not use it any more; others still may."""
 
 
-class AdminAgentsDeployRequest(VersionedRequest):
+class AdminAgentsDeployRequest(common.VersionedRequest):
     """Change who may use an agent."""
 
     agent_id: UUID
-    """Id of the agent."""
-    principals: Annotated[list[PrincipalReference], Field(max_length=10_000)]
+    principals: Annotated[list[common.PrincipalReference], Field(max_length=10_000)]
     """The users, groups and service accounts that `change` is about, at most 10,000."""
     organization_wide: StrictFlag = False
     """Whether the change is about every active user, too; false unless given."""
@@ -215,33 +197,31 @@ class AdminAgentsDeployRequest(VersionedRequest):
     """What becomes of those named; REPLACE unless given."""
 
 
-class AdminAgentsDeployResponse(Versioned):
+class AdminAgentsDeployResponse(common.Versioned):
     """Who may use the agent now."""
 
     agent_id: UUID
-    """Id of the agent."""
     principals: list[NamedPrincipal]
     """Who may use the agent."""
     organization_wide: bool
     """Whether every active user may use the agent."""
 
 
-class ListAgentsRequest(PagedParameters):
+class ListAgentsRequest(common.PagedParameters):
     """The parameters of GET /api/v1/agents."""
 
 
-class Agent(ResponseModel):
+class Agent(common.ResponseModel):
     """An agent as those see it to whom it is deployed."""
 
     agent_id: UUID
-    """Id of the agent."""
     name: str
     """Name of the agent."""
     description: str
     """What the agent is for."""
 
 
-class ListAgentsResponse(PagedResponse):
+class ListAgentsResponse(common.PagedResponse):
     """One page of the agents that the caller may message, by id."""
 
     agents: list[Agent]

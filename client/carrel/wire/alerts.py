@@ -9,15 +9,7 @@ from uuid import UUID
 
 from pydantic import AfterValidator, Field, model_validator
 
-from carrel.wire.common import (
-    PagedRequest,
-    PagedResponse,
-    RequestModel,
-    ResponseModel,
-    UserPrincipal,
-    Versioned,
-    VersionedRequest,
-)
+from carrel.wire import common
 from carrel.wire.fields import NO_NUL, EmailAddress, Instant, Label, RequestInstant, StrictFlag
 from carrel.wire.operations import ADDS_DATA, ADMIN, CONFLICT, KEYED, NOT_FOUND, SECRET, WRITE, ApiOperation
 from carrel.wire.sources import LedgerName, SourceText
@@ -98,7 +90,7 @@ Emails = Annotated[list[EmailAddress], Field(min_length=1, max_length=50)]
 Count = Annotated[int, Field(strict=True, ge=0, le=2**31 - 1)]
 
 
-class ReportRunRequest(RequestModel):
+class ReportRunRequest(common.RequestModel):
     """Report that a run has not ended yet (`RUNNING`), again and again in time, and at its end how it ended."""
 
     run_id: UUID
@@ -127,7 +119,7 @@ class ReportRunRequest(RequestModel):
     """True of a run over a part of its source, such as a retry: it says nothing about runs over the whole."""
 
 
-class ReportRunResponse(ResponseModel):
+class ReportRunResponse(common.ResponseModel):
     """When to report the run again."""
 
     run_id: UUID
@@ -138,7 +130,7 @@ class ReportRunResponse(ResponseModel):
     Absent: the run has ended."""
 
 
-class ReportedSchedule(RequestModel):
+class ReportedSchedule(common.RequestModel):
     """A schedule, and when it is due."""
 
     subject: Label
@@ -149,7 +141,7 @@ class ReportedSchedule(RequestModel):
     """When it is due next, or since when it has been due, if nothing has started it yet."""
 
 
-class ReportSchedulesRequest(RequestModel):
+class ReportSchedulesRequest(common.RequestModel):
     """Report all schedules that a process serves; a schedule that isn't named any more is forgotten."""
 
     schedules: Annotated[list[ReportedSchedule], Field(max_length=MOST_SCHEDULES)]
@@ -163,28 +155,27 @@ class ReportSchedulesRequest(RequestModel):
         return self
 
 
-class ReportSchedulesResponse(ResponseModel):
+class ReportSchedulesResponse(common.ResponseModel):
     """When to report them again."""
 
     report_again_seconds: int
     """So often they are to be reported."""
 
 
-class AlertRule(Versioned):
+class AlertRule(common.Versioned):
     """A rule: which alerts are sent, and to whom."""
 
     edited = ("kinds", "names", "webhook_url", "recipients", "enabled")
     secret = ("webhook_url",)  # the path of its address may let others post there
 
     alert_rule_id: UUID
-    """Id of the rule."""
     kinds: list[AlertKind]
     """Which alerts it is about."""
     names: list[str] = Field(default_factory=list[str])
     """Names of the sources, syncs or schedules that it is about; empty: all."""
     webhook_url: str | None = None
     """Address that it posts to; absent of a rule that sends mail."""
-    recipients: list[UserPrincipal]
+    recipients: list[common.UserPrincipal]
     """The people that it sends mail to."""
     enabled: bool
     """Whether it sends anything."""
@@ -192,7 +183,7 @@ class AlertRule(Versioned):
     """When it was made."""
 
 
-class AdminAlertRulesCreateRequest(RequestModel):
+class AdminAlertRulesCreateRequest(common.RequestModel):
     """Make a rule that posts alerts to a web address, or sends them to people of the organization by mail."""
 
     kinds: Kinds
@@ -219,11 +210,11 @@ class AdminAlertRulesCreateResponse(AlertRule):
     """What signatures are made with, `whsec_…`; shown once."""
 
 
-class AdminAlertRulesListRequest(PagedRequest):
+class AdminAlertRulesListRequest(common.PagedRequest):
     """List the rules."""
 
 
-class AdminAlertRulesListResponse(PagedResponse):
+class AdminAlertRulesListResponse(common.PagedResponse):
     """One page of rules."""
 
     alert_rules: list[AlertRule]
@@ -232,11 +223,10 @@ class AdminAlertRulesListResponse(PagedResponse):
     """Whether the service can send mail: an operator sets CARREL_SMTP_URL and CARREL_MAIL_FROM."""
 
 
-class AdminAlertRulesUpdateRequest(VersionedRequest):
+class AdminAlertRulesUpdateRequest(common.VersionedRequest):
     """Change what a rule is about, or to whom it sends mail, or let it rest. What isn't given stays."""
 
     alert_rule_id: UUID
-    """Id of the rule."""
     kinds: Kinds | None = None
     """Which alerts it is about."""
     emails: Emails | None = None
@@ -253,35 +243,32 @@ class AdminAlertRulesUpdateResponse(AlertRule):
     """The rule, as it is now."""
 
 
-class AdminAlertRulesDeleteRequest(RequestModel):
+class AdminAlertRulesDeleteRequest(common.RequestModel):
     """Delete a rule, its secret and its deliveries; what is on its way is not sent again."""
 
     alert_rule_id: UUID
-    """Id of the rule."""
 
 
-class AdminAlertRulesDeleteResponse(ResponseModel):
+class AdminAlertRulesDeleteResponse(common.ResponseModel):
     """The rule that is gone."""
 
     alert_rule_id: UUID
-    """Id of the rule."""
 
 
-class AdminAlertRulesTestRequest(RequestModel):
+class AdminAlertRulesTestRequest(common.RequestModel):
     """Send a test message by a rule, now and once; its outcome is listed with the deliveries."""
 
     alert_rule_id: UUID
-    """Id of the rule."""
 
 
-class AdminAlertRulesTestResponse(ResponseModel):
+class AdminAlertRulesTestResponse(common.ResponseModel):
     """The deliveries of the test."""
 
     delivery_ids: list[UUID]
     """Ids of the deliveries: one of a webhook, one for each person of a mail."""
 
 
-class DeliveryAttempt(ResponseModel):
+class DeliveryAttempt(common.ResponseModel):
     """An attempt of a delivery."""
 
     at: Instant
@@ -294,11 +281,10 @@ class DeliveryAttempt(ResponseModel):
     """Beginning of the receiver's answer, at most 1000 bytes; absent of mail."""
 
 
-class AlertDelivery(ResponseModel):
+class AlertDelivery(common.ResponseModel):
     """A message on its way to one receiver."""
 
     delivery_id: UUID
-    """Id of the delivery."""
     alert_rule_id: UUID
     """Id of the rule that it belongs to."""
     alert_id: UUID | None = None
@@ -306,7 +292,7 @@ class AlertDelivery(ResponseModel):
     type: str
     """What it tells: `alert.began`, `alert.continues`, `alert.ended`, `alert.test`, or with `alert.left_out` how many
     messages the rule did not send in an hour."""
-    recipient: UserPrincipal | None = None
+    recipient: common.UserPrincipal | None = None
     """The person that a mail goes to."""
     status: DeliveryStatus
     """How far it is."""
@@ -322,39 +308,36 @@ class AlertDelivery(ResponseModel):
     """When it is tried again."""
 
 
-class AdminAlertRulesSendAgainRequest(RequestModel):
+class AdminAlertRulesSendAgainRequest(common.RequestModel):
     """Send a message again, with the same id and body; its outcome is listed with the deliveries."""
 
     delivery_id: UUID
-    """Id of the delivery."""
 
 
-class AdminAlertRulesSendAgainResponse(ResponseModel):
+class AdminAlertRulesSendAgainResponse(common.ResponseModel):
     """The delivery that is on its way again."""
 
     delivery_id: UUID
-    """Id of the delivery."""
 
 
-class AdminAlertRulesListDeliveriesRequest(PagedRequest):
+class AdminAlertRulesListDeliveriesRequest(common.PagedRequest):
     """List deliveries of the last 30 days, newest first."""
 
     alert_rule_id: UUID | None = None
     """Only those of this rule."""
 
 
-class AdminAlertRulesListDeliveriesResponse(PagedResponse):
+class AdminAlertRulesListDeliveriesResponse(common.PagedResponse):
     """One page of deliveries."""
 
     deliveries: list[AlertDelivery]
     """The deliveries, newest first."""
 
 
-class Alert(ResponseModel):
+class Alert(common.ResponseModel):
     """Something that is wrong, or was."""
 
     alert_id: UUID
-    """Id of the alert."""
     kind: AlertKind
     """What it is about."""
     name: str
@@ -385,36 +368,34 @@ class Alert(ResponseModel):
     """Until when nobody is told of it, unless it ends."""
 
 
-class AdminAlertsListRequest(PagedRequest):
+class AdminAlertsListRequest(common.PagedRequest):
     """List alerts, newest first: what is wrong, and what was in the last 30 days."""
 
     only_open: StrictFlag = False
     """Only what is wrong now; false unless given."""
 
 
-class AdminAlertsListResponse(PagedResponse):
+class AdminAlertsListResponse(common.PagedResponse):
     """One page of alerts."""
 
     alerts: list[Alert]
     """The alerts, newest first."""
 
 
-class AdminAlertsEndRequest(RequestModel):
+class AdminAlertsEndRequest(common.RequestModel):
     """End an alert whose subject nobody runs any more, such as a folder that was renamed; nobody is told."""
 
     alert_id: UUID
-    """Id of the alert."""
 
 
 class AdminAlertsEndResponse(Alert):
     """The alert, which has ended. What fails later begins another one."""
 
 
-class AdminAlertsUpdateRequest(RequestModel):
+class AdminAlertsUpdateRequest(common.RequestModel):
     """Acknowledge or snooze an open alert. What isn't given stays."""
 
     alert_id: UUID
-    """Id of the alert."""
     acknowledged: StrictFlag | None = None
     """true: acknowledge it; false: take that back."""
     snoozed_until: RequestInstant | None = None

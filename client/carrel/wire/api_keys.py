@@ -34,7 +34,6 @@ class ApiKey(ResponseModel):
     status: CredentialStatus
     """Whether the key works."""
     created_at: Instant
-    """When it was created."""
     expires_at: Instant | None = None
     """When the key stops; absent: never."""
     last_used_at: Instant | None = None

@@ -6,19 +6,7 @@ from uuid import UUID
 
 from pydantic import BeforeValidator, Field
 
-from carrel.wire.common import (
-    ActingRequest,
-    NamedDocument,
-    NarrowedRequest,
-    PagedRequest,
-    PagedResponse,
-    Principal,
-    ResourceIdentifier,
-    ResourceType,
-    ResponseModel,
-    Versioned,
-    VersionedRequest,
-)
+from carrel.wire import common
 from carrel.wire.fields import DocumentName, EmailAddress, Identifier, Instant, RequestInstant, StrictFlag
 from carrel.wire.formats import NotReadKind, count_not_read, count_reasons
 from carrel.wire.operations import ADDS_DATA, CONFLICT, KEYED, NOT_FOUND, READ, WRITE, ApiOperation
@@ -39,7 +27,7 @@ def _known_kind(value: object) -> object:
     return value if value in _KINDS else NotReadKind.DETAIL
 
 
-class NotRead(ResponseModel):
+class NotRead(common.ResponseModel):
     """Parts of one kind that a file holds and that were not read, so that no search finds them."""
 
     kind: Annotated[NotReadKind, BeforeValidator(_known_kind)]
@@ -62,7 +50,7 @@ class RecognitionStatus(StrEnum):
     DONE = "DONE"
 
 
-class TextRecognition(ResponseModel):
+class TextRecognition(common.ResponseModel):
     """How far text recognition (OCR) is with the pages of a document that show their text as a picture.
 
     Where that was asked, with the pictures within its file, too. Until it is done, the document is found by what else
@@ -113,16 +101,15 @@ def _count(count: int, name: str) -> str:
     return f"{count:,} {name}" if count == 1 else f"{count:,} {name}s"
 
 
-class Document(NamedDocument, Versioned):
+class Document(common.NamedDocument, common.Versioned):
     """A document of the catalog at its newest version; people change its name."""
 
     edited = ("document_name",)
 
     document_external_url: str | None = None
-    """Address of the document in its source system."""
-    resource: ResourceIdentifier
+    resource: common.ResourceIdentifier
     """The document's identity in its source system."""
-    owner: Principal
+    owner: common.Principal
     """Who owns the document: its uploader."""
     document_version: int
     """Number of the newest version, counted from 1."""
@@ -137,9 +124,7 @@ class Document(NamedDocument, Versioned):
     source_system_updated: Instant | None = None
     """When the document last changed in its source system, as its uploader said."""
     created_at: Instant
-    """When it was created."""
     updated_at: Instant
-    """When it was last changed."""
     indexing: IndexingStatus | None = None
     """Whether the newest version is searchable in the catalog."""
     chunk_count: int | None = None
@@ -173,7 +158,7 @@ class Document(NamedDocument, Versioned):
         return self.indexing is IndexingStatus.DONE and self.chunk_count == 0
 
 
-class DocumentVersion(ResponseModel):
+class DocumentVersion(common.ResponseModel):
     """One version of a document's contents."""
 
     document_version: int
@@ -186,11 +171,11 @@ class DocumentVersion(ResponseModel):
     """Media type of the file, such as application/pdf."""
     created_at: Instant
     """When the version was uploaded."""
-    created_by: Principal
+    created_by: common.Principal
     """Who uploaded the version."""
 
 
-class DocumentIndexing(ResponseModel):
+class DocumentIndexing(common.ResponseModel):
     """How far a document is in one place: the catalog or a collection."""
 
     document_collection_id: UUID | None = None
@@ -215,7 +200,7 @@ class DocumentIndexing(ResponseModel):
     """Why indexing failed last."""
 
 
-class ContainedFiles(ResponseModel):
+class ContainedFiles(common.ResponseModel):
     """How far the files in an archive or mail are, with those in archives and mails in it."""
 
     files: int
@@ -246,11 +231,10 @@ class ContainedFiles(ResponseModel):
         return f"{read:,} of {_count(self.files, 'file')} read{left}{failed}"
 
 
-class GetDocumentRequest(ActingRequest):
+class GetDocumentRequest(common.ActingRequest):
     """Ask for one document."""
 
     document_id: UUID
-    """Id of the document."""
 
 
 class GetDocumentResponse(Document):
@@ -279,7 +263,7 @@ class GetDocumentResponse(Document):
         return [part for part in self.not_read or () if part.kind not in waiting]
 
 
-class ListDocumentsRequest(ActingRequest, NarrowedRequest):
+class ListDocumentsRequest(common.ActingRequest, common.NarrowedRequest):
     """List the documents the caller may READ; filters narrow together."""
 
     document_external_ids: Annotated[list[Identifier] | None, Field(min_length=1, max_length=1000)] = None
@@ -288,7 +272,7 @@ class ListDocumentsRequest(ActingRequest, NarrowedRequest):
     """Part of the name, or of the file's name, in any case."""
     owner_email: EmailAddress | None = None
     """Only documents of the owner with this email address."""
-    resource_types: Annotated[list[ResourceType] | None, Field(min_length=1, max_length=100)] = None
+    resource_types: Annotated[list[common.ResourceType] | None, Field(min_length=1, max_length=100)] = None
     """Only documents of these types, at most 100."""
     media_types: Annotated[list[Identifier] | None, Field(min_length=1, max_length=100)] = None
     """Only files of these media types, at most 100."""
@@ -304,21 +288,21 @@ class ListDocumentsRequest(ActingRequest, NarrowedRequest):
     """Only files in archives and mails (true), or only documents that are none (false)."""
 
 
-class ListDocumentsResponse(PagedResponse):
+class ListDocumentsResponse(common.PagedResponse):
     """One page of documents."""
 
     documents: list[Document]
     """The documents, newest first."""
 
 
-class ListLeftOutFilesRequest(ActingRequest, PagedRequest):
+class ListLeftOutFilesRequest(common.ActingRequest, common.PagedRequest):
     """List which files in an archive or mail are no documents, for those who may READ it."""
 
     document_id: UUID
     """Id of the archive or mail."""
 
 
-class LeftOutFile(ResponseModel):
+class LeftOutFile(common.ResponseModel):
     """A file in an archive or mail that is no document, and why."""
 
     path: str | None = None
@@ -331,48 +315,45 @@ class LeftOutFile(ResponseModel):
     """Why it was left out, for people."""
 
 
-class ListLeftOutFilesResponse(PagedResponse):
+class ListLeftOutFilesResponse(common.PagedResponse):
     """One page of files, as far as they were looked at."""
 
     files: list[LeftOutFile]
     """The files, in the order that they have in the archive or mail."""
 
 
-class DownloadDocumentRequest(ActingRequest):
+class DownloadDocumentRequest(common.ActingRequest):
     """Ask for a document's file, of its newest version unless one is named; answered with the bytes."""
 
     document_id: UUID
-    """Id of the document."""
     document_version: Annotated[int, Field(strict=True, ge=1, le=2**31 - 1)] | None = None
     """Number of the version; absent: the newest."""
 
 
-class ReindexDocumentRequest(ActingRequest):
+class ReindexDocumentRequest(common.ActingRequest):
     """Chunk and index a document's newest contents in the catalog again, for its editors, its owner and admins."""
 
     document_id: UUID
-    """Id of the document."""
 
 
-class ReindexDocumentResponse(ResponseModel):
+class ReindexDocumentResponse(common.ResponseModel):
     """What indexing a document in the catalog again came to."""
 
     document_id: UUID
-    """Id of the document."""
     document_version: int
     """Number of the version that is indexed."""
     indexing: IndexingStatus
     """DONE: it is searchable when the call returns; RUNNING: indexing goes on in the background."""
 
 
-class RenameDocumentRequest(VersionedRequest, GetDocumentRequest):
+class RenameDocumentRequest(common.VersionedRequest, GetDocumentRequest):
     """Give a document another name, which later uploads keep; for its editors, its owner and admins."""
 
     document_name: Annotated[DocumentName, Field(pattern=r"\S")]
     """The new name."""
 
 
-class RenameDocumentResponse(NamedDocument, Versioned):
+class RenameDocumentResponse(common.NamedDocument, common.Versioned):
     """A document with its new name."""
 
     edited = ("document_name",)
@@ -381,18 +362,16 @@ class RenameDocumentResponse(NamedDocument, Versioned):
     """Number of the version that is found by the new name."""
 
 
-class DeleteDocumentRequest(ActingRequest):
+class DeleteDocumentRequest(common.ActingRequest):
     """Delete a document everywhere; its id and version numbers are never used again."""
 
     document_id: UUID
-    """Id of the document."""
 
 
-class DeleteDocumentResponse(ResponseModel):
+class DeleteDocumentResponse(common.ResponseModel):
     """The document that is gone."""
 
     document_id: UUID
-    """Id of the document."""
 
 
 GET_DOCUMENT = ApiOperation("catalog/getDocument", GetDocumentRequest, GetDocumentResponse, READ, NOT_FOUND)

@@ -7,20 +7,8 @@ from uuid import UUID
 
 from pydantic import Field, model_validator
 
+from carrel.wire import common
 from carrel.wire.catalog import IndexingStatus
-from carrel.wire.common import (
-    ActingRequest,
-    NamedDocument,
-    NarrowedRequest,
-    PagedRequest,
-    PagedResponse,
-    RequestModel,
-    ResourceIdentifier,
-    ResponseModel,
-    Role,
-    Versioned,
-    VersionedRequest,
-)
 from carrel.wire.fields import ChunkText, CustomMetadata, Identifier, Instant, Label
 from carrel.wire.operations import ADDS_DATA, CONFLICT, KEYED, NOT_FOUND, READ, SHARED, WRITE, ApiOperation
 from carrel.wire.places import PassagePlace
@@ -44,7 +32,7 @@ class FieldType(StrEnum):
     BOOLEAN = "BOOLEAN"
 
 
-class SchemaField(RequestModel):
+class SchemaField(common.RequestModel):
     """A field of a collection's metadata schema."""
 
     name: Label
@@ -53,7 +41,7 @@ class SchemaField(RequestModel):
     """Type that the field's values must parse as."""
 
 
-class CustomMetadataSchema(RequestModel):
+class CustomMetadataSchema(common.RequestModel):
     """The fields a document's metadata in a collection may have, each at most once."""
 
     fields: Annotated[list[SchemaField], Field(max_length=200)] = Field(default_factory=list[SchemaField])
@@ -67,7 +55,7 @@ class CustomMetadataSchema(RequestModel):
         return self
 
 
-class SchemaFieldInfo(ResponseModel):
+class SchemaFieldInfo(common.ResponseModel):
     """A field of a collection's metadata schema, as reported."""
 
     name: str
@@ -76,18 +64,17 @@ class SchemaFieldInfo(ResponseModel):
     """Type that the field's values must parse as."""
 
 
-class CustomMetadataSchemaInfo(ResponseModel):
+class CustomMetadataSchemaInfo(common.ResponseModel):
     """A collection's metadata schema, as reported."""
 
     fields: list[SchemaFieldInfo]
     """The fields."""
 
 
-class CreateDocumentCollectionRequest(ActingRequest):
+class CreateDocumentCollectionRequest(common.ActingRequest):
     """Create a collection."""
 
     collection_name: Label
-    """Name of the collection, unique in the organization."""
     embeddings_model: Identifier | None = None
     """Embedding model, one of those the service has; absent: its default."""
     distance_metric: DistanceMetric = DistanceMetric.COSINE
@@ -96,28 +83,26 @@ class CreateDocumentCollectionRequest(ActingRequest):
     """The metadata fields that documents in the collection may have; none unless given."""
 
 
-class CreateDocumentCollectionResponse(ResponseModel):
+class CreateDocumentCollectionResponse(common.ResponseModel):
     """The new collection."""
 
     document_collection_id: UUID
     """Id of the new collection."""
 
 
-class _DocumentInCollection(ActingRequest):
+class _DocumentInCollection(common.ActingRequest):
     document_id: UUID
-    """Id of the document."""
     document_collection_id: UUID
-    """Id of the collection."""
 
 
-class AddDocumentToCollectionRequest(VersionedRequest, _DocumentInCollection):
+class AddDocumentToCollectionRequest(common.VersionedRequest, _DocumentInCollection):
     """Add a catalog document to a collection, or bring it up to date there; an archive or a mail with its files."""
 
     custom_metadata: CustomMetadata
     """The document's metadata in the collection; must match its schema. Fields may be left out."""
 
 
-class AddDocumentChunksToCollectionRequest(VersionedRequest, _DocumentInCollection):
+class AddDocumentChunksToCollectionRequest(common.VersionedRequest, _DocumentInCollection):
     """Add a document whose chunks the caller made; they are indexed as given, in this order."""
 
     chunks: Annotated[list[ChunkText], Field(min_length=1, max_length=10_000)]
@@ -126,7 +111,7 @@ class AddDocumentChunksToCollectionRequest(VersionedRequest, _DocumentInCollecti
     """The document's metadata in the collection; must match its schema. Fields may be left out."""
 
 
-class ReindexDocumentInCollectionRequest(VersionedRequest, _DocumentInCollection):
+class ReindexDocumentInCollectionRequest(common.VersionedRequest, _DocumentInCollection):
     """Chunk and index the newest contents again; without metadata, the existing one is kept."""
 
     custom_metadata: CustomMetadata | None = None
@@ -141,13 +126,11 @@ class CollectionIndexStatus(StrEnum):
     RUNNING = "RUNNING"
 
 
-class CollectionIndexing(ResponseModel):
+class CollectionIndexing(common.ResponseModel):
     """What indexing a document in a collection came to."""
 
     document_id: UUID
-    """Id of the document."""
     document_collection_id: UUID
-    """Id of the collection."""
     document_version: int
     """Number of the version that is indexed."""
     chunk_count: int
@@ -174,36 +157,30 @@ class RemoveDocumentFromCollectionRequest(_DocumentInCollection):
     """Take a document out of a collection, an archive or a mail with its files; all stay in the catalog."""
 
 
-class RemoveDocumentFromCollectionResponse(ResponseModel):
+class RemoveDocumentFromCollectionResponse(common.ResponseModel):
     """The document that is no longer in the collection."""
 
     document_id: UUID
-    """Id of the document."""
     document_collection_id: UUID
-    """Id of the collection."""
 
 
-class DeleteDocumentCollectionRequest(ActingRequest):
+class DeleteDocumentCollectionRequest(common.ActingRequest):
     """Delete a collection and its index; its documents stay in the catalog."""
 
     document_collection_id: UUID
-    """Id of the collection."""
 
 
-class DeleteDocumentCollectionResponse(ResponseModel):
+class DeleteDocumentCollectionResponse(common.ResponseModel):
     """The collection that is gone."""
 
     document_collection_id: UUID
-    """Id of the collection."""
 
 
-class DocumentCollection(ResponseModel):
+class DocumentCollection(common.ResponseModel):
     """A collection as its caller sees it: their role there, and how many of its documents they may READ."""
 
     document_collection_id: UUID
-    """Id of the collection."""
     collection_name: str
-    """Name of the collection, unique in the organization."""
     name = property(attrgetter("collection_name"))
     embeddings_model: str
     """Name of the embedding model."""
@@ -213,27 +190,26 @@ class DocumentCollection(ResponseModel):
     """The metadata fields that documents in the collection may have."""
     document_count: int
     """Number of documents in the collection that the caller may READ."""
-    role: Role
+    role: common.Role
     """The caller's role in the collection."""
     created_at: Instant
-    """When it was created."""
 
 
-class ListDocumentCollectionsRequest(ActingRequest, PagedRequest):
+class ListDocumentCollectionsRequest(common.ActingRequest, common.PagedRequest):
     """List the collections the caller may search."""
 
     collection_name: Label | None = None
     """Part of the name, in any case."""
 
 
-class ListDocumentCollectionsResponse(PagedResponse):
+class ListDocumentCollectionsResponse(common.PagedResponse):
     """One page of collections."""
 
     document_collections: list[DocumentCollection]
     """The collections."""
 
 
-class MetadataInCollection(Versioned):
+class MetadataInCollection(common.Versioned):
     """The metadata that a document has in a collection."""
 
     edited = ("custom_metadata",)
@@ -241,12 +217,12 @@ class MetadataInCollection(Versioned):
     """The document's metadata in the collection: values by field name, always strings."""
 
 
-class DocumentInCollection(NamedDocument, MetadataInCollection):
+class DocumentInCollection(common.NamedDocument, MetadataInCollection):
     """A document in a collection.
 
     The version that is to be searchable is an older one where an upload left the collection as it was."""
 
-    resource: ResourceIdentifier
+    resource: common.ResourceIdentifier
     """The document's identity in its source system."""
     document_version: int
     """Number of the version that is to be searchable in the collection."""
@@ -264,25 +240,24 @@ class DocumentInCollection(NamedDocument, MetadataInCollection):
     """How far indexing of `documentVersion` is."""
 
 
-class ListDocumentsInCollectionRequest(ActingRequest, NarrowedRequest):
+class ListDocumentsInCollectionRequest(common.ActingRequest, common.NarrowedRequest):
     """List the documents of a collection that the caller may READ, or those of one status there.
 
     Narrowed to ids of documents, it tells which of them are in the collection."""
 
     document_collection_id: UUID
-    """Id of the collection."""
     indexing: IndexingStatus | None = None
     """Only documents with this status in the collection."""
 
 
-class ListDocumentsInCollectionResponse(PagedResponse):
+class ListDocumentsInCollectionResponse(common.PagedResponse):
     """One page of a collection's documents."""
 
     documents: list[DocumentInCollection]
     """The documents."""
 
 
-class DocumentChunk(ResponseModel):
+class DocumentChunk(common.ResponseModel):
     """A chunk of a document as it is indexed."""
 
     chunk_id: UUID
@@ -295,18 +270,17 @@ class DocumentChunk(ResponseModel):
     """Where the chunk stands in the document; absent where that is unknown."""
 
 
-class GetDocumentChunksRequest(ActingRequest, PagedRequest):
+class GetDocumentChunksRequest(common.ActingRequest, common.PagedRequest):
     """List a document's chunks in a collection, or in the catalog when none is named."""
 
     document_id: UUID
-    """Id of the document."""
     document_collection_id: UUID | None = None
     """Id of the collection; absent: the catalog."""
     first_chunk_index: Annotated[int, Field(strict=True, ge=0, le=2**31 - 1)] | None = None
     """The first chunk to list, by its place in reading order, counted from 0; absent: the first one there is."""
 
 
-class GetDocumentChunksResponse(PagedResponse):
+class GetDocumentChunksResponse(common.PagedResponse):
     """One page of chunks in reading order, all of one version."""
 
     document_version: int

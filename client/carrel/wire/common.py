@@ -316,7 +316,6 @@ class ResourceReference(RequestModel):
     resource_id: Identifier
     """Identifier of the resource in its source system."""
     resource_type: ResourceType
-    """Kind of the resource in its source system."""
 
 
 ReportedType = Annotated[ResourceType, BeforeValidator(_known_type)]
@@ -329,19 +328,16 @@ class ResourceIdentifier(ResponseModel):
     resource_id: str
     """Identifier of the resource in its source system."""
     resource_type: ReportedType
-    """Kind of the resource in its source system."""
 
 
 class NamedDocument(ResponseModel):
     """A document with the names by which people and programs know it."""
 
     document_id: UUID
-    """Id of the document."""
     document_name: str
     """Name of the document, as people see it."""
     name = property(attrgetter("document_name"))
     document_external_id: str
-    """The document's identifier in the caller's own system, unique in the organization."""
 
 
 class UserPrincipal(ResponseModel):

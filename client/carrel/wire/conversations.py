@@ -16,7 +16,6 @@ class CreateConversationRequest(ActingRequest):
     """Begin a conversation with an agent before its first message."""
 
     agent_id: UUID
-    """Id of the agent."""
 
 
 class CreateConversationResponse(ResponseModel):
@@ -37,11 +36,8 @@ class Conversation(ResponseModel):
     """A conversation of a person with an agent."""
 
     conversation_id: UUID
-    """Id of the conversation."""
     agent_id: UUID
-    """Id of the agent."""
     agent_name: str
-    """Name of the agent."""
     title: str
     """Beginning of the first message."""
     message_count: int
@@ -76,7 +72,6 @@ class ConversationMessage(ResponseModel):
     """A message and the reply to it, if there is one that may be shown."""
 
     message_id: UUID
-    """Id of the message and of the reply to it; feedback names it."""
     created_at: Instant
     """When the message was sent."""
     message: str
@@ -86,9 +81,7 @@ class ConversationMessage(ResponseModel):
     agent_response_text: str | None = None
     """Text of the reply, if there is one that may be shown."""
     referenced_sources: list[ReferencedSource] = Field(default_factory=list[ReferencedSource])
-    """Sources that the reply rests on; `[1]` in its text is the first."""
     warnings: list[str] = Field(default_factory=list[str])
-    """What the reader of the reply should know."""
     error_message: str | None = None
     """Why there is no reply, and what to do."""
     feedback: Verdict | None = None

@@ -8,26 +8,8 @@ from uuid import UUID
 
 from pydantic import AfterValidator, Field, SecretStr
 
-from carrel.wire.common import (
-    ActingRequest,
-    PagedRequest,
-    PagedResponse,
-    RequestModel,
-    ResponseModel,
-    Versioned,
-    VersionedRequest,
-)
+from carrel.wire import common, operations
 from carrel.wire.fields import NO_NUL, WRITTEN_OUT, EmailAddress, Instant, Label, StrictFlag
-from carrel.wire.operations import (
-    ADDS_DATA,
-    CONFLICT,
-    DOCSTORE_READ,
-    DOCSTORE_WRITE,
-    KEYED,
-    NOT_FOUND,
-    SHARED,
-    ApiOperation,
-)
 
 _SEGMENT = re.compile(r"[^.$\0][^.\0]*")
 
@@ -57,7 +39,7 @@ DocstoreUri = Annotated[SecretStr, Field(min_length=1, max_length=4096), AfterVa
 """A connection address: hidden from `repr` and logs; written out only in the request's JSON."""
 
 
-class SourceFields(RequestModel):
+class SourceFields(common.RequestModel):
     """Which of a source document's fields are what: its text, its name, when it was last changed, its address."""
 
     body: FieldPath
@@ -70,7 +52,7 @@ class SourceFields(RequestModel):
     """Path of the document's address; absent: the source has none."""
 
 
-class DocstoreConfig(RequestModel):
+class DocstoreConfig(common.RequestModel):
     """What is synced, and who may read it; without access members the documents are readable by their owner alone.
 
     A run that would delete more than the limit deletes nothing and says so."""
@@ -95,22 +77,20 @@ class DocstoreConfig(RequestModel):
     """Most documents that one run may delete, in percent of all, 0 to 100; 20 unless given."""
 
 
-class CreateDocstoreSyncRequest(ActingRequest):
+class CreateDocstoreSyncRequest(common.ActingRequest):
     """Sync a collection of a document database into a collection, and launch the first run."""
 
     document_collection_id: UUID
-    """Id of the collection."""
     docstore_uri: Annotated[DocstoreUri, Field(alias="docstoreURI")]
     """Address of the document database with its credentials; kept encrypted, never returned."""
     config: DocstoreConfig
     """What is synced, and who may read it."""
 
 
-class UpdateDocstoreSyncRequest(VersionedRequest, ActingRequest):
+class UpdateDocstoreSyncRequest(common.VersionedRequest, common.ActingRequest):
     """Replace a sync's address and config, and launch a run."""
 
     docstore_credential_id: UUID
-    """Id of the sync."""
     docstore_uri: Annotated[DocstoreUri | None, Field(alias="docstoreURI")] = None
     """Address of the document database with its credentials; kept encrypted, never returned; without it, as before.
 
@@ -119,20 +99,18 @@ class UpdateDocstoreSyncRequest(VersionedRequest, ActingRequest):
     """What is synced, and who may read it."""
 
 
-class LaunchDocstoreSyncRequest(ActingRequest):
+class LaunchDocstoreSyncRequest(common.ActingRequest):
     """Launch a run of a sync as it is."""
 
     docstore_credential_id: UUID
-    """Id of the sync."""
     approved_removals: Annotated[list[UUID] | None, Field(max_length=10_000)] = None
     """Ids of held documents that runs may remove whatever the limit, until they are removed or in the source again."""
 
 
-class DocstoreSyncLaunched(ResponseModel):
+class DocstoreSyncLaunched(common.ResponseModel):
     """The sync, and whether a run of it was launched."""
 
     docstore_credential_id: UUID
-    """Id of the sync."""
     resource_id: str
     """Identifier of the sync as a resource."""
     sync_launched: bool
@@ -160,7 +138,7 @@ class DocstoreSyncStatus(StrEnum):
     FAILED = "FAILED"
 
 
-class DocstoreCounts(ResponseModel):
+class DocstoreCounts(common.ResponseModel):
     """What the last run did so far."""
 
     read: int = 0
@@ -177,7 +155,7 @@ class DocstoreCounts(ResponseModel):
     """Source documents on the list of failures now."""
 
 
-class SourceFieldsInfo(ResponseModel):
+class SourceFieldsInfo(common.ResponseModel):
     """The field mapping of a sync."""
 
     body: str
@@ -190,7 +168,7 @@ class SourceFieldsInfo(ResponseModel):
     """Path of the document's address."""
 
 
-class DocstoreConfigInfo(ResponseModel):
+class DocstoreConfigInfo(common.ResponseModel):
     """The config of a sync, as it was given."""
 
     sync_name: str
@@ -214,7 +192,7 @@ class DocstoreConfigInfo(ResponseModel):
     """Most documents that one run may delete, in percent of all."""
 
 
-class DocstoreError(ResponseModel):
+class DocstoreError(common.ResponseModel):
     """Why the last run failed, or what it left undone; `code` is stable."""
 
     code: str
@@ -223,17 +201,15 @@ class DocstoreError(ResponseModel):
     """What went wrong and what to do, for people."""
 
 
-class DocstoreSync(Versioned):
+class DocstoreSync(common.Versioned):
     """A sync and how its last run went; never its address."""
 
     edited = ("config",)
 
     docstore_credential_id: UUID
-    """Id of the sync."""
     resource_id: str
     """Identifier of the sync as a resource."""
     document_collection_id: UUID
-    """Id of the collection."""
     config: DocstoreConfigInfo
     """What is synced, and who may read it."""
     status: DocstoreSyncStatus
@@ -249,9 +225,7 @@ class DocstoreSync(Versioned):
     last_error: DocstoreError | None = None
     """Why the last run ended early."""
     created_at: Instant
-    """When it was created."""
     updated_at: Instant
-    """When it was last changed."""
     wanted_at: Instant | None = None
     """Since when the run is wanted that is to begin."""
     started_at: Instant | None = None
@@ -260,39 +234,37 @@ class DocstoreSync(Versioned):
     """When the last run ended; absent while it goes on."""
 
 
-class GetDocstoreSyncRequest(ActingRequest):
+class GetDocstoreSyncRequest(common.ActingRequest):
     """Ask for a sync."""
 
     docstore_credential_id: UUID
-    """Id of the sync."""
 
 
 class GetDocstoreSyncResponse(DocstoreSync):
     """The sync."""
 
 
-class ListDocstoreSyncsRequest(ActingRequest, PagedRequest):
+class ListDocstoreSyncsRequest(common.ActingRequest, common.PagedRequest):
     """List the syncs into collections that the caller may edit, or into one of them."""
 
     document_collection_id: UUID | None = None
     """Only syncs into the collection of this id."""
 
 
-class ListDocstoreSyncsResponse(PagedResponse):
+class ListDocstoreSyncsResponse(common.PagedResponse):
     """One page of syncs."""
 
     docstore_syncs: list[DocstoreSync]
     """The syncs."""
 
 
-class ListDocstoreFailuresRequest(ActingRequest, PagedRequest):
+class ListDocstoreFailuresRequest(common.ActingRequest, common.PagedRequest):
     """List the source documents that a sync could not take."""
 
     docstore_credential_id: UUID
-    """Id of the sync."""
 
 
-class DocstoreFailure(ResponseModel):
+class DocstoreFailure(common.ResponseModel):
     """A source document that could not be taken; every run tries it again."""
 
     source_id: Any
@@ -307,7 +279,7 @@ class DocstoreFailure(ResponseModel):
     """When it failed last."""
 
 
-class ListDocstoreFailuresResponse(PagedResponse):
+class ListDocstoreFailuresResponse(common.PagedResponse):
     """One page of failures."""
 
     failures: list[DocstoreFailure]
@@ -318,11 +290,10 @@ class ListDocstoreHeldRemovalsRequest(ListDocstoreFailuresRequest):
     """List the documents that a sync would remove and that its limit holds."""
 
 
-class DocstoreHeldRemoval(ResponseModel):
+class DocstoreHeldRemoval(common.ResponseModel):
     """A document that is no longer in the source, and that no run may remove without an approval."""
 
     document_id: UUID
-    """Id of the document."""
     document_external_id: str
     """External id of the document."""
     document_name: str
@@ -331,7 +302,7 @@ class DocstoreHeldRemoval(ResponseModel):
     """Whether the next run may remove it."""
 
 
-class ListDocstoreHeldRemovalsResponse(PagedResponse):
+class ListDocstoreHeldRemovalsResponse(common.PagedResponse):
     """One page of held removals."""
 
     held_removals: list[DocstoreHeldRemoval]
@@ -344,7 +315,7 @@ class ListDocstoreRunsRequest(GetDocstoreSyncRequest):
     """List the last runs of a sync."""
 
 
-class DocstoreRun(ResponseModel):
+class DocstoreRun(common.ResponseModel):
     """A run that ended."""
 
     status: DocstoreSyncStatus
@@ -361,14 +332,14 @@ class DocstoreRun(ResponseModel):
     """When it ended."""
 
 
-class ListDocstoreRunsResponse(ResponseModel):
+class ListDocstoreRunsResponse(common.ResponseModel):
     """The last 50 runs, newest first."""
 
     runs: list[DocstoreRun]
     """The runs."""
 
 
-class PreviewDocstoreSyncRequest(ActingRequest):
+class PreviewDocstoreSyncRequest(common.ActingRequest):
     """Connect to a document database, and map some documents; nothing is kept."""
 
     document_collection_id: UUID
@@ -381,7 +352,7 @@ class PreviewDocstoreSyncRequest(ActingRequest):
     """What would be synced."""
 
 
-class DocstorePreviewDocument(ResponseModel):
+class DocstorePreviewDocument(common.ResponseModel):
     """A source document as it would be brought."""
 
     source_id: Any
@@ -394,7 +365,7 @@ class DocstorePreviewDocument(ResponseModel):
     """Why the document could not be taken."""
 
 
-class PreviewDocstoreSyncResponse(ResponseModel):
+class PreviewDocstoreSyncResponse(common.ResponseModel):
     """What the database has for a sync, or why it can't be read."""
 
     problem: DocstoreError | None = None
@@ -407,26 +378,24 @@ class PreviewDocstoreSyncResponse(ResponseModel):
     """The first documents."""
 
 
-class DeleteDocstoreSyncRequest(ActingRequest):
+class DeleteDocstoreSyncRequest(common.ActingRequest):
     """Delete a sync and its address; the documents that it brought stay."""
 
     docstore_credential_id: UUID
-    """Id of the sync."""
 
 
-class DeleteDocstoreSyncResponse(ResponseModel):
+class DeleteDocstoreSyncResponse(common.ResponseModel):
     """The sync that is gone."""
 
     docstore_credential_id: UUID
-    """Id of the sync."""
 
 
-CREATE_DOCSTORE_SYNC = ApiOperation(
+CREATE_DOCSTORE_SYNC = operations.ApiOperation(
     "documentCollections/docstore/createDocstoreSync",
     CreateDocstoreSyncRequest,
     CreateDocstoreSyncResponse,
-    DOCSTORE_WRITE,
-    KEYED | ADDS_DATA | NOT_FOUND,
+    operations.DOCSTORE_WRITE,
+    operations.KEYED | operations.ADDS_DATA | operations.NOT_FOUND,
     by_position=("document_collection_id",),
 )
 """Keep a collection as a collection of a document database has it, and launch the first run.
@@ -434,83 +403,83 @@ CREATE_DOCSTORE_SYNC = ApiOperation(
 `docstore_uri` is mongodb://user:password@host:port/database or mongodb+srv://…; it is encrypted at rest and
 never returned. `config` is `{"sync_name": …, "collection_name": …, "source_fields": {"body": …,
 "source_name": …}}`, and what else `carrel.wire.docstore.DocstoreConfig` has."""
-UPDATE_DOCSTORE_SYNC = ApiOperation(
+UPDATE_DOCSTORE_SYNC = operations.ApiOperation(
     "documentCollections/docstore/updateDocstoreSync",
     UpdateDocstoreSyncRequest,
     UpdateDocstoreSyncResponse,
-    DOCSTORE_WRITE,
-    KEYED | ADDS_DATA | NOT_FOUND | CONFLICT | SHARED,
+    operations.DOCSTORE_WRITE,
+    operations.KEYED | operations.ADDS_DATA | operations.NOT_FOUND | operations.CONFLICT | operations.SHARED,
     by_position=("docstore_credential_id",),
 )
 """Replace a sync's config, and its address if one is given, and launch a run; for the sync's maker, and admins.
 
 The run reads everything, unless the name of the sync and its options of deletion alone were changed."""
-LAUNCH_DOCSTORE_SYNC = ApiOperation(
+LAUNCH_DOCSTORE_SYNC = operations.ApiOperation(
     "documentCollections/docstore/launchDocstoreSync",
     LaunchDocstoreSyncRequest,
     LaunchDocstoreSyncResponse,
-    DOCSTORE_WRITE,
-    KEYED | ADDS_DATA | NOT_FOUND,
+    operations.DOCSTORE_WRITE,
+    operations.KEYED | operations.ADDS_DATA | operations.NOT_FOUND,
 )
 """Launch a run that goes on where the last one stopped; `sync_launched` is False while one goes on.
 
 `approved_removals` are for the sync's maker, and admins."""
-GET_DOCSTORE_SYNC = ApiOperation(
+GET_DOCSTORE_SYNC = operations.ApiOperation(
     "documentCollections/docstore/getDocstoreSync",
     GetDocstoreSyncRequest,
     GetDocstoreSyncResponse,
-    DOCSTORE_READ,
-    NOT_FOUND,
+    operations.DOCSTORE_READ,
+    operations.NOT_FOUND,
 )
 """Show a sync: its config, its status, the counts of its last run, and what went wrong."""
-LIST_DOCSTORE_SYNCS = ApiOperation(
+LIST_DOCSTORE_SYNCS = operations.ApiOperation(
     "documentCollections/docstore/listDocstoreSyncs",
     ListDocstoreSyncsRequest,
     ListDocstoreSyncsResponse,
-    DOCSTORE_READ,
-    NOT_FOUND,
+    operations.DOCSTORE_READ,
+    operations.NOT_FOUND,
 )
 """Walk the syncs into collections that the caller may edit, or into one of them."""
-LIST_DOCSTORE_FAILURES = ApiOperation(
+LIST_DOCSTORE_FAILURES = operations.ApiOperation(
     "documentCollections/docstore/listDocstoreFailures",
     ListDocstoreFailuresRequest,
     ListDocstoreFailuresResponse,
-    DOCSTORE_READ,
-    NOT_FOUND,
+    operations.DOCSTORE_READ,
+    operations.NOT_FOUND,
 )
 """Walk the source documents that a sync could not take, each with its reason."""
-LIST_DOCSTORE_HELD_REMOVALS = ApiOperation(
+LIST_DOCSTORE_HELD_REMOVALS = operations.ApiOperation(
     "documentCollections/docstore/listDocstoreHeldRemovals",
     ListDocstoreHeldRemovalsRequest,
     ListDocstoreHeldRemovalsResponse,
-    DOCSTORE_READ,
-    NOT_FOUND,
+    operations.DOCSTORE_READ,
+    operations.NOT_FOUND,
 )
 """Walk the documents that a sync would remove and that its limit holds; for the sync's maker, and admins."""
-LIST_DOCSTORE_RUNS = ApiOperation(
+LIST_DOCSTORE_RUNS = operations.ApiOperation(
     "documentCollections/docstore/listDocstoreRuns",
     ListDocstoreRunsRequest,
     ListDocstoreRunsResponse,
-    DOCSTORE_READ,
-    NOT_FOUND,
+    operations.DOCSTORE_READ,
+    operations.NOT_FOUND,
 )
 """List the last 50 runs of a sync that ended, newest first."""
-PREVIEW_DOCSTORE_SYNC = ApiOperation(
+PREVIEW_DOCSTORE_SYNC = operations.ApiOperation(
     "documentCollections/docstore/previewDocstoreSync",
     PreviewDocstoreSyncRequest,
     PreviewDocstoreSyncResponse,
-    DOCSTORE_WRITE,
-    NOT_FOUND,
+    operations.DOCSTORE_WRITE,
+    operations.NOT_FOUND,
     by_position=("document_collection_id",),
 )
 """Connect to a document database as a sync would, and show its fields and the first documents; nothing is kept.
 
 Without an address, the sync's own address is used, by its maker and admins, for the sync's own collection."""
-DELETE_DOCSTORE_SYNC = ApiOperation(
+DELETE_DOCSTORE_SYNC = operations.ApiOperation(
     "documentCollections/docstore/deleteDocstoreSync",
     DeleteDocstoreSyncRequest,
     DeleteDocstoreSyncResponse,
-    DOCSTORE_WRITE,
-    KEYED | NOT_FOUND,
+    operations.DOCSTORE_WRITE,
+    operations.KEYED | operations.NOT_FOUND,
 )
 """Delete a sync and its address; the documents that it brought stay."""

@@ -5,15 +5,7 @@ from uuid import UUID
 
 from pydantic import Field, StringConstraints, model_validator
 
-from carrel.wire.common import (
-    NarrowedRequest,
-    PagedRequest,
-    PagedResponse,
-    RequestModel,
-    ResponseModel,
-    Versioned,
-    VersionedRequest,
-)
+from carrel.wire import common
 from carrel.wire.fields import NO_NUL, Identifier, Instant, Label
 from carrel.wire.operations import ADDS_DATA, ADMIN, CONFLICT, KEYED, NOT_FOUND, ApiOperation
 
@@ -38,7 +30,7 @@ Note = Annotated[str, Field(max_length=1000), NO_NUL]
 """What people want to remember of a case or a run."""
 
 
-class AdminEvaluationSetsCreateRequest(RequestModel):
+class AdminEvaluationSetsCreateRequest(common.RequestModel):
     """Create an evaluation set of searches in the catalog, of searches in a collection, or of questions to an agent."""
 
     name: Label
@@ -57,13 +49,12 @@ class AdminEvaluationSetsCreateRequest(RequestModel):
         return self
 
 
-class EvaluationSet(Versioned):
+class EvaluationSet(common.Versioned):
     """An evaluation set."""
 
     edited = ("name",)
 
     evaluation_set_id: UUID
-    """Id of the set."""
     name: str
     """Name of the set."""
     document_collection_id: UUID | None = None
@@ -86,7 +77,7 @@ class AdminEvaluationSetsCreateResponse(EvaluationSet):
     """The new set."""
 
 
-class AdminEvaluationSetsListRequest(NarrowedRequest):
+class AdminEvaluationSetsListRequest(common.NarrowedRequest):
     """List evaluation sets, in the order of their creation."""
 
     query: Annotated[str, Field(max_length=200), NO_NUL] | None = None
@@ -95,18 +86,17 @@ class AdminEvaluationSetsListRequest(NarrowedRequest):
     """Only sets whose questions are asked to this agent."""
 
 
-class AdminEvaluationSetsListResponse(PagedResponse):
+class AdminEvaluationSetsListResponse(common.PagedResponse):
     """One page of evaluation sets."""
 
     evaluation_sets: list[EvaluationSet]
     """The sets."""
 
 
-class AdminEvaluationSetsUpdateRequest(VersionedRequest):
+class AdminEvaluationSetsUpdateRequest(common.VersionedRequest):
     """Rename an evaluation set."""
 
     evaluation_set_id: UUID
-    """Id of the set."""
     name: Label
     """New name of the set."""
 
@@ -115,21 +105,19 @@ class AdminEvaluationSetsUpdateResponse(EvaluationSet):
     """The set as it is now."""
 
 
-class AdminEvaluationSetsDeleteRequest(RequestModel):
+class AdminEvaluationSetsDeleteRequest(common.RequestModel):
     """Delete an evaluation set with its cases and its runs."""
 
     evaluation_set_id: UUID
-    """Id of the set."""
 
 
-class AdminEvaluationSetsDeleteResponse(ResponseModel):
+class AdminEvaluationSetsDeleteResponse(common.ResponseModel):
     """The set that is gone."""
 
     evaluation_set_id: UUID
-    """Id of the set."""
 
 
-class Judgement(RequestModel):
+class Judgement(common.RequestModel):
     """How well a document answers a question."""
 
     document_external_id: Identifier
@@ -138,7 +126,7 @@ class Judgement(RequestModel):
     """0 for a document that doesn't answer the question, more for one that answers better; at most 10."""
 
 
-class KeptJudgement(ResponseModel):
+class KeptJudgement(common.ResponseModel):
     """How well a document answers a question, as it is kept."""
 
     document_external_id: str
@@ -147,7 +135,7 @@ class KeptJudgement(ResponseModel):
     """0 for a document that doesn't answer the question, more for one that answers better."""
 
 
-class JudgedQuestion(VersionedRequest):
+class JudgedQuestion(common.VersionedRequest):
     """A question, with judgements to be added to it."""
 
     question: EvaluatedQuestion
@@ -177,11 +165,10 @@ class JudgedQuestion(VersionedRequest):
         return self
 
 
-class AdminEvaluationSetsPutJudgementsRequest(RequestModel):
+class AdminEvaluationSetsPutJudgementsRequest(common.RequestModel):
     """Add questions and judgements to a set. What is there and isn't named stays; sending it again changes nothing."""
 
     evaluation_set_id: UUID
-    """Id of the set."""
     cases: Annotated[list[JudgedQuestion], Field(min_length=1, max_length=100)]
     """Questions with their judgements, at most 100; a set has at most 2000."""
 
@@ -193,43 +180,39 @@ class AdminEvaluationSetsPutJudgementsRequest(RequestModel):
         return self
 
 
-class AdminEvaluationSetsPutJudgementsResponse(ResponseModel):
+class AdminEvaluationSetsPutJudgementsResponse(common.ResponseModel):
     """The cases of the questions."""
 
     case_ids: list[UUID]
     """Ids of the cases, in the order of the request."""
 
 
-class AdminEvaluationSetsRemoveJudgementsRequest(RequestModel):
+class AdminEvaluationSetsRemoveJudgementsRequest(common.RequestModel):
     """Remove judgements of a question, or the question; what is not there is passed over."""
 
     evaluation_set_id: UUID
-    """Id of the set."""
     case_id: UUID
-    """Id of the case."""
     document_external_ids: Annotated[list[Identifier] | None, Field(min_length=1, max_length=MOST_JUDGEMENTS)] = None
     """External ids of documents whose judgements are removed; absent: the whole case, also from the runs."""
 
 
-class AdminEvaluationSetsRemoveJudgementsResponse(ResponseModel):
+class AdminEvaluationSetsRemoveJudgementsResponse(common.ResponseModel):
     """The set that was changed."""
 
     evaluation_set_id: UUID
-    """Id of the set."""
 
 
-class AdminEvaluationSetsListCasesRequest(PagedRequest):
+class AdminEvaluationSetsListCasesRequest(common.PagedRequest):
     """List the cases of a set, in the order in which their questions were added."""
 
     evaluation_set_id: UUID
-    """Id of the set."""
     query: Annotated[str, Field(max_length=200), NO_NUL] | None = None
     """Part of a question, in any case."""
     page_size: Annotated[int, Field(strict=True, ge=1, le=100)] = 10
     """Most items of a page, 1 to 100; 10 unless given."""
 
 
-class EvaluationCase(Versioned):
+class EvaluationCase(common.Versioned):
     """A question with its judged documents."""
 
     edited = ("judgements", "statements", "nothing_answers", "note")
@@ -253,7 +236,7 @@ class EvaluationCase(Versioned):
         return {one.document_external_id: one.grade for one in self.judgements}
 
 
-class AdminEvaluationSetsListCasesResponse(PagedResponse):
+class AdminEvaluationSetsListCasesResponse(common.PagedResponse):
     """One page of cases."""
 
     cases: list[EvaluationCase]

@@ -23,7 +23,6 @@ class CaseResult(RequestModel):
     How well the cited passages support a reply is measured by the service, which has them."""
 
     case_id: UUID
-    """Id of the case."""
     ndcg: Share | None = None
     """The nDCG of the first ten documents found."""
     recall: Share | None = None
@@ -60,7 +59,6 @@ class AdminEvaluationSetsAddRunRequest(RequestModel):
     The service says of an agent what it is told, as it is when the run begins."""
 
     evaluation_set_id: UUID
-    """Id of the set."""
     mode: SearchMode | None = None
     """How the questions were searched for; absent: an agent was asked."""
     agent_id: UUID | None = None
@@ -97,9 +95,7 @@ class EvaluationRun(ResponseModel):
     """A run over a set: who ran it how and when, and the means of what was measured."""
 
     evaluation_run_id: UUID
-    """Id of the run."""
     evaluation_set_id: UUID
-    """Id of the set."""
     at: Instant
     """When it ended."""
     ran_by: UserPrincipal
@@ -150,7 +146,6 @@ class AdminEvaluationSetsListRunsRequest(NarrowedRequest):
     """List the runs of a set, newest first."""
 
     evaluation_set_id: UUID
-    """Id of the set."""
 
 
 class AdminEvaluationSetsListRunsResponse(PagedResponse):
@@ -164,16 +159,13 @@ class AdminEvaluationSetsListResultsRequest(PagedRequest):
     """List what a run measured, in the order of the cases; cases that were removed since are gone here too."""
 
     evaluation_set_id: UUID
-    """Id of the set."""
     evaluation_run_id: UUID
-    """Id of the run."""
 
 
 class KeptResult(ResponseModel):
     """What a run measured on a case, as it is kept."""
 
     case_id: UUID
-    """Id of the case."""
     question: str
     """The question."""
     ndcg: float | None = None
@@ -211,16 +203,13 @@ class AdminEvaluationSetsDeleteRunRequest(RequestModel):
     """Delete a run with its results."""
 
     evaluation_set_id: UUID
-    """Id of the set."""
     evaluation_run_id: UUID
-    """Id of the run."""
 
 
 class AdminEvaluationSetsDeleteRunResponse(ResponseModel):
     """The run that is gone."""
 
     evaluation_run_id: UUID
-    """Id of the run."""
 
 
 ADMIN_EVALUATION_SETS_ADD_RUN = ApiOperation(

@@ -21,7 +21,6 @@ class MeResponse(ResponseModel):
     is_admin: bool
     """Whether the person is an admin; the token administers only with the scope `api:admin`."""
     organization_id: UUID
-    """Id of the organization."""
     organization_name: str
     """Name of the organization."""
     scopes: list[str]

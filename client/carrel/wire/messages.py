@@ -39,7 +39,6 @@ class SendMessageRequest(ActingRequest):
     """Send a message to an agent that is deployed to the caller and has API access."""
 
     agent_id: UUID
-    """Id of the agent."""
     message: MessageText
     """What the person says, 1 to 20,000 characters."""
     conversation_id: UUID | None = None
@@ -78,7 +77,6 @@ class ProvideMessageFeedbackRequest(FeedbackRequest):
     """Keep feedback on a reply on the audit log, by whom it was given to or by an admin."""
 
     agent_id: UUID
-    """Id of the agent."""
     message_id: UUID
     """Id of the message whose reply it is about."""
     message_feedback: MessageFeedback
@@ -89,7 +87,6 @@ class ProvideMessageFeedbackResponse(ResponseModel):
     """The audit entry that holds it."""
 
     audit_log_id: UUID
-    """Id of the entry in the audit log."""
 
 
 class NewConversation(RequestModel):
@@ -115,7 +112,6 @@ class SendAgentMessageRequest(RequestModel):
     """Send a message on v1."""
 
     agent_id: UUID
-    """Id of the agent."""
     conversation: ConversationReference
     """A new conversation, or one to go on with."""
     message: MessageText
@@ -128,7 +124,6 @@ class SendAgentMessageResponse(ResponseModel):
     job_id: UUID
     """Id of the job that makes the reply; kept for 24 hours."""
     conversation_id: UUID
-    """Id of the conversation."""
 
 
 class FetchAgentResponseRequest(RequestModel):
@@ -144,13 +139,9 @@ class AgentResponse(ResponseModel):
     agent_response_text: str
     """Text of the reply."""
     message_id: UUID
-    """Id of the message and of the reply to it; feedback names it."""
     referenced_sources: list[ReferencedSource]
-    """Sources that the reply rests on; `[1]` in its text is the first."""
     warnings: list[str] = Field(default_factory=list[str])
-    """What the reader of the reply should know."""
     audit_log_id: UUID
-    """Id of the entry in the audit log."""
 
 
 class RunningJob(ResponseModel):
@@ -170,7 +161,6 @@ class CompletedJob(ResponseModel):
     result: AgentResponse
     """The reply."""
     conversation_id: UUID
-    """Id of the conversation."""
 
 
 class FailedJob(ResponseModel):

@@ -10,15 +10,7 @@ from uuid import UUID
 
 from pydantic import AfterValidator, Field, model_validator
 
-from carrel.wire.common import (
-    NarrowedRequest,
-    PagedRequest,
-    PagedResponse,
-    RequestModel,
-    ResponseModel,
-    Versioned,
-    VersionedRequest,
-)
+from carrel.wire import common
 from carrel.wire.fields import NO_NUL, EmailAddress, Instant, Label, StrictFlag
 from carrel.wire.operations import ADMIN, CONFIRMED, CONFLICT, KEYED, MEMBER, NOT_FOUND, SECRET, ApiOperation
 from carrel.wire.scopes import ApiScope
@@ -94,7 +86,7 @@ class OAuthAudience(StrEnum):
     MCP = "mcp"
 
 
-class _OAuthClientFields(RequestModel):
+class _OAuthClientFields(common.RequestModel):
     name: Label
     """Name of the client, as people see it when they are asked."""
     redirect_uris: RedirectUris
@@ -121,13 +113,12 @@ class AdminOAuthClientsRequestRequest(_OAuthClientFields):
     """Ask for a client, as any member may; it can do nothing until an admin approves it."""
 
 
-class OAuthClient(Versioned):
+class OAuthClient(common.Versioned):
     """A client without its secret."""
 
     edited = ("name", "redirect_uris", "scopes", "status")
 
     client_id: UUID
-    """Id of the client."""
     name: str
     """Name of the client, as people see it when they are asked."""
     redirect_uris: list[str]
@@ -147,7 +138,6 @@ class OAuthClient(Versioned):
     requested_by: str
     """Email address of the member who registered or asked for the client; empty for one that a document describes."""
     created_at: Instant
-    """When it was created."""
 
 
 class OAuthClientWithSecret(OAuthClient):
@@ -165,25 +155,24 @@ class AdminOAuthClientsRequestResponse(OAuthClientWithSecret):
     """The client as it waits for an admin, with its secret."""
 
 
-class AdminOAuthClientsListRequest(NarrowedRequest):
+class AdminOAuthClientsListRequest(common.NarrowedRequest):
     """List clients, those of one status if it is named."""
 
     status: OAuthClientStatus | None = None
     """Only clients of this status."""
 
 
-class AdminOAuthClientsListResponse(PagedResponse):
+class AdminOAuthClientsListResponse(common.PagedResponse):
     """One page of clients."""
 
     oauth_clients: list[OAuthClient]
     """The clients."""
 
 
-class AdminOAuthClientsUpdateRequest(VersionedRequest):
+class AdminOAuthClientsUpdateRequest(common.VersionedRequest):
     """Change a client; what is left out stays. A scope that is taken away stops at once, in tokens given before too."""
 
     client_id: UUID
-    """Id of the client."""
     name: Label | None = None
     """New name; absent: unchanged."""
     redirect_uris: RedirectUris | None = None
@@ -196,47 +185,42 @@ class AdminOAuthClientsUpdateResponse(OAuthClient):
     """The client as it is now."""
 
 
-class AdminOAuthClientsApproveRequest(VersionedRequest):
+class AdminOAuthClientsApproveRequest(common.VersionedRequest):
     """Let a client be used that a member asked for."""
 
     client_id: UUID
-    """Id of the client."""
 
 
 class AdminOAuthClientsApproveResponse(OAuthClient):
     """The client as it is now."""
 
 
-class AdminOAuthClientsRotateSecretRequest(RequestModel):
+class AdminOAuthClientsRotateSecretRequest(common.RequestModel):
     """Give a client a new secret; the one before stops at once."""
 
     client_id: UUID
-    """Id of the client."""
 
 
 class AdminOAuthClientsRotateSecretResponse(OAuthClientWithSecret):
     """The client with its new secret, shown this once."""
 
 
-class AdminOAuthClientsDeleteRequest(RequestModel):
+class AdminOAuthClientsDeleteRequest(common.RequestModel):
     """Delete a client: its codes and tokens stop at once, and what people allowed it is forgotten."""
 
     client_id: UUID
-    """Id of the client."""
 
 
-class AdminOAuthClientsDeleteResponse(ResponseModel):
+class AdminOAuthClientsDeleteResponse(common.ResponseModel):
     """The client that is gone."""
 
     client_id: UUID
-    """Id of the client."""
 
 
-class OAuthConsent(ResponseModel):
+class OAuthConsent(common.ResponseModel):
     """What a person has allowed a client."""
 
     client_id: UUID
-    """Id of the client."""
     application_name: str
     """Name of the client."""
     audience: OAuthAudience
@@ -259,7 +243,7 @@ class OAuthConsent(ResponseModel):
     """When it was last used, to the minute; absent if never, or if that is longer ago than its tokens are kept."""
 
 
-class AdminOAuthClientsListConsentsRequest(PagedRequest):
+class AdminOAuthClientsListConsentsRequest(common.PagedRequest):
     """List what people have allowed clients: all of the organization, of one client, of one person."""
 
     client_id: UUID | None = None
@@ -268,23 +252,22 @@ class AdminOAuthClientsListConsentsRequest(PagedRequest):
     """Only what the person of this address allowed."""
 
 
-class AdminOAuthClientsListConsentsResponse(PagedResponse):
+class AdminOAuthClientsListConsentsResponse(common.PagedResponse):
     """One page of consents."""
 
     consents: list[OAuthConsent]
     """The consents, those to a client together."""
 
 
-class AdminOAuthClientsWithdrawConsentsRequest(RequestModel):
+class AdminOAuthClientsWithdrawConsentsRequest(common.RequestModel):
     """Withdraw what people have allowed a client: its codes and tokens stop at once. They may allow it again."""
 
     client_id: UUID
-    """Id of the client."""
     email: EmailAddress | None = None
     """Email address of the person whose consent is withdrawn; absent: everybody's."""
 
 
-class AdminOAuthClientsWithdrawConsentsResponse(ResponseModel):
+class AdminOAuthClientsWithdrawConsentsResponse(common.ResponseModel):
     """How many consents were withdrawn."""
 
     withdrawn_count: int

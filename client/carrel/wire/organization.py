@@ -54,7 +54,6 @@ class Organization(Versioned):
     )
 
     organization_id: UUID
-    """Id of the organization."""
     name: str
     """Name of the organization."""
     domain: str

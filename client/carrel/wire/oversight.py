@@ -28,9 +28,7 @@ class AdminSearchLogSummarizeRequest(RequestModel):
     """Count searches by day or week."""
 
     from_: Annotated[RequestInstant, Field(alias="from")]
-    """Beginning of the time range, included."""
     to: RequestInstant
-    """End of the time range, not included."""
     bucket: Bucket
     """Length of a bucket; at most 400 buckets in all."""
     time_zone: Annotated[str, Field(max_length=64)] = "UTC"
@@ -121,18 +119,15 @@ class SourceQuarantine(ResponseModel):
     """A source that could not be loaded whole, as it was last reported."""
 
     source_id: UUID
-    """Id of the source."""
     source: str
     """What is loaded from: a path, a pattern or an address."""
     item_count: int
-    """Number of items in quarantine, without those that are ignored."""
 
 
 class QuarantineState(ResponseModel):
     """What of all sources could not be loaded."""
 
     item_count: int
-    """Number of items in quarantine, without those that are ignored."""
     source_count: int
     """Number of sources that have any."""
     sources: list[SourceQuarantine]
@@ -251,9 +246,7 @@ class AdminAuditLogQueryRequest(NarrowedRequest):
     container_id: UUID | None = None
     """Only entries about files in the archive or mail with this documentId. As with `query`, a page may be short."""
     from_: Annotated[RequestInstant | None, Field(alias="from")] = None
-    """Beginning of the time range, included."""
     to: RequestInstant | None = None
-    """End of the time range, not included."""
 
 
 class AuditTarget(ResponseModel):
@@ -280,7 +273,6 @@ class AuditEntry(ResponseModel):
     """One entry of the audit log."""
 
     audit_log_id: UUID
-    """Id of the entry in the audit log."""
     at: Instant
     """When it happened."""
     actor: Principal | None = None
@@ -330,9 +322,7 @@ class AdminSearchLogQueryRequest(NarrowedRequest):
     """Read the search log, newest first."""
 
     from_: Annotated[RequestInstant | None, Field(alias="from")] = None
-    """Beginning of the time range, included."""
     to: RequestInstant | None = None
-    """End of the time range, not included."""
     without_results: StrictFlag = False
     """Only searches that found nothing; false unless given."""
     without_words: StrictFlag = False
@@ -347,7 +337,6 @@ class LoggedSearch(ResponseModel):
     """One search."""
 
     search_id: UUID
-    """Id of the search; feedback names it."""
     at: Instant
     """When it happened."""
     actor: Principal

@@ -45,7 +45,6 @@ class SaveSearchRequest(RequestModel):
     """Save a search for the caller alone; one that is saved already stays as it is."""
 
     search_query: SearchQuery
-    """What to search for, 1 to 8192 characters."""
     document_collection_id: UUID | None = None
     """Id of the collection to search; absent: the catalog."""
     mode: SearchMode = SearchMode.HYBRID
@@ -58,7 +57,6 @@ class SaveSearchResponse(ResponseModel):
     """The search that was saved."""
 
     saved_search_id: UUID
-    """Id of the saved search."""
 
 
 class ListSavedSearchesRequest(RequestModel):
@@ -69,7 +67,6 @@ class SavedSearch(ResponseModel):
     """A search that the caller saved."""
 
     saved_search_id: UUID
-    """Id of the saved search."""
     search_query: str
     """What to search for."""
     document_collection_id: UUID | None = None
@@ -93,7 +90,6 @@ class DeleteSavedSearchRequest(RequestModel):
     """Delete a search that the caller saved."""
 
     saved_search_id: UUID
-    """Id of the saved search."""
 
 
 class DeleteSavedSearchResponse(ResponseModel):

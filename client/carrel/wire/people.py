@@ -85,7 +85,6 @@ class AdminGroupsPreviewLossesRequest(RequestModel):
     """Ask who would read less without a group, or without some of its members being in it."""
 
     group_id: UUID
-    """Id of the group."""
     members: Annotated[list[PrincipalReference] | None, Field(min_length=1, max_length=1000)] = None
     """Members that would be removed, 1 to 1000; absent: the group would be deleted."""
 
@@ -114,14 +113,12 @@ class AdminGroupsDeleteRequest(RequestModel):
     """Delete a group: its members stop reading at once what only it opened to them."""
 
     group_id: UUID
-    """Id of the group."""
 
 
 class AdminGroupsDeleteResponse(ResponseModel):
     """What went with the group."""
 
     group_id: UUID
-    """Id of the group."""
     member_count: int
     """Number of direct members that it had."""
     resource_count: int

@@ -6,71 +6,57 @@ from uuid import UUID
 
 from pydantic import Field
 
+from carrel.wire import common
 from carrel.wire.access import AccessThrough
-from carrel.wire.common import (
-    ActingRequest,
-    Action,
-    PagedRequest,
-    PagedResponse,
-    Principal,
-    PrincipalReference,
-    RequestModel,
-    ResourceIdentifier,
-    ResourceReference,
-    ResourceType,
-    ResponseModel,
-    Role,
-    Tabular,
-)
 from carrel.wire.fields import Instant, StrictFlag
 from carrel.wire.operations import ADMIN, ANYBODY, NOT_FOUND, READ, SHARED, ApiOperation
 
 
-class ListAuthorizedPrincipalsForResourceRequest(PagedRequest):
+class ListAuthorizedPrincipalsForResourceRequest(common.PagedRequest):
     """List every group and user that may effectively act on a resource, each once; for admins."""
 
-    resource: ResourceReference
+    resource: common.ResourceReference
     """The resource, by its identity in its source system."""
-    action: Action
+    action: common.Action
     """What the principal wants to do; READ is the only action."""
     with_through: StrictFlag | None = None
     """Say of each principal through whom it may act on the resource; false unless given."""
 
 
-class ListAuthorizedPrincipalsForResourceResponse(PagedResponse):
+class ListAuthorizedPrincipalsForResourceResponse(common.PagedResponse):
     """One page of principals."""
 
-    principals: list[Principal]
+    principals: list[common.Principal]
     """Groups and users, each once."""
     through: dict[str, list[AccessThrough]] | None = None
     """Through whom each may act on it, by the principal's id: itself first, then by name, at most 10; absent unless
     asked for."""
 
 
-class ListAuthorizedResourcesRequest(ActingRequest, PagedRequest):
+class ListAuthorizedResourcesRequest(common.ActingRequest, common.PagedRequest):
     """List the resources the acting principal may act on; all types unless one is named."""
 
-    action: Action
+    action: common.Action
     """What the principal wants to do; READ is the only action."""
-    resource_type: ResourceType | None = None
+    resource_type: common.ResourceType | None = None
     """Only resources of this type; absent: all types."""
 
 
-class ListAuthorizedResourcesResponse(PagedResponse):
+class ListAuthorizedResourcesResponse(common.PagedResponse):
     """One page of resources."""
 
-    resources: list[ResourceIdentifier]
+    resources: list[common.ResourceIdentifier]
     """The resources."""
 
 
-class ExplainAuthorizationRequest(RequestModel):
+class ExplainAuthorizationRequest(common.RequestModel):
     """Ask why a principal may act on a resource, or why it may not; for admins."""
 
-    resource: ResourceReference
+    resource: common.ResourceReference
     """The resource, by its identity in its source system."""
-    principal: PrincipalReference
+    principal: common.PrincipalReference
     """The user, group or service account."""
-    action: Action
+    action: common.Action
     """What the principal wants to do; READ is the only action."""
 
 
@@ -85,7 +71,7 @@ class StepType(StrEnum):
     RESOURCE = "resource"
 
 
-class AuthorizationStep(ResponseModel):
+class AuthorizationStep(common.ResponseModel):
     """A step from a principal to a resource."""
 
     type: StepType
@@ -96,11 +82,11 @@ class AuthorizationStep(ResponseModel):
     """Name of the principal, document, collection or agent."""
     email: str | None = None
     """Email address of the user or service account."""
-    role: Role | None = None
+    role: common.Role | None = None
     """Role that the grant gives."""
 
 
-class ExplainAuthorizationResponse(ResponseModel):
+class ExplainAuthorizationResponse(common.ResponseModel):
     """Whether a principal may act on a resource, and every shortest chain by which it may.
 
     A path goes from the principal through groups (or the organization, for what everyone may read) and a grant to the
@@ -117,11 +103,11 @@ class ExplainAuthorizationResponse(ResponseModel):
     """What a principal that may not act lacks."""
 
 
-class WhoAmIRequest(RequestModel):
+class WhoAmIRequest(common.RequestModel):
     """Ask what the credential of the request is."""
 
 
-class WhoAmIResponse(ResponseModel):
+class WhoAmIResponse(common.ResponseModel):
     """A credential without its value, and the person or service account that it acts as."""
 
     kind: Literal["apiKey", "serviceAccountToken", "accessToken"]
@@ -135,7 +121,6 @@ class WhoAmIResponse(ResponseModel):
     is_admin: bool
     """Whether the credential administers."""
     organization_id: UUID
-    """Id of the organization."""
     organization_name: str
     """Name of the organization."""
     scopes: list[str] | None = None
@@ -144,41 +129,41 @@ class WhoAmIResponse(ResponseModel):
     """When the credential stops; absent: never."""
 
 
-class CheckResourceAuthorizationForUserRequest(ActingRequest):
+class CheckResourceAuthorizationForUserRequest(common.ActingRequest):
     """Ask whether somebody (the caller unless named; anyone by an admin) may act on a resource."""
 
-    resource: ResourceReference
+    resource: common.ResourceReference
     """The resource, by its identity in its source system."""
-    action: Action
+    action: common.Action
     """What the principal wants to do; READ is the only action."""
 
 
-class CheckResourceAuthorizationForUserResponse(ResponseModel):
+class CheckResourceAuthorizationForUserResponse(common.ResponseModel):
     """Whether they may; False, too, when there is no such resource."""
 
     authorized: bool
     """Whether they may act on the resource; false, too, when there is none."""
 
 
-class CheckBulkResourcesAuthorizationForUserRequest(ActingRequest):
+class CheckBulkResourcesAuthorizationForUserRequest(common.ActingRequest):
     """Ask the same for up to 1000 resources at once."""
 
-    resources: Annotated[list[ResourceReference], Field(min_length=1, max_length=1000)]
+    resources: Annotated[list[common.ResourceReference], Field(min_length=1, max_length=1000)]
     """The resources, 1 to 1000."""
-    action: Action
+    action: common.Action
     """What the principal wants to do; READ is the only action."""
 
 
-class ResourceAuthorization(ResponseModel):
+class ResourceAuthorization(common.ResponseModel):
     """Whether somebody may act on one resource."""
 
-    resource: ResourceIdentifier
+    resource: common.ResourceIdentifier
     """The resource, by its identity in its source system."""
     authorized: bool
     """Whether they may act on the resource; false, too, when there is none."""
 
 
-class CheckBulkResourcesAuthorizationForUserResponse(Tabular):
+class CheckBulkResourcesAuthorizationForUserResponse(common.Tabular):
     """The answers, in the order asked."""
 
     results: list[ResourceAuthorization]

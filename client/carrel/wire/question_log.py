@@ -39,9 +39,7 @@ class AdminQuestionLogQueryRequest(QuestionFilters, NarrowedRequest):
     """Read what people asked agents, newest first."""
 
     from_: Annotated[RequestInstant | None, Field(alias="from")] = None
-    """Beginning of the time range, included."""
     to: RequestInstant | None = None
-    """End of the time range, not included."""
     conversation_id: UUID | None = None
     """Only questions of the conversation of this id."""
     outcome: Outcome | None = None
@@ -58,15 +56,11 @@ class LoggedQuestion(ResponseModel):
     """One question to an agent, with as much of the reply as the caller may read."""
 
     message_id: UUID
-    """Id of the message and of the reply to it; feedback names it."""
     conversation_id: UUID
-    """Id of the conversation."""
     at: Instant
     """When it was asked."""
     agent_id: UUID
-    """Id of the agent."""
     agent_name: str
-    """Name of the agent."""
     actor: Principal
     """Who asked."""
     message: str | None = None
@@ -78,9 +72,7 @@ class LoggedQuestion(ResponseModel):
     agent_response_text: str | None = None
     """Text of the reply, if there is one that the caller may read."""
     referenced_sources: list[ReferencedSource] = Field(default_factory=list[ReferencedSource])
-    """Sources that the reply rests on; `[1]` in its text is the first."""
     warnings: list[str] = Field(default_factory=list[str])
-    """What the reader of the reply should know."""
     error_message: str | None = None
     """Why there is no reply, and what the person who asked was told to do."""
     feedback: Verdict | None = None
@@ -100,9 +92,7 @@ class AdminQuestionLogSummarizeRequest(QuestionFilters):
     """Count questions by day or week."""
 
     from_: Annotated[RequestInstant, Field(alias="from")]
-    """Beginning of the time range, included."""
     to: RequestInstant
-    """End of the time range, not included."""
     bucket: Bucket
     """Length of a bucket; at most 400 buckets in all."""
     time_zone: Annotated[str, Field(max_length=64)] = "UTC"
@@ -153,9 +143,7 @@ class AdminQuestionLogRankRequest(QuestionFilters):
     """Count the questions of a time for each agent, or for each group of those who asked."""
 
     from_: Annotated[RequestInstant, Field(alias="from")]
-    """Beginning of the time range, included."""
     to: RequestInstant
-    """End of the time range, not included."""
     by: RankedBy
     """What they are counted for."""
 

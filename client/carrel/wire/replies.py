@@ -17,7 +17,6 @@ class ExternalResourceId(ResponseModel):
     external_resource_id: str
     """Identifier of the resource in its source system."""
     resource_type: str
-    """Kind of the resource in its source system."""
 
 
 class ReferencedSource(ResponseModel):
@@ -77,19 +76,15 @@ class AiResponseResult(ResponseModel):
     type: Literal["ai_response_result"] = "ai_response_result"
     """A reply."""
     conversation_id: UUID
-    """Id of the conversation."""
     message_id: UUID
-    """Id of the message and of the reply to it; feedback names it."""
     response: ReplyMessage
     """The reply."""
     referenced_sources: list[ReferencedSource]
-    """Sources that the reply rests on; `[1]` in its text is the first."""
     sources_in_data_context: list[ReferencedSource]
     """Sources that the agent was given to read."""
     web_search_results: list[WebSearchResult] = Field(default_factory=list[WebSearchResult])
     """Always empty: agents don't search the web."""
     warnings: list[str]
-    """What the reader of the reply should know."""
     policy_triggers: list[PolicyTrigger] = Field(alias="policy_triggers", default_factory=list[PolicyTrigger])
     """Always empty; clients of v0 up to 0.0.30 need it."""
     inserted_audit_log: InsertedAuditLog = Field(alias="inserted_audit_log")
@@ -102,7 +97,6 @@ class BlockedResult(ResponseModel):
     type: Literal["blocked_result"] = "blocked_result"
     """A reply that is withheld."""
     conversation_id: UUID
-    """Id of the conversation."""
     blocks: list[str]
     """Why the reply is withheld."""
     warnings: list[str]

@@ -11,6 +11,46 @@ from typing import Any
 
 from pydantic import BaseModel
 
+_OF_SEVERAL = {
+    "agent_id": "Id of the agent.",
+    "agent_name": "Name of the agent.",
+    "alert_id": "Id of the alert.",
+    "alert_rule_id": "Id of the rule.",
+    "audit_log_id": "Id of the entry in the audit log.",
+    "case_id": "Id of the case.",
+    "client_id": "Id of the client.",
+    "collection_name": "Name of the collection, unique in the organization.",
+    "conversation_id": "Id of the conversation.",
+    "created_at": "When it was created.",
+    "delivery_id": "Id of the delivery.",
+    "docstore_credential_id": "Id of the sync.",
+    "document_collection_id": "Id of the collection.",
+    "document_external_id": "The document's identifier in the caller's own system, unique in the organization.",
+    "document_external_url": "Address of the document in its source system.",
+    "document_id": "Id of the document.",
+    "evaluation_run_id": "Id of the run.",
+    "evaluation_set_id": "Id of the set.",
+    "from_": "Beginning of the time range, included.",
+    "group_id": "Id of the group.",
+    "item_count": "Number of items in quarantine, without those that are ignored.",
+    "message_id": "Id of the message and of the reply to it; feedback names it.",
+    "organization_id": "Id of the organization.",
+    "provider_id": "Id of the provider.",
+    "referenced_sources": "Sources that the reply rests on; `[1]` in its text is the first.",
+    "report_no": "Number of the report.",
+    "resource_type": "Kind of the resource in its source system.",
+    "saved_search_id": "Id of the saved search.",
+    "search_id": "Id of the search; feedback names it.",
+    "search_query": "What to search for, 1 to 8192 characters.",
+    "service_account_id": "Id of the service account.",
+    "source_id": "Id of the source.",
+    "to": "End of the time range, not included.",
+    "token_id": "Id of the token.",
+    "updated_at": "When it was last changed.",
+    "warnings": "What the reader of the reply should know.",
+}
+"""Descriptions of attributes that mean the same in many models, by name; a string under an attribute comes first."""
+
 
 def complete_request(model: type[BaseModel], schema: dict[str, Any]) -> None:
     """Describe the members of a request's schema; a member with a constant, which tells types apart, is required."""
@@ -28,7 +68,7 @@ def complete_response(model: type[BaseModel], schema: dict[str, Any]) -> None:
 
 def descriptions_of(model: type[BaseModel]) -> dict[str, str]:
     """Return the description of each field by its name in Python; a class inherits those of its bases."""
-    found: dict[str, str] = {}
+    found = {name: _OF_SEVERAL[name] for name in model.model_fields if name in _OF_SEVERAL}
     for base in reversed(model.__mro__):
         if issubclass(base, BaseModel) and base is not BaseModel:
             found |= _read_docstrings(base.__module__).get(base.__name__, {})

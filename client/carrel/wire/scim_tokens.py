@@ -14,7 +14,6 @@ class ScimToken(ResponseModel):
     """A provisioning token without its value."""
 
     token_id: UUID
-    """Id of the token."""
     hint: str
     """The last four characters of the secret value, to tell it from others."""
     name: str
@@ -22,7 +21,6 @@ class ScimToken(ResponseModel):
     status: CredentialStatus
     """Whether the token works."""
     created_at: Instant
-    """When it was created."""
     expires_at: Instant | None = None
     """When the token stops; absent: never."""
     last_used_at: Instant | None = None
@@ -64,7 +62,6 @@ class AdminScimTokensRevokeRequest(RequestModel):
     """Stop a token at once."""
 
     token_id: UUID
-    """Id of the token."""
 
 
 class AdminScimTokensRevokeResponse(ScimToken):

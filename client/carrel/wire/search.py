@@ -9,16 +9,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from carrel.wire.common import (
-    ActingRequest,
-    FeedbackRequest,
-    NamedDocument,
-    RequestModel,
-    ResourceIdentifier,
-    ResourceType,
-    ResponseModel,
-    Tabular,
-)
+from carrel.wire import common
 from carrel.wire.fields import Description, Instant, Label, MetadataValue, SearchQuery
 from carrel.wire.operations import KEYED, NOT_FOUND, READ, SHARED, ApiOperation
 from carrel.wire.places import PassagePlace
@@ -45,7 +36,7 @@ class FilterOperator(StrEnum):
     CONTAINS = "contains"
 
 
-class MetadataFilter(RequestModel):
+class MetadataFilter(common.RequestModel):
     """A condition on a metadata field; the value is a string, compared by the field's type."""
 
     field: Label
@@ -56,7 +47,7 @@ class MetadataFilter(RequestModel):
     """Value to compare with, as a string; it is compared by the field's type."""
 
 
-class AppliedFilter(ResponseModel):
+class AppliedFilter(common.ResponseModel):
     """A filter a search applied."""
 
     field: str
@@ -77,7 +68,7 @@ class DrawnFilter(AppliedFilter):
     """Words of the query that state it."""
 
 
-class AppliedFiltering(ResponseModel):
+class AppliedFiltering(common.ResponseModel):
     """What `enableSmartFiltering` did; to leave out one, send the others as `structuredQueryFilters` instead."""
 
     filters: list[DrawnFilter]
@@ -91,7 +82,7 @@ class AppliedFiltering(ResponseModel):
     nothing; absent when there is nothing to say."""
 
 
-class AppliedExtraction(ResponseModel):
+class AppliedExtraction(common.ResponseModel):
     """What `enableQueryExtraction` did."""
 
     questions: list[str]
@@ -102,7 +93,7 @@ class AppliedExtraction(ResponseModel):
     """Why the model read nothing; absent when it did, or was not asked."""
 
 
-class AppliedOptions(ResponseModel):
+class AppliedOptions(common.ResponseModel):
     """What the options of a search did; a member is absent when its option was off."""
 
     filtering: AppliedFiltering | None = None
@@ -113,14 +104,14 @@ class AppliedOptions(ResponseModel):
     """Order by a reranking model, too."""
 
 
-class CatalogSearchOptions(RequestModel):
+class CatalogSearchOptions(common.RequestModel):
     """How many documents at most, and which; filters narrow together."""
 
     max_results: Annotated[int, Field(strict=True, ge=1, le=100)] = 10
     """Most documents, 1 to 100; 10 unless given."""
     mode: SearchMode = SearchMode.HYBRID
     """How to search; HYBRID unless given."""
-    resource_types: Annotated[list[ResourceType] | None, Field(min_length=1, max_length=100)] = None
+    resource_types: Annotated[list[common.ResourceType] | None, Field(min_length=1, max_length=100)] = None
     """Only documents of these types, at most 100."""
     metadata_filters: Filters = Field(default_factory=list[MetadataFilter])
     """Conditions on metadata, at most 50, which must all hold."""
@@ -128,16 +119,15 @@ class CatalogSearchOptions(RequestModel):
     """Whether a reranking model orders the best results again; absent: as the organization has it."""
 
 
-class SearchDocumentCatalogRequest(ActingRequest):
+class SearchDocumentCatalogRequest(common.ActingRequest):
     """Search the documents the caller may READ."""
 
     search_query: SearchQuery
-    """What to search for, 1 to 8192 characters."""
     search_options: CatalogSearchOptions = CatalogSearchOptions()
     """How many documents, which ones, and how to search."""
 
 
-class TextSpan(ResponseModel):
+class TextSpan(common.ResponseModel):
     """A stretch of text: from `start` up to, not including, `end`, in characters (Unicode code points)."""
 
     start: int
@@ -146,7 +136,7 @@ class TextSpan(ResponseModel):
     """Place after the last character, counted from 0 in Unicode code points."""
 
 
-class Snippet(ResponseModel):
+class Snippet(common.ResponseModel):
     """A passage of a document, with what in it matched."""
 
     text: str
@@ -159,14 +149,13 @@ class Snippet(ResponseModel):
     """Where the passage stands in the document; absent where that is unknown."""
 
 
-class CatalogSearchResult(NamedDocument):
+class CatalogSearchResult(common.NamedDocument):
     """A document found."""
 
     document_external_url: str | None = None
-    """Address of the document in its source system."""
     document_version: int | None = None
     """Number of the version that was found; getDocument tells whether there is a newer one."""
-    resource: ResourceIdentifier
+    resource: common.ResourceIdentifier
     """The document's identity in its source system."""
     score: float
     """Relevance from 0 to 1; falls with the rank."""
@@ -175,23 +164,21 @@ class CatalogSearchResult(NamedDocument):
     custom_metadata: dict[str, str] = Field(default_factory=dict)
     """The document's metadata: values by field name, always strings."""
     updated_at: Instant
-    """When it was last changed."""
     parent_document_id: UUID | None = None
     """Id of the archive or mail that the document is a file in; absent: none."""
 
 
-class SearchDocumentCatalogResponse(Tabular):
+class SearchDocumentCatalogResponse(common.Tabular):
     """What was found, best first."""
 
     search_id: UUID
-    """Id of the search; feedback names it."""
     results: list[CatalogSearchResult]
     """The documents, best first."""
     applied: AppliedOptions = Field(default_factory=AppliedOptions)
     """What the options of the search did."""
 
 
-class CollectionSearchOptions(RequestModel):
+class CollectionSearchOptions(common.RequestModel):
     """How many chunks at most and how they are given."""
 
     max_chunks: Annotated[int, Field(strict=True, ge=1, le=100)] = 10
@@ -210,20 +197,18 @@ class CollectionSearchOptions(RequestModel):
     """Whether a reranking model orders the best chunks again; absent: as the organization has it."""
 
 
-class SearchDocumentCollectionRequest(ActingRequest):
+class SearchDocumentCollectionRequest(common.ActingRequest):
     """Search a collection's chunks; needs VIEWER there and READ on each document."""
 
     document_collection_id: UUID
-    """Id of the collection."""
     search_query: SearchQuery
-    """What to search for, 1 to 8192 characters."""
     structured_query_filters: Filters = Field(default_factory=list[MetadataFilter])
     """Conditions on metadata, at most 50, which must all hold."""
     search_options: CollectionSearchOptions = CollectionSearchOptions()
     """How many chunks, and how to search."""
 
 
-class FoundChunk(ResponseModel):
+class FoundChunk(common.ResponseModel):
     """A chunk found."""
 
     chunk_id: UUID
@@ -238,7 +223,7 @@ class FoundChunk(ResponseModel):
     """Where the chunk stands in the document; absent where that is unknown."""
 
 
-class CollectionSearchResult(NamedDocument):
+class CollectionSearchResult(common.NamedDocument):
     """A document with its chunks that were found, best first."""
 
     document_url: str | None = None
@@ -257,12 +242,10 @@ class FoundChunkRow(FoundChunk):
     """A chunk found, with the document it belongs to: a line of a collection search's table."""
 
     document_id: UUID
-    """Id of the document."""
     document_name: str
     """Name of the document, as people see it."""
     name = property(attrgetter("document_name"))
     document_external_id: str
-    """The document's identifier in the caller's own system, unique in the organization."""
     document_url: str | None
     """Address of the document in its source system."""
     document_version: int | None
@@ -287,11 +270,10 @@ def _row_of(result: CollectionSearchResult, chunk: FoundChunk) -> FoundChunkRow:
     )
 
 
-class SearchDocumentCollectionResponse(Tabular):
+class SearchDocumentCollectionResponse(common.Tabular):
     """What was found, the document with the best chunk first."""
 
     search_id: UUID
-    """Id of the search; feedback names it."""
     results: list[CollectionSearchResult]
     """The documents, the one with the best chunk first."""
     search_terms_used: list[str]
@@ -318,7 +300,7 @@ class SearchFeedback(StrEnum):
     THUMBS_DOWN = "THUMBS_DOWN"
 
 
-class SubmitSearchFeedbackRequest(FeedbackRequest):
+class SubmitSearchFeedbackRequest(common.FeedbackRequest):
     """Keep an end user's feedback on the audit log."""
 
     search_id: UUID
@@ -331,11 +313,10 @@ class SubmitSearchFeedbackRequest(FeedbackRequest):
     """Id of the document it is about, which the search found; absent: the whole search."""
 
 
-class SubmitSearchFeedbackResponse(ResponseModel):
+class SubmitSearchFeedbackResponse(common.ResponseModel):
     """The audit-log entry that holds the feedback."""
 
     audit_log_id: UUID
-    """Id of the entry in the audit log."""
 
 
 SEARCH_DOCUMENT_CATALOG = ApiOperation(

@@ -26,14 +26,12 @@ class ServiceAccount(ResponseModel):
     """A non-human identity, which has the access it is granted and no other."""
 
     service_account_id: UUID
-    """Id of the service account."""
     display_name: str
     """Name of the service account, as people see it."""
     name = property(attrgetter("display_name"))
     email: str
     """Address of the account, on the organization's domain."""
     created_at: Instant
-    """When it was created."""
 
 
 class AdminServiceAccountsCreateResponse(ServiceAccount):
@@ -58,14 +56,12 @@ class AdminServiceAccountsDeleteRequest(RequestModel):
     """Delete a service account: its tokens stop at once, it leaves its groups, and its address is never used again."""
 
     service_account_id: UUID
-    """Id of the service account."""
 
 
 class AdminServiceAccountsDeleteResponse(ResponseModel):
     """The account that is gone, and how many working tokens stopped with it."""
 
     service_account_id: UUID
-    """Id of the service account."""
     revoked_token_count: int
     """Number of working tokens that stopped with the account."""
 
@@ -74,9 +70,7 @@ class ServiceAccountToken(ResponseModel):
     """A token without its value."""
 
     token_id: UUID
-    """Id of the token."""
     service_account_id: UUID
-    """Id of the service account."""
     hint: str
     """The last four characters of the secret value, to tell it from others."""
     name: str
@@ -88,7 +82,6 @@ class ServiceAccountToken(ResponseModel):
     status: CredentialStatus
     """Whether the token works."""
     created_at: Instant
-    """When it was created."""
     expires_at: Instant
     """When the token stops."""
     last_used_at: Instant | None = None
@@ -99,7 +92,6 @@ class AdminServiceAccountTokensMintRequest(RequestModel):
     """Create a token."""
 
     service_account_id: UUID
-    """Id of the service account."""
     name: Label
     """Name of the token, for people."""
     description: Description | None = None
@@ -135,7 +127,6 @@ class AdminServiceAccountTokensRevokeRequest(RequestModel):
     """Stop a token at once."""
 
     token_id: UUID
-    """Id of the token."""
 
 
 class AdminServiceAccountTokensRevokeResponse(ServiceAccountToken):
@@ -164,9 +155,7 @@ class ReachedCollection(ResponseModel):
     """A collection a token could use, and the role it would have there."""
 
     document_collection_id: UUID
-    """Id of the collection."""
     collection_name: str
-    """Name of the collection, unique in the organization."""
     role: Role
     """Role that the token would have in the collection."""
 
@@ -175,9 +164,7 @@ class ReachedAgent(ResponseModel):
     """An agent that is deployed to the service account; without API access, no message to it is taken."""
 
     agent_id: UUID
-    """Id of the agent."""
     agent_name: str
-    """Name of the agent."""
     api_access_enabled: bool
     """Whether programs may message the agent on v0."""
 

@@ -80,7 +80,6 @@ class SignInProvider(Versioned):
     )
 
     provider_id: UUID
-    """Id of the provider."""
     name: str
     """Name on the button of the sign-in page."""
     issuer: str
@@ -160,7 +159,6 @@ class AdminSignInProvidersGetRequest(RequestModel):
     """Get a provider."""
 
     provider_id: UUID
-    """Id of the provider."""
 
 
 class AdminSignInProvidersGetResponse(SignInProvider):
@@ -171,7 +169,6 @@ class AdminSignInProvidersUpdateRequest(VersionedRequest):
     """Change a provider. What isn't given stays; the issuer always does, because people are known by it."""
 
     provider_id: UUID
-    """Id of the provider."""
     name: Label | None = None
     """Name on the button of the sign-in page."""
     client_id: ClientId | None = None
@@ -200,21 +197,18 @@ class AdminSignInProvidersDeleteRequest(RequestModel):
     """Delete a provider: nobody signs in with it any more. Accounts and memberships that came by it stay."""
 
     provider_id: UUID
-    """Id of the provider."""
 
 
 class AdminSignInProvidersDeleteResponse(ResponseModel):
     """The provider that is gone."""
 
     provider_id: UUID
-    """Id of the provider."""
 
 
 class AdminSignInProvidersTestRequest(RequestModel):
     """Read a provider's metadata and keys, and say what is wrong; nobody is signed in."""
 
     provider_id: UUID
-    """Id of the provider."""
 
 
 class AdminSignInProvidersTestResponse(ResponseModel):

@@ -60,7 +60,6 @@ class ReportSourceResponse(ResponseModel):
     """The source, and the report that was begun."""
 
     source_id: UUID
-    """Id of the source."""
     report_no: int | None = None
     """Number of the report; absent when the last one had the same fingerprint, so that there is nothing to send."""
 
@@ -88,9 +87,7 @@ class ReportSourceItemsRequest(ActingRequest):
     """Add items to a report; an item of the same name and place replaces the one that was sent before."""
 
     source_id: UUID
-    """Id of the source."""
     report_no: ReportNumber
-    """Number of the report."""
     items: Annotated[list[ReportedItem], Field(min_length=1, max_length=1000)]
     """The items, at most 1000."""
 
@@ -99,25 +96,20 @@ class ReportSourceItemsResponse(ResponseModel):
     """The report that goes on."""
 
     source_id: UUID
-    """Id of the source."""
     report_no: int
-    """Number of the report."""
 
 
 class EndSourceReportRequest(ActingRequest):
     """End a report: from now on its items are the source's quarantine, and no others."""
 
     source_id: UUID
-    """Id of the source."""
     report_no: ReportNumber
-    """Number of the report."""
 
 
 class Source(ResponseModel):
     """A source, and how much of it is in quarantine."""
 
     source_id: UUID
-    """Id of the source."""
     ledger: str
     """Name of the source's ledger, unique for who reports it."""
     source: str
@@ -127,7 +119,6 @@ class Source(ResponseModel):
     reported_by: UserPrincipal
     """Who reports it, and sees it beside the admins."""
     item_count: int
-    """Number of items in quarantine, without those that are ignored."""
     ignored_count: int
     """Number of items that are ignored."""
     reported_at: Instant
@@ -158,7 +149,6 @@ class ListSourceItemsRequest(ActingRequest, PagedRequest):
     """List what of a source is in quarantine, by name."""
 
     source_id: UUID
-    """Id of the source."""
     ignored: StrictFlag | None = None
     """Only items that are ignored, or only those that are not; absent: all."""
 
@@ -193,7 +183,6 @@ class ListSourceItemsResponse(PagedResponse):
 
 class _NamedItems(ActingRequest):
     source_id: UUID
-    """Id of the source."""
     names: Annotated[list[ItemText], Field(min_length=1, max_length=1000)]
     """External ids, or the places of items that have none, at most 1000."""
 
@@ -214,7 +203,6 @@ class RestoreSourceItemsRequest(_NamedItems):
 
 class _ChangedItems(ResponseModel):
     source_id: UUID
-    """Id of the source."""
     unknown_names: list[str]
     """Which of the names are not in quarantine."""
 
@@ -231,14 +219,12 @@ class RemoveSourceRequest(ActingRequest):
     """Remove a source that is never loaded again, with its quarantine; a later report makes it anew."""
 
     source_id: UUID
-    """Id of the source."""
 
 
 class RemoveSourceResponse(ResponseModel):
     """The source that is gone."""
 
     source_id: UUID
-    """Id of the source."""
 
 
 REPORT_SOURCE = ApiOperation(

@@ -7,18 +7,9 @@ from uuid import UUID
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from carrel.wire import fields
 from carrel.wire.catalog import IndexingStatus, NotRead, TextRecognition
 from carrel.wire.common import RequestModel, ResourceType, ResponseModel, Tabular, refuse_reserved_type
-from carrel.wire.fields import (
-    NO_NUL,
-    CustomMetadata,
-    DocumentName,
-    EmailAddress,
-    Fingerprint,
-    Identifier,
-    RequestInstant,
-    Url,
-)
 from carrel.wire.operations import ADDS_DATA, CONFLICT, KEYED, NOT_FOUND, SHARED, WRITE, ApiOperation
 
 
@@ -61,15 +52,17 @@ class UploadFileForm(RequestModel):
     way back. Access parts that are absent (None) on an update leave the access as it was; any of them present
     replaces all of it."""
 
-    document_external_id: Identifier
+    document_external_id: fields.Identifier
     """The document's identifier in the caller's own system; the same one again updates the document."""
-    document_name: DocumentName | None = None
+    document_name: fields.DocumentName | None = None
     """Name of the document, as people see it. Absent, or the name of the file: the title in the file, then its name."""
     collection_id: UUID | None = None
     """Collection that the document is added to as well; absent: none."""
-    upload_as_user_email: EmailAddress | None = None
+    upload_as_user_email: fields.EmailAddress | None = None
     """Address of the user to upload for; only an API key that may act for users takes it."""
-    allowed_users_email_addresses: Annotated[list[EmailAddress] | None, Field(max_length=10_000), _FROM_LIST] = None
+    allowed_users_email_addresses: Annotated[list[fields.EmailAddress] | None, Field(max_length=10_000), _FROM_LIST] = (
+        None
+    )
     """Users who may read the document: a JSON array of addresses, or separated by commas. Absent on an update:
     unchanged."""
     allowed_group_ids: Annotated[list[UUID] | None, Field(max_length=10_000), _FROM_LIST] = None
@@ -77,13 +70,12 @@ class UploadFileForm(RequestModel):
     unchanged."""
     internal_public: Flag | None = None
     """"true": every active user of the organization may read the document. Absent on an update: unchanged."""
-    document_external_url: Url | None = None
-    """Address of the document in its source system."""
-    custom_metadata: Annotated[CustomMetadata | None, BeforeValidator(_json_of)] = None
+    document_external_url: fields.Url | None = None
+    custom_metadata: Annotated[fields.CustomMetadata | None, BeforeValidator(_json_of)] = None
     """The document's metadata: a JSON object of strings. With `collectionId` it must match that collection's schema."""
-    source_system_updated: RequestInstant | None = None
+    source_system_updated: fields.RequestInstant | None = None
     """When the document last changed in its source system (RFC 3339)."""
-    resource_id: Identifier | None = None
+    resource_id: fields.Identifier | None = None
     """Identifier of the document in its source system; given together with `resourceType`."""
     resource_type: Annotated[ResourceType, AfterValidator(refuse_reserved_type)] | None = None
     """Kind of the document in its source system; given together with `resourceId`."""
@@ -94,7 +86,7 @@ class UploadFileForm(RequestModel):
     unchanged."""
     reindex_collections: Flag = True
     """"false": collections keep the old contents, which are stale there until re-indexed; "true" unless given."""
-    fingerprint: Fingerprint | None = None
+    fingerprint: fields.Fingerprint | None = None
     """Opaque string of the caller's that changes with everything it would send for the document; planUpload
     compares it."""
     await_vector_store_sync: Flag = False
@@ -134,9 +126,9 @@ class UploadDocumentContentsRequest(UploadFileForm):
 
     Lists, flags and metadata are JSON's own; the strings that uploadFile takes for them are taken as well."""
 
-    document_contents: Annotated[str, Field(min_length=1, max_length=2**30), NO_NUL]
+    document_contents: Annotated[str, Field(min_length=1, max_length=2**30), fields.NO_NUL]
     """The whole text of the document; the service's limit of a JSON body bounds it further."""
-    custom_metadata: Annotated[CustomMetadata | None, BeforeValidator(_texts_of)] = None
+    custom_metadata: Annotated[fields.CustomMetadata | None, BeforeValidator(_texts_of)] = None
     """The document's metadata; numbers and booleans become strings. With `collectionId` it must match that collection's
     schema."""
 
@@ -157,7 +149,6 @@ class UploadFileResponse(ResponseModel):
     """The document an upload made or updated; versions count from 1."""
 
     document_id: UUID
-    """Id of the document."""
     document_version: int
     """Number of the version, counted from 1."""
     status: UploadStatus
@@ -182,9 +173,8 @@ class UploadDocumentFileResponse(UploadFileResponse):
 class PlannedUpload(RequestModel):
     """One document of a plan: `fingerprint` covers everything the caller would send for it."""
 
-    document_external_id: Identifier
-    """The document's identifier in the caller's own system, unique in the organization."""
-    fingerprint: Fingerprint
+    document_external_id: fields.Identifier
+    fingerprint: fields.Fingerprint
     """Opaque string of the caller's that changes with everything it would send for the document; planUpload
     compares it."""
 
@@ -194,9 +184,9 @@ class PlanUploadRequest(RequestModel):
 
     documents: Annotated[list[PlannedUpload], Field(min_length=1, max_length=1000)]
     """The documents, 1 to 1000."""
-    upload_as_user_email: EmailAddress | None = None
+    upload_as_user_email: fields.EmailAddress | None = None
     """Address of the user to upload for; only an API key that may act for users takes it."""
-    allowed_users_email_addresses: Annotated[list[EmailAddress] | None, Field(max_length=10_000)] = None
+    allowed_users_email_addresses: Annotated[list[fields.EmailAddress] | None, Field(max_length=10_000)] = None
     """Users who are to read the documents: an unknown address is refused."""
     allowed_group_ids: Annotated[list[UUID] | None, Field(max_length=10_000)] = None
     """Groups who are to read the documents: an unknown id is refused."""
@@ -215,7 +205,6 @@ class UploadPlan(ResponseModel):
     """The answer for one document of a plan."""
 
     document_external_id: str
-    """The document's identifier in the caller's own system, unique in the organization."""
     action: PlanAction
     """What an upload would do."""
     document_id: UUID | None = None
