@@ -6,8 +6,8 @@ from types import ModuleType
 
 from carrel.wire.operations import SHARED, Requirement
 from carrel.wire.scopes import ApiScope
+from scripts.openapi_description import ADMIN_ROLE, role_of
 from service.main import DOMAINS, V0_DOMAINS, V1_DOMAINS
-from service.web.openapi import ADMIN_ROLE, role_of
 from service.web.routing import CheckedRoute
 
 PAGE = Path(__file__).parents[1] / "docs" / "endpoints.md"

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
+from scripts.openapi_description import complete
 from service.main import create_app
 from service.runtime import Runtime
 from service.web.openapi import DOCUMENT
@@ -15,7 +16,7 @@ from service.web.openapi import DOCUMENT
 def reference() -> str:
     """Return the description of the API as the code has it."""
     # A description needs none of the parts of a running service.
-    document = create_app(cast("Runtime", None)).openapi()
+    document = complete(create_app(cast("Runtime", None)).openapi())
     components = {name: _Lines(values) for name, values in document["components"].items()}
     document = {**document, "paths": _Lines(document["paths"]), "components": _Lines(components)}
     return f"{_write(_Lines(document))}\n"

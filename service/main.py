@@ -65,7 +65,6 @@ from service.web.edge import Edge
 from service.web.idempotency import purging
 from service.web.metrics import Metrics
 from service.web.multipart import remove_leftovers
-from service.web.openapi import DescribedApi
 
 # One definition, two mounts: v0 for keys and service accounts, v1 for people's access tokens.
 DOMAINS = (
@@ -104,7 +103,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 def create_app(runtime: Runtime) -> FastAPI:
     """Assemble the application around a runtime that is already open."""
     options: dict[str, Any] = {"openapi_url": None, "redirect_slashes": False, "telemetry": NO_TELEMETRY}
-    app = DescribedApi(title="Carrel", version=VERSION, **options)
+    app = FastAPI(title="Carrel", version=VERSION, **options)
     app.state.runtime = runtime
     app.state.connections = None
     app.state.metrics = Metrics(runtime)

@@ -26,17 +26,7 @@ from service.platform.bodies import read_at_most
 from service.platform.disk import Promise
 from service.platform.errors import BadRequest, ServiceError, TooLarge, UnsupportedMedia
 from service.runtime import Runtime
-from service.web.dependencies import (
-    CallerDep,
-    ConnectionDep,
-    RuntimeDep,
-    SnapshotDep,
-    answer_from_snapshot,
-    current_caller,
-    current_runtime,
-    request_snapshot,
-    version_of,
-)
+from service.web import dependencies
 from service.web.existing_clients import body_of, complete_answer, rename_members
 from service.web.guidance import sent_as
 from service.web.idempotency import idempotent, idempotent_secret
@@ -93,15 +83,15 @@ class CheckedRoute(APIRoute):
         self.operation = OPERATIONS[path.removeprefix("/")]
         options["response_model_exclude_none"] = True
         super().__init__(path, endpoint, **options)
-        self.only_reads = any(one.call is request_snapshot for one in self.dependant.dependencies)
+        self.only_reads = any(one.call is dependencies.request_snapshot for one in self.dependant.dependencies)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Check the caller first; endpoints that declare a body get a request that reads it with care."""
         handler = super().get_route_handler()
 
         async def checked(request: Request) -> Response:
-            runtime = await current_runtime(request)
-            caller = await current_caller(request, runtime)
+            runtime = await dependencies.current_runtime(request)
+            caller = await dependencies.current_caller(request, runtime)
             authorize(caller, self.operation.requires)
             if self.operation.has(CONFIRMED) and may_have_to_confirm(caller):
                 async with runtime.database.transaction(caller.organization_id, read_only=True) as connection:
@@ -113,7 +103,7 @@ class CheckedRoute(APIRoute):
                 request = kind(request.scope, request.receive)
                 if self.body_field:
                     await request.json()
-                answer = await answer_from_snapshot(request, runtime, caller, partial(handler, request))
+                answer = await dependencies.answer_from_snapshot(request, runtime, caller, partial(handler, request))
                 return complete_answer(request.scope, answer)
             if not self.operation.has(ADDS_DATA):
                 return complete_answer(request.scope, await handler(kind(request.scope, request.receive)))
@@ -155,13 +145,13 @@ class Router(APIRouter):
         """Serve an operation by a rule, whose transaction commits before the answer. The first paragraph of the rule's
         docstring is the description; `name`, or the rule's name, the summary. A rule on a connection gets the user that
         the request acts for; with `acting=False` it interprets `userEmail` itself."""
-        self._serve(operation, rule, ConnectionDep, acting=acting, name=name)
+        self._serve(operation, rule, dependencies.ConnectionDep, acting=acting, name=name)
 
     def read(
         self, operation: ApiOperation[Sent, Answer], rule: Rule[Sent, Answer], *, acting: bool = True, name: str = ""
     ) -> None:
         """Serve an operation, like `serve`, by a rule that only reads: its connection is a `SnapshotDep`."""
-        self._serve(operation, rule, SnapshotDep, acting=acting, name=name)
+        self._serve(operation, rule, dependencies.SnapshotDep, acting=acting, name=name)
 
     def _serve(
         self,
@@ -174,7 +164,7 @@ class Router(APIRouter):
     ) -> None:
         signature = inspect.signature(rule, eval_str=True)
         model = cast("type[RequestModel]", operation.request)
-        given = {"runtime": RuntimeDep, "connection": connection, "caller": CallerDep}
+        given = {"runtime": dependencies.RuntimeDep, "connection": connection, "caller": dependencies.CallerDep}
         annotations = {parameter: given[parameter] for parameter in signature.parameters if parameter != "request"}
         annotations["request"] = Annotated[model, Query()] if operation.method == "GET" else model
         acts = acting and issubclass(model, ActingRequest)
@@ -239,7 +229,11 @@ class CheckedRequest(Request):
             return NOT_A_BODY
         try:
             decoded = decode(content)
-            return _refuse_acting(decoded) if version_of(self) == "v1" else rename_members(self.scope, decoded)
+            return (
+                _refuse_acting(decoded)
+                if dependencies.version_of(self) == "v1"
+                else rename_members(self.scope, decoded)
+            )
         except ServiceError as error:
             self._unreadable(error)
             return NOT_A_BODY

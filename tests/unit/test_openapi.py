@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from scripts import openapi_reference
+from scripts.openapi_description import ACCESS_SCHEME, SCHEME
 from service.auth.callers import ACTING_MEMBERS
-from service.web.openapi import ACCESS_SCHEME, DOCUMENT, SCHEME, read_description
+from service.web.openapi import DOCUMENT, read_description
 from tests.harness.requirements import REQUIREMENTS, V0_REQUIREMENTS, V1_REQUIREMENTS
 
 VERSIONS = [None, "v0", "v1"]

@@ -113,8 +113,7 @@ def _once(endpoint: Endpoint[Parameters, Result], *, shows_secret: bool) -> Endp
                     code="already_done",
                 )
             return Response(kept.body, media_type="application/json", headers=kept.headers | {REPLAYED: "true"})
-        result = await endpoint(*args, **kwargs)
-        body = result.model_dump_json(by_alias=True, exclude_none=True).encode()
+        body = (await endpoint(*args, **kwargs)).model_dump_json(by_alias=True, exclude_none=True).encode()
         if not shows_secret:
             await attempt.keep(body)
         return Response(body, media_type="application/json", headers=dict(attempt.response.headers))

@@ -11,12 +11,7 @@ from carrel.wire import pages, uploads
 from service.auth.callers import acting_for
 from service.domains.documents.catalog import deletion, documents
 from service.domains.documents.catalog.downloads import download, download_page
-from service.domains.documents.catalog.forms import (
-    UPLOAD_DOCUMENT_FILE_BODY,
-    UPLOAD_FILE_BODY,
-    receive_form,
-    upload_form,
-)
+from service.domains.documents.catalog.forms import receive_form, upload_form
 from service.domains.documents.catalog.plan import plan_uploads
 from service.domains.documents.catalog.reindexing import reindex, rename
 from service.domains.documents.catalog.uploads import ACTING_PART, save_upload, use_stored_name
@@ -31,7 +26,7 @@ from service.web.routing import Router
 router = Router()
 
 
-@router.operation(uploads.UPLOAD_FILE, openapi_extra=UPLOAD_FILE_BODY)
+@router.operation(uploads.UPLOAD_FILE)
 async def upload(request: Request, runtime: RuntimeDep, caller: CallerDep) -> uploads.UploadFileResponse:
     """Create or update the document of an external id from a file; 503 while too much waits to be indexed."""
     async with receive_form(request, runtime, file_part="file", form=uploads.UploadFileForm) as parts:
@@ -41,7 +36,7 @@ async def upload(request: Request, runtime: RuntimeDep, caller: CallerDep) -> up
     return uploads.UploadFileResponse(**asdict(uploaded))
 
 
-@router.operation(uploads.UPLOAD_DOCUMENT_FILE, openapi_extra=UPLOAD_DOCUMENT_FILE_BODY, own_key=True)
+@router.operation(uploads.UPLOAD_DOCUMENT_FILE, own_key=True)
 async def upload_document(
     request: Request, response: Response, runtime: RuntimeDep, caller: CallerDep
 ) -> uploads.UploadDocumentFileResponse:

@@ -1,13 +1,12 @@
-"""Upload forms: multipart parts to validated models, and what OpenAPI says of them."""
+"""Upload forms: multipart parts to validated models."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any, Final
 
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
 
-from carrel.wire.uploads import UploadDocumentFileForm, UploadFileForm
+from carrel.wire.uploads import UploadFileForm
 from service.runtime import Runtime
 from service.web.guidance import refuse_members
 from service.web.multipart import Received, receive, uploads_folder
@@ -31,21 +30,3 @@ def upload_form(fields: dict[str, str]) -> UploadFileForm:
         return UploadFileForm.model_validate(fields)
     except ValidationError as error:
         raise refuse_members(error.errors(include_url=False), UploadFileForm) from error
-
-
-def _request_body(file_part: str, form: type[BaseModel]) -> dict[str, Any]:
-    parts = form.model_json_schema(by_alias=True)
-    texts = {name: {"type": "string", "description": part["description"]} for name, part in parts["properties"].items()}
-    schema = {
-        "type": "object",
-        "properties": {
-            file_part: {"type": "string", "format": "binary", "description": "The file; its name tells its type."},
-            **texts,
-        },
-        "required": [file_part, *parts.get("required", ())],
-    }
-    return {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": schema}}}}
-
-
-UPLOAD_FILE_BODY: Final = _request_body("file", UploadFileForm)
-UPLOAD_DOCUMENT_FILE_BODY: Final = _request_body("document", UploadDocumentFileForm)

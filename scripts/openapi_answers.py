@@ -10,8 +10,7 @@ from carrel.wire.operations import CONFLICT, KEYED, NOT_FOUND, ApiOperation
 from carrel.wire.pages import DOWNLOAD_DOCUMENT_PAGE, PAGE_COUNT
 from carrel.wire.replies import TextDelta
 from carrel.wire.schemas import descriptions_of
-
-Json = dict[str, Any]
+from service.web.openapi import Json
 
 SCHEMAS = "#/components/schemas/"
 # Every refusal by its status: the name of its component, what it means, and the headers that come with it.
