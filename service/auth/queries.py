@@ -110,15 +110,10 @@ class ActingPrincipal(Grantee):
 _OFFSET = bindparam("param_offset", type_=Interval())
 
 
-_OF_EACH_KIND = (
-    "credential_id",
-    "principal_id",
-    "may_act_for_users",
-    "scopes",
-    "client_scopes",
-    "audience",
-    "client_id",
-)
+_UNLESS_GIVEN: Mapping[str, ColumnElement[Any]] = {
+    "may_act_for_users": false(),
+    **dict.fromkeys(("scopes", "client_scopes", "audience", "client_id"), null()),
+}
 
 
 def _credential_of_hash(table: Table, **columns: ColumnElement[Any]) -> Select[*tuple[Any, ...]]:
@@ -127,7 +122,7 @@ def _credential_of_hash(table: Table, **columns: ColumnElement[Any]) -> Select[*
             table.c.organization_id,
             table.c.secret_hash,
             credential_status(table, func.now() + _OFFSET),
-            *(columns[name].label(name) for name in _OF_EACH_KIND),
+            *(column.label(name) for name, column in (_UNLESS_GIVEN | columns).items()),
             organizations.c.service_accounts_enabled,
             unused_for_a_minute(table).label("unused_for_a_minute"),
             set_organization(table.c.organization_id),
@@ -148,27 +143,18 @@ _CREDENTIAL_OF_HASH: Mapping[CredentialKind, Select[*tuple[Any, ...]]] = {
         credential_id=api_keys.c.api_key_id,
         principal_id=api_keys.c.owner_id,
         may_act_for_users=api_keys.c.may_act_for_users,
-        scopes=null(),
-        client_scopes=null(),
-        audience=null(),
-        client_id=null(),
     ),
     "serviceAccountToken": _credential_of_hash(
         service_account_tokens,
         credential_id=service_account_tokens.c.token_id,
         principal_id=service_account_tokens.c.service_account_id,
-        may_act_for_users=false(),
         scopes=service_account_tokens.c.scopes,
-        client_scopes=null(),
-        audience=null(),
-        client_id=null(),
     ),
     # What a client may no longer be given stops in the tokens that it has.
     "accessToken": _credential_of_hash(
         oauth_access_tokens,
         credential_id=oauth_access_tokens.c.token_id,
         principal_id=oauth_access_tokens.c.principal_id,
-        may_act_for_users=false(),
         scopes=oauth_access_tokens.c.scopes,
         client_scopes=oauth_clients.c.scopes,
         audience=oauth_clients.c.audience,
@@ -354,5 +340,4 @@ def ask_acting_user(batch: Batch, organization_id: UUID, *, email: str) -> Answe
 
 async def find_acting_user(connection: AsyncConnection, organization_id: UUID, *, email: str) -> ActingPrincipal | None:
     """Find the active user of this address (lower case)."""
-    parameters = params(organization_id, email=email)
-    return await find_row(connection, _ACTING_BY_EMAIL, ActingPrincipal, parameters)
+    return await find_row(connection, _ACTING_BY_EMAIL, ActingPrincipal, params(organization_id, email=email))
