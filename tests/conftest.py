@@ -8,6 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 from tests.flows.processes import prefect_server
+from tests.harness import services
 from tests.harness.cluster import VARIABLE as CLUSTER
 from tests.harness.cluster import ClusterDatabases
 from tests.harness.databases import TestDatabases
@@ -21,16 +22,6 @@ from tests.harness.memory import use_memory
 from tests.harness.mongo.processes import MongoServer, server_over_mongomock
 from tests.harness.processes import ServiceProcess
 from tests.harness.reruns import mark_never_run_again
-from tests.harness.services import (
-    SWEEP_SECONDS,
-    RunningService,
-    ServiceHarness,
-    SharedParts,
-    bootstrap_template,
-    hashing_passwords_at_once,
-    reading_authorities_once,
-    starting_tasks_later,
-)
 
 pytest_plugins = ["tests.harness.summary"]
 
@@ -55,7 +46,7 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _authorities() -> Iterator[None]:
-    with reading_authorities_once():
+    with services.reading_authorities_once():
         yield
 
 
@@ -76,19 +67,19 @@ def databases() -> Iterator[TestDatabases]:
 
 
 @pytest.fixture(scope="session")
-def service_harness(databases: TestDatabases, harness_loop: LoopThread) -> Iterator[ServiceHarness]:
+def service_harness(databases: TestDatabases, harness_loop: LoopThread) -> Iterator[services.ServiceHarness]:
     """What starts services; their template has the bootstrapped organization in it."""
-    parts = SharedParts(databases.folder, harness_loop)
-    harness = ServiceHarness(databases, parts=parts, loop=harness_loop)
-    with hashing_passwords_at_once(), starting_tasks_later():
-        bootstrap_template(databases, harness_loop)
+    parts = services.SharedParts(databases.folder, harness_loop)
+    harness = services.ServiceHarness(databases, parts=parts, loop=harness_loop)
+    with services.hashing_passwords_at_once(), services.starting_tasks_later():
+        services.bootstrap_template(databases, harness_loop)
         yield harness
     harness.close()
     parts.close()
 
 
 @pytest.fixture
-def embeddings(service_harness: ServiceHarness) -> Iterator[EmbeddingsEndpoint]:
+def embeddings(service_harness: services.ServiceHarness) -> Iterator[EmbeddingsEndpoint]:
     """The endpoint of the second embedding model that services of tests have; it behaves again afterwards."""
     service_harness.embeddings.behave()
     yield service_harness.embeddings
@@ -96,21 +87,21 @@ def embeddings(service_harness: ServiceHarness) -> Iterator[EmbeddingsEndpoint]:
 
 
 @pytest.fixture
-def make_service(service_harness: ServiceHarness) -> Iterator[Callable[..., RunningService]]:
+def make_service(service_harness: services.ServiceHarness) -> Iterator[Callable[..., services.RunningService]]:
     """Start services with other settings: `make_service(max_upload_bytes=10)`; all stop after the test."""
     with ExitStack() as started:
         yield lambda **overrides: started.enter_context(service_harness.running(**overrides))
 
 
 @pytest.fixture(scope="session")
-def shared_service(service_harness: ServiceHarness) -> Iterator[RunningService]:
+def shared_service(service_harness: services.ServiceHarness) -> Iterator[services.RunningService]:
     """A service with the default settings that stays for the session; tests make organizations of their own in it."""
-    with service_harness.running(sweep_seconds=SWEEP_SECONDS) as service:
+    with service_harness.running(sweep_seconds=services.SWEEP_SECONDS) as service:
         yield service
 
 
 @pytest.fixture
-def service(request: pytest.FixtureRequest) -> Iterator[RunningService]:
+def service(request: pytest.FixtureRequest) -> Iterator[services.RunningService]:
     """A new organization in the shared service, or a service of the test's own where it is marked `own_service`."""
     if own := request.node.get_closest_marker("own_service"):
         make = request.getfixturevalue("make_service")
@@ -121,14 +112,14 @@ def service(request: pytest.FixtureRequest) -> Iterator[RunningService]:
 
 
 @pytest.fixture(scope="module")
-def module_service(shared_service: RunningService) -> Iterator[RunningService]:
+def module_service(shared_service: services.RunningService) -> Iterator[services.RunningService]:
     """A new organization that the tests of a module share, for content that none of them changes."""
     with shared_service.new_organization() as organization:
         yield organization
 
 
 @pytest.fixture
-def own_service(make_service: Callable[..., RunningService]) -> RunningService:
+def own_service(make_service: Callable[..., services.RunningService]) -> services.RunningService:
     """A service with a database of its own, for tests of sign-in, limits, alerts, metrics and whole databases."""
     return make_service()
 

@@ -39,8 +39,7 @@ class PrefectServer:
         self._request("DELETE", f"/deployments/{deployment}")
 
     def runs_of(self, deployment: str) -> list[dict[str, Any]]:
-        query = {"deployments": {"id": {"any_": [deployment]}}}
-        return list(self._call("POST", "/flow_runs/filter", query))
+        return list(self._call("POST", "/flow_runs/filter", {"deployments": {"id": {"any_": [deployment]}}}))
 
     def move(self, run: UUID | str, state: str, message: str = "") -> None:
         body = {"state": {"type": state, "message": message}, "force": True}

@@ -117,8 +117,7 @@ async def finished(service: RunningService) -> httpx.Response:
         begun = await browser.get("/oauth/login", params={"next": "/documents?name=x"})
         person = Person(service)
         asked = person.follow(person.http.get(begun.headers["location"]))
-        allowed = person.press(person.sign_in(asked), "allow")
-        return await browser.get(allowed.headers["location"])
+        return await browser.get(person.press(person.sign_in(asked), "allow").headers["location"])
 
 
 def given(service: RunningService) -> list[bool]:

@@ -298,8 +298,7 @@ def test_names_of_others_are_never_markdown(house: House) -> None:
 
 @pytest.mark.parametrize(("email", "shown"), [(MEMBER, False), (EDITOR, True)])
 def test_the_navigation_has_collections_for_those_who_look_after_one(house, monkeypatch, email, shown):
-    collection = house.add_collection()
-    house.grant("DOCUMENT_COLLECTION", collection, user(EDITOR), role="EDITOR")
+    house.grant("DOCUMENT_COLLECTION", house.add_collection(), user(EDITOR), role="EDITOR")
     cookie = sign_in(house.service, email)
     monkeypatch.setattr(current, "_cookie", lambda: cookie)
     seen: list[bool] = []

@@ -28,8 +28,7 @@ def members(house: House, group_id: str) -> set[str]:
 
 
 def opens(house: House, name: str, group_id: str) -> None:
-    resource = a_resource(house.service, name)
-    house.grant(resource["resourceType"], name, {"type": "group", "id": group_id})
+    house.grant(a_resource(house.service, name)["resourceType"], name, {"type": "group", "id": group_id})
 
 
 def open_person(house: House, email: str) -> Page:

@@ -15,8 +15,7 @@ def choosing() -> None:
     ada = Principal("user", "ada@example.test", "Ada", "ada@example.test")
     if st.checkbox("Choose", value=True, key="choose"):
         most = 1 if st.checkbox("One", key="one") else None
-        picked = pick_principals("picked", label="Find", chosen=[ada], most=most)
-        st.text(" ".join(one.id for one in picked))
+        st.text(" ".join(one.id for one in pick_principals("picked", label="Find", chosen=[ada], most=most)))
 
 
 def page_of(house: House) -> Page:

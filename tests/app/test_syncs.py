@@ -86,8 +86,7 @@ def test_what_is_wrong_is_said_in_words_of_the_form(house: House, syncing: Synci
 
 def test_what_was_not_taken_is_listed_as_it_is(house: House, syncing: Syncing) -> None:
     syncing.mongo.collection.insert_one(a_thing(7, _id=MARKUP, title=None))
-    sync = syncing.first_run(syncName=MARKUP)
-    page = house.open("syncs", sync=of(sync))
+    page = house.open("syncs", sync=of(syncing.first_run(syncName=MARKUP)))
     assert page.metrics["Not taken"] == "1"
     assert f"<td>{html.escape(MARKUP)}</td><td>{LABELS['sourceName']}: " in page.shown
     page.assert_shown_as_text(MARKUP)

@@ -158,8 +158,7 @@ def _confirm(walk: Walk) -> None:
 
 def _must_have_one(walk: Walk) -> None:
     """Lead somebody who has none to it, and let them make a passkey in place of an app."""
-    ben = a_person(walk.service, "ben@example.test", name="Ben")
-    walk.give_password(ben.email)
+    walk.give_password(a_person(walk.service, "ben@example.test", name="Ben").email)
     walk.sees("Set up an authenticator app")
     walk.press("Add a passkey instead")
     walk.sees("Add a passkey")

@@ -50,8 +50,7 @@ def test_groups_are_made_filled_shown_and_deleted(run: Run, desk: Desk) -> None:
     assert ran(run, "groups", "show", crew)["members"][0]["email"] == ADA
     assert ran(run, "groups", "remove", "Crew", BEN)["memberCount"] == 1
 
-    secret = upload_own(desk.service, "secret")
-    ran(run, "grants", "give", secret, "group:Crew")
+    ran(run, "grants", "give", upload_own(desk.service, "secret"), "group:Crew")
     planned = run("groups", "delete", "Crew", "--plan")
     assert (planned.out.strip(), planned.code) == ("Ada <ada@example.test> would not read 1 any more", 0)
     assert run("groups", "remove", "Crew", ADA, "--plan").out == planned.out

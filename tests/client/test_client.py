@@ -199,8 +199,7 @@ async def test_headers(make_caller: MakeCaller, server: Server) -> None:
 )
 async def test_headers_that_are_refused(make_caller: MakeCaller, name: str, value: str, said: str) -> None:
     """The credential and the host can't be replaced, and no error has the value of a header."""
-    caller = make_caller()
-    for take in (make_caller, caller.client.with_options):
+    for take in (make_caller, make_caller().client.with_options):
         with pytest.raises(errors.ConfigurationError, match=said) as caught:
             take(headers={name: value})
         assert "of-somebody-else" not in str(caught.value)
@@ -294,8 +293,7 @@ async def test_a_call_takes_its_own_timeout_and_headers_and_answers_tell_their_r
 ) -> None:
     listed = raw(b'{"resources": []}', headers={"x-request-id": "r-1"})
     server.will(listed, listed, DELETED)
-    headers = {"X-Trace": "t-1"}
-    for pager in (caller.client.permissions.list_authorized_resources(timeout=3, headers=headers),):
+    for pager in (caller.client.permissions.list_authorized_resources(timeout=3, headers={"X-Trace": "t-1"}),):
         assert repr(pager).startswith(f"<{type(pager).__name__} of permissions/listAuthorizedResources")
         assert await caller(lambda _, pager=pager: pager.first()) is None
         page = (await caller.walk(pager.pages()))[0]

@@ -178,8 +178,7 @@ async def test_service_accounts_stay_in_their_groups(real: Caller, service: Runn
     assert plan.is_empty
     assert any("service accounts stay" in note for note in plan.notes)
     assert _members(service, "ops") == {"alan@example.test", account.email}
-    row = f"{account.email},Loader,,\n"
-    plan = await _plan(real, files={**FILES, "users": (USERS + row).encode()})
+    plan = await _plan(real, files={**FILES, "users": (USERS + f"{account.email},Loader,,\n").encode()})
     assert [(one.line, "service account's address" in one.message) for one in plan.problems] == [(5, True)]
     plan = await _plan(real, files={**FILES, "memberships": f"group,member\neng,{account.email}\n".encode()})
     assert [(one.line, "is a service account" in one.message) for one in plan.problems] == [(2, True)]
@@ -216,8 +215,7 @@ async def test_a_file_that_cannot_be_read_is_never_skipped(real: Caller, service
     assert len((await _plan(real, files=broken)).problems) == 1  # and not one more for each member it would have named
     await _import(real)
     before = _users(service)
-    options = {"deactivate_missing": True, "skip_problems": True, "force": True}
-    plan = await _plan(real, files=broken, **options)
+    plan = await _plan(real, files=broken, deactivate_missing=True, skip_problems=True, force=True)
     assert plan.is_empty
     await _refuse(real, plan, "not UTF-8")
     assert _users(service) == before

@@ -31,8 +31,7 @@ def run_code_of(page: Path, names: dict[str, Any] | None = None, *, up_to: int |
     names = {} if names is None else names
     with ThreadPoolExecutor(1) as thread:  # a thread of its own, because the guide starts an event loop
         for block in blocks:
-            line = text.count("\n", 0, block.start("code"))
-            code = compile("\n" * line + block["code"], str(page), "exec")
+            code = compile("\n" * text.count("\n", 0, block.start("code")) + block["code"], str(page), "exec")
             if block["why"] is None:
                 thread.submit(exec, code, names).result(60)
     return sum(block["why"] is None for block in blocks)

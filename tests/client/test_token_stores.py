@@ -344,8 +344,7 @@ def test_a_caller_cancelled_before_the_work_began_leaves_it_to_another(expired: 
     source = StoredTokens(expired, "ada", refresh=Server(tokens(2)))
 
     async def main() -> None:
-        limiter = anyio.to_thread.current_default_thread_limiter()
-        limiter.total_tokens = 1
+        anyio.to_thread.current_default_thread_limiter().total_tokens = 1
         hold = threading.Event()
         holding = asyncio.create_task(anyio.to_thread.run_sync(hold.wait))
         await asyncio.sleep(0.05)

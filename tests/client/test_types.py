@@ -40,8 +40,7 @@ def test_types_of_both_modes(tmp_path: Path) -> None:
     file.write_text("\n".join([BEGINNING, *revealing, *RIGHT, *WRONG, UNKNOWN]))
     command = [sys.executable, "-m", "basedpyright", "--pythonpath", sys.executable, "--outputjson", str(file)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    found = json.loads(done.stdout)
-    messages = [entry["message"] for entry in found["generalDiagnostics"]]
+    messages = [entry["message"] for entry in json.loads(done.stdout)["generalDiagnostics"]]
     revealed = [message.split(' is "', 1)[1].rstrip('"') for message in messages if message.startswith("Type of")]
     assert revealed == list(REVEALED.values())
     assert any('No parameter named "nope"' in message for message in messages)

@@ -111,8 +111,7 @@ def _splice(content: bytes, dice: Dice, seeds: Seeds) -> bytes:
 
 def _repeat(content: bytes, dice: Dice, _: Seeds) -> bytes:
     start = dice.randrange(len(content))
-    part = content[start : start + 2_000]
-    return content[:start] + part * dice.choice((3, 500)) + content[start:]
+    return content[:start] + content[start : start + 2_000] * dice.choice((3, 500)) + content[start:]
 
 
 def _encode(content: bytes, dice: Dice, _: Seeds) -> bytes:

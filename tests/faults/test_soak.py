@@ -56,9 +56,8 @@ def test_nothing_grows_under_a_mixed_load(
     """Uploads, searches, lists, grants, replies, syncs, deletes and broken connections, for as long as is asked."""
     load = Load(service.base_url, service.port, seed=SEED)
     uploaders = [Uploader(load, name=f"uploader-{number}") for number in range(2)]
-    desk = a_desk(service)
     others = [
-        Asker(load, name="asker", agent_id=desk.agent_id),
+        Asker(load, name="asker", agent_id=a_desk(service).agent_id),
         Syncer(load, name="syncer", mongo=mongo),
         Breaker(load, name="breaker"),
     ]

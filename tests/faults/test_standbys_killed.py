@@ -73,8 +73,7 @@ class Load:
                     self.pairs += 1
 
     def found(self, http: httpx.Client, reader: str) -> set[str]:
-        options = {"mode": "LEXICAL"}
-        body = {"searchQuery": "quinquereme", "searchOptions": options, "userEmail": reader}
+        body = {"searchQuery": "quinquereme", "searchOptions": {"mode": "LEXICAL"}, "userEmail": reader}
         answer = self.insist(http, SEARCH, body)
         self.answered_at = time.monotonic()
         return {result["documentId"] for result in answer["results"]}
@@ -122,8 +121,7 @@ def upload(load: Load, http: httpx.Client, name: str) -> str:
     text = f"{name}: the harbour saw a quinquereme come in."
     parts = {"documentExternalId": name, "documentName": name}
     files = {"file": ("log.txt", text.encode())}
-    answer = load.ask(lambda: http.post("/api/v0/catalog/uploadFile", data=parts, files=files))
-    return str(answer["documentId"])
+    return str(load.ask(lambda: http.post("/api/v0/catalog/uploadFile", data=parts, files=files))["documentId"])
 
 
 @pytest.fixture

@@ -86,8 +86,7 @@ class Site:
             fields = {"body": "content.text", "sourceName": "title", "sourceSystemUpdated": "updatedAt"}
             config = {"syncName": "things", "collectionName": self.mongo.collection_name, "sourceFields": fields}
             body = {"documentCollectionId": self.collection_id, "docstoreURI": self.mongo.uri, "config": config}
-            created = done(self.service.call(f"{folder}/createDocstoreSync", body))
-            self.sync_id = created["docstoreCredentialId"]
+            self.sync_id = done(self.service.call(f"{folder}/createDocstoreSync", body))["docstoreCredentialId"]
         self._wait_for_a_moment(before)
 
     @property

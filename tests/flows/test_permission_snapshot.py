@@ -63,8 +63,7 @@ def looked_up(admin: Carrel, resource_id: str) -> set[str]:
 
 async def test_it_says_what_the_look_ups_say(admin: Carrel, flow_settings: FlowSettings) -> None:
     """Every resource has its effective readers: direct, nested, everyone; docs/snapshots.md's queries agree."""
-    crew = a_group(admin, "Crew", person(ADA))
-    ship = a_group(admin, "Ship", crew, person(BEN))
+    ship = a_group(admin, "Ship", a_group(admin, "Crew", person(ADA)), person(BEN))
     a_document(admin, "private")
     a_document(admin, "direct", allowed_users_email_addresses=[CAT])
     a_document(admin, "wide", internal_public=True)

@@ -84,8 +84,7 @@ async def test_saying_nothing_of_metadata_leaves_it_as_it_is(source: Source, col
     for name in ("a.txt", "b.txt"):
         source.write(name, "Not read.")
     rows = ("a.txt,reports/2025/ferry.txt,lower", "b.txt,notes/ferry.txt,")
-    manifest = source.manifest("path,externalId,metadata.shelf", *rows)
-    said = (await source.add_to("Shelf", manifest)).summary
+    said = (await source.add_to("Shelf", source.manifest("path,externalId,metadata.shelf", *rows))).summary
     assert (said.documents, said.quarantined) == (2, 0)
     found = held(source.service, collection_id).items()
     assert {name: each["customMetadata"].get("shelf") for name, each in found} == {

@@ -192,8 +192,7 @@ class Corpus:
         return await self._frequency(TOTAL_TERM, space)
 
     async def _frequency(self, term: int, space: Space | None) -> int:
-        space_id = (space or self.space).space_id
-        return (await self.frequencies(space_id, [term])).get(term, 0)
+        return (await self.frequencies((space or self.space).space_id, [term])).get(term, 0)
 
     async def frequencies(self, space_id: int, terms: Collection[int]) -> dict[int, int]:
         batch = Batch()

@@ -271,8 +271,7 @@ class ServiceHarness:
             app = await stack.enter_async_context(main.open_app(settings, share=share, **shared))
             runtimes.append(app.state.runtime)
             server = QuickServer(web.server_config(settings, app))
-            serving = asyncio.create_task(server.serve([listener]))
-            stack.push_async_callback(_end, server, serving)
+            stack.push_async_callback(_end, server, asyncio.create_task(server.serve([listener])))
             await server.ready.wait()
         base_url = f"http://127.0.0.1:{ports[0]}"
         headers = {"Authorization": f"Bearer {API_KEY}"}

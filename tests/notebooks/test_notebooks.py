@@ -85,10 +85,9 @@ def findings(organization: Mapping[str, str]) -> Ran:
 
 def readers_of(model: Model) -> dict[str, set[str]]:
     """The people who may read each document, by its name; whoever loaded everything is not among them."""
-    names = {row["externalId"]: row["name"] for row in rows_of(MANIFEST)}
     return {
         name: {person for person in model.users if document in model.readable(person)}
-        for document, name in names.items()
+        for document, name in ({row["externalId"]: row["name"] for row in rows_of(MANIFEST)}).items()
     }
 
 

@@ -60,8 +60,7 @@ def test_a_loopback_redirect_uris_port_must_match_too(service: RunningService, a
 
 
 def test_a_redirect_uris_own_query_stays_as_it_is(service: RunningService, ada: Person) -> None:
-    app = an_app(service, "https://app.example.test/cb?a=%41&flag&b=x+y;z")
-    location = ada.allow(app).headers["Location"]
+    location = ada.allow(an_app(service, "https://app.example.test/cb?a=%41&flag&b=x+y;z")).headers["Location"]
     assert location.startswith("https://app.example.test/cb?a=%41&flag&b=x+y;z&code=svc_ac_")
 
 

@@ -92,8 +92,7 @@ def test_a_document_of_an_allowed_host_is_the_registration(near: RunningService,
     refused = ada.open(agent, pkce, **asked)
     assert (refused.status_code, publisher.asked) == (403, [])
     assert allow(near, publisher.host)["clientDocumentHosts"] == [publisher.host]
-    answer = ada.allow(agent, pkce, **asked)
-    code = sent_back(answer, agent.redirect_uri)["code"]
+    code = sent_back(ada.allow(agent, pkce, **asked), agent.redirect_uri)["code"]
     for other in (f"{address}?", "https://elsewhere.test/agent.json"):
         assert error(App(near, other, None).exchange(code, pkce)) == (400, "invalid_grant")
     tokens = done(agent.exchange(code, pkce))

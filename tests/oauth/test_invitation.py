@@ -7,19 +7,7 @@ import httpx
 import pytest
 
 from tests.harness.services import RunningService
-from tests.oauth.flow import (
-    EVERY_SCOPE,
-    App,
-    Page,
-    Person,
-    an_app,
-    an_mcp_client,
-    asks_for_consent,
-    asks_to_sign_in,
-    later,
-    sent_back,
-    works,
-)
+from tests.oauth import flow
 from tests.oauth.test_second_factor import demand
 from tests.service.agents import at_once
 from tests.service.directory import a_user, another_organization, code, done, walk
@@ -34,22 +22,21 @@ def invite(service: RunningService, email: str = ADA, **options: Any) -> str:
     return str(done(service.call("admin/users/invite", {"email": email}, **options))["url"])
 
 
-def take(link: str, password: str = NEW, *, again: str | None = None, by: Person | None = None) -> httpx.Response:
+def take(link: str, password: str = NEW, *, again: str | None = None, by: flow.Person | None = None) -> httpx.Response:
     with httpx.Client(timeout=60) as fresh:
         http = by.http if by else fresh
-        [form] = Page(http.get(link)).forms
+        [form] = flow.Page(http.get(link)).forms
         fields = form.fields | {"password": password, "again": password if again is None else again}
         return http.post(form.action, data=fields)
 
 
-def workbench_of(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> App:
+def workbench_of(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> flow.App:
     monkeypatch.setitem(vars(service.runtime.settings), "workbench_url", WORKBENCH)
-    return an_app(service, f"{WORKBENCH}/oauth/callback", scopes=EVERY_SCOPE)
+    return flow.an_app(service, f"{WORKBENCH}/oauth/callback", scopes=flow.EVERY_SCOPE)
 
 
 def may_sign_in(service: RunningService, password: str = NEW) -> bool:
-    person = Person(service, ADA, password)
-    return person.allow(an_app(service)).status_code == 303
+    return flow.Person(service, ADA, password).allow(flow.an_app(service)).status_code == 303
 
 
 def ada_now(service: RunningService) -> dict[str, Any]:
@@ -84,19 +71,19 @@ def test_the_link_ends_in_the_workbench_and_no_other_application_comes_in(
     service: RunningService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The workbench is the client of its address alone: others are asked about, as they always are."""
-    workbench, other = workbench_of(service, monkeypatch), an_app(service)
-    beside = an_app(service, f"{WORKBENCH}/oauth/callback", "https://other.example.test/callback")
-    agent = an_mcp_client(service, f"{WORKBENCH}/oauth/callback")
+    workbench, other = workbench_of(service, monkeypatch), flow.an_app(service)
+    beside = flow.an_app(service, f"{WORKBENCH}/oauth/callback", "https://other.example.test/callback")
+    agent = flow.an_mcp_client(service, f"{WORKBENCH}/oauth/callback")
     for _ in range(2):  # somebody new, and a person whose password is reset
         a_user(service, ADA)
-        ada = Person(service, ADA, NEW)
+        ada = flow.Person(service, ADA, NEW)
         planted = ada.http.get(link := invite(service)).cookies["carrel_session"]
         led = take(link, by=ada)
         assert (led.status_code, led.headers["Location"]) == (303, f"{WORKBENCH}/oauth/login?next=%2F%3Fwelcome%3D1")
         assert ada.http.cookies["carrel_session"] != planted
-        assert "code" in sent_back(ada.open(workbench), WORKBENCH)
-        assert asks_for_consent(ada.open(workbench, prompt="consent"))
-        assert all(asks_for_consent(ada.open(one)) for one in (other, beside, agent))
+        assert "code" in flow.sent_back(ada.open(workbench), WORKBENCH)
+        assert flow.asks_for_consent(ada.open(workbench, prompt="consent"))
+        assert all(flow.asks_for_consent(ada.open(one)) for one in (other, beside, agent))
     log = walk(service, "admin/auditLog/query", {"action": "consent.grant"}, page_size=9)
     assert [one["target"]["id"] for one in log] == [workbench.client_id]
 
@@ -107,7 +94,7 @@ def test_a_second_factor_that_is_demanded_comes_before_the_workbench(
     workbench = workbench_of(service, monkeypatch)
     a_user(service, ADA)
     demand(service, "EVERYBODY")
-    ada = Person(service, ADA, NEW)
+    ada = flow.Person(service, ADA, NEW)
     assert take(invite(service), by=ada).status_code == 303
     assert "Set up an authenticator app" in ada.open(workbench).text
 
@@ -115,8 +102,8 @@ def test_a_second_factor_that_is_demanded_comes_before_the_workbench(
 def test_another_site_or_browser_signs_nobody_in(service: RunningService) -> None:
     """A form without the page's cookie, or with another browser's, changes nothing: the link stays good."""
     a_user(service, ADA)
-    link, ada, eve = invite(service), Person(service, ADA, NEW), Person(service)
-    [form] = Page(eve.http.get(link)).forms
+    link, ada, eve = invite(service), flow.Person(service, ADA, NEW), flow.Person(service)
+    [form] = flow.Page(eve.http.get(link)).forms
     fields = form.fields | {"password": NEW, "again": NEW}
     assert httpx.post(form.action, data=fields, timeout=60).status_code == 403
     ada.http.get(link)
@@ -154,7 +141,7 @@ def test_a_link_that_is_no_longer_good_is_refused_in_the_same_words(service: Run
     late = invite(service)
     assert not is_refused(late)
     assert is_refused(f"{late}x")
-    later(service, days=7, seconds=1)
+    flow.later(service, days=7, seconds=1)
     assert all(is_refused(one) for one in (late, address, f"{address}?token=%00"))
     assert not may_sign_in(service)
 
@@ -163,7 +150,7 @@ def test_a_link_is_good_until_it_ends(service: RunningService) -> None:
     """Nearly a week later, and after forms that were filled in wrongly, which say what to do."""
     a_user(service, ADA)
     link = invite(service)
-    later(service, days=6, hours=23)
+    flow.later(service, days=6, hours=23)
     for password, again, said in (
         (NEW, "another", "The two passwords are not the same."),
         ("short", "short", "A password has 8 to 1024 characters."),
@@ -175,14 +162,14 @@ def test_a_link_is_good_until_it_ends(service: RunningService) -> None:
     assert take(link).status_code == 200
 
 
-def test_sessions_of_the_old_password_end_and_failed_attempts_are_forgotten(app: App, ada: Person) -> None:
+def test_sessions_of_the_old_password_end_and_failed_attempts_are_forgotten(app: flow.App, ada: flow.Person) -> None:
     assert ada.allow(app).status_code == 303
-    guess = Person(app.service, ADA, "a wrong password")
+    guess = flow.Person(app.service, ADA, "a wrong password")
     page = guess.open(app)
     for _ in range(7):
         guess.enter(page)
     assert take(invite(app.service)).status_code == 200
-    assert asks_to_sign_in(ada.open(app))
+    assert flow.asks_to_sign_in(ada.open(app))
     assert may_sign_in(app.service)
 
 
@@ -190,8 +177,8 @@ def test_of_two_at_once_one_sets_the_password(service: RunningService) -> None:
     """The other is refused, and the password is the one of who was told that it is set."""
     a_user(service, ADA)
     link = invite(service)
-    window = Person(service)
-    [form] = Page(window.http.get(link)).forms
+    window = flow.Person(service)
+    [form] = flow.Page(window.http.get(link)).forms
     passwords = [f"password number {number}" for number in range(6)]
 
     def send(password: str) -> int:
@@ -210,11 +197,13 @@ def test_only_an_active_user_of_ones_own_is_invited(service: RunningService, ema
     assert code(service.call("admin/users/invite", {"email": email})) == (400, "unknown_user")
 
 
-def test_an_invitation_opens_its_own_organization_alone(service: RunningService, app: App, ada: Person) -> None:
+def test_an_invitation_opens_its_own_organization_alone(
+    service: RunningService, app: flow.App, ada: flow.Person
+) -> None:
     """Of two people with one address, the one who was invited gets the password; the other keeps theirs."""
     other = another_organization(service)
     done(service.call("admin/users/upsert", {"users": [{"email": ADA}]}, api_key=other))
     token = ada.tokens(app)["access_token"]
     assert take(invite(service, api_key=other)).status_code == 200
-    assert works(service, token)
-    assert sent_back(Person(service, ADA, ada.password).allow(an_app(service)))["code"]
+    assert flow.works(service, token)
+    assert flow.sent_back(flow.Person(service, ADA, ada.password).allow(flow.an_app(service)))["code"]

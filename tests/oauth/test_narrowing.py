@@ -52,8 +52,7 @@ def scene(service: RunningService) -> Scene:
     page = admin.press(page, "allow", reach="collections", collection=unknown)
     assert "one collection at least" in page.text
     code = sent_back(admin.press(page, "allow", reach="collections", collection=first.collection_id))["code"]
-    token = done(agent.exchange(code, pkce))["access_token"]
-    return Scene(service, agent, admin, token, first, second, loose)
+    return Scene(service, agent, admin, done(agent.exchange(code, pkce))["access_token"], first, second, loose)
 
 
 def test_an_agent_reads_no_more_than_the_collections_it_was_let(scene: Scene) -> None:

@@ -15,20 +15,7 @@ from service.operate.commands import run
 from service.operate.deployment.queries import reseal_secrets
 from service.platform.keys import Keys
 from tests.harness.services import RunningService
-from tests.oauth.flow import (
-    PASSWORD,
-    App,
-    Page,
-    Person,
-    a_person,
-    an_app,
-    asks_for_consent,
-    asks_to_sign_in,
-    entries,
-    later,
-    sent_back,
-    v1,
-)
+from tests.oauth import flow
 from tests.oauth.test_security_log import fail_to_sign_in, wait_for
 from tests.service.directory import a_user, code, done, organization_id, walk
 
@@ -58,20 +45,20 @@ def recovery_codes(page: httpx.Response) -> list[str]:
     return found
 
 
-def signed_in(person: Person) -> bool:
+def signed_in(person: flow.Person) -> bool:
     return "Applications you allowed" in person.http.get("/account/consents").text
 
 
-def enter(person: Person) -> httpx.Response:
+def enter(person: flow.Person) -> httpx.Response:
     """Give the password on the account's sign-in page; what is shown then."""
     return person.sign_in(person.http.get("/account/sign-in"))
 
 
-def give(person: Person, page: httpx.Response, text: str) -> httpx.Response:
+def give(person: flow.Person, page: httpx.Response, text: str) -> httpx.Response:
     return person.press(page, "secondFactor", code=text)
 
 
-def set_up(person: Person) -> tuple[Phone, list[str]]:
+def set_up(person: flow.Person) -> tuple[Phone, list[str]]:
     enter(person)
     page = person.press(person.http.get(HERE), "showApp", password=person.password)
     phone = Phone(person.service, page)
@@ -79,7 +66,7 @@ def set_up(person: Person) -> tuple[Phone, list[str]]:
 
 
 def remove(page: httpx.Response) -> str:
-    return next(button for form in Page(page).forms for button in form.buttons if button.startswith("remove "))
+    return next(button for form in flow.Page(page).forms for button in form.buttons if button.startswith("remove "))
 
 
 def demand(service: RunningService, of: str) -> None:
@@ -87,98 +74,100 @@ def demand(service: RunningService, of: str) -> None:
 
 
 def only_asked_for_code(page: httpx.Response) -> bool:
-    return [form.buttons for form in Page(page).forms] == [["secondFactor"], ["abandon"]]
+    return [form.buttons for form in flow.Page(page).forms] == [["secondFactor"], ["abandon"]]
 
 
 @pytest.mark.usefixtures("still_clock")
-def test_a_password_alone_lets_nobody_in(service: RunningService, app: App, ada: Person) -> None:
+def test_a_password_alone_lets_nobody_in(service: RunningService, app: flow.App, ada: flow.Person) -> None:
     """On the way to an application, with the app's code and with a recovery code; each works once."""
     phone, codes = set_up(ada)
     assert walk(service, "admin/users/list", {"query": ada.email}, page_size=9)[0]["hasSecondFactor"] is True
-    other = Person(service, ada.email)
+    other = flow.Person(service, ada.email)
     page = other.sign_in(other.open(app, prompt="login"))
     assert only_asked_for_code(page)
     assert not signed_in(other)
     # The code that it was set up with is used, too.
     assert give(other, page, phone.code(steps=-1)).status_code == 403
     used = phone.code()
-    assert asks_for_consent(other.follow(give(other, page, used)))
+    assert flow.asks_for_consent(other.follow(give(other, page, used)))
     for again in (used, phone.code(steps=-1), phone.code(steps=2), "", "000 000", "x" * 16, "é١٢٣٤٥٦\0"):
-        third = Person(service, ada.email)
+        third = flow.Person(service, ada.email)
         refused = give(third, enter(third), again)
         assert refused.status_code in {403, 429}, again
-        later(service, minutes=16)
+        flow.later(service, minutes=16)
         assert not signed_in(third)
-    late = Person(service, ada.email)
+    late = flow.Person(service, ada.email)
     typed = codes[0].upper().replace("-", " ")
     assert give(late, enter(late), typed).status_code == 303
     assert signed_in(late)
     assert give(third, enter(third), typed).status_code == 403
     assert "Recovery codes left: 9." in late.http.get(HERE).text
-    begun = {str(one["details"].get("secondFactor")) for one in entries(service, "session.begin")}
+    begun = {str(one["details"].get("secondFactor")) for one in flow.entries(service, "session.begin")}
     assert begun == {"None", "totp", "recoveryCode"}
 
 
 @pytest.mark.usefixtures("still_clock")
-def test_codes_are_not_guessed(service: RunningService, app: App, ada: Person) -> None:
+def test_codes_are_not_guessed(service: RunningService, app: flow.App, ada: flow.Person) -> None:
     """Failures count together in whichever browser, many at once too; giving the password again forgives none."""
     phone, _ = set_up(ada)
-    thief = Person(service, ada.email)
+    thief = flow.Person(service, ada.email)
     page = enter(thief)
     with ThreadPoolExecutor(10) as threads:
         statuses = list(threads.map(lambda _: give(thief, page, "000000").status_code, range(20)))
     assert (statuses.count(403), statuses.count(429)) == (6, 14)
-    other = Person(service, ada.email)
+    other = flow.Person(service, ada.email)
     page = enter(other)
     assert give(other, page, phone.code()).status_code == 429
-    later(service, minutes=16)
+    flow.later(service, minutes=16)
     assert give(other, enter(other), phone.code()).status_code == 303
     assert give(thief, enter(thief), "000000").status_code == 403
-    late = Person(service, ada.email)
+    late = flow.Person(service, ada.email)
     assert fail_to_sign_in(late, late.open(app)) == 403
     # Who sees a wrong code knows that the password is known: no entry of a wrong password hides it.
     kept = ["password", "secondFactor"]
-    wait_for(lambda: [one["details"]["by"] for one in entries(service, "session.fail")][:2] == kept)
+    wait_for(lambda: [one["details"]["by"] for one in flow.entries(service, "session.fail")][:2] == kept)
 
 
-def test_half_a_sign_in_is_worth_nothing(service: RunningService, app: App, ada: Person) -> None:
+def test_half_a_sign_in_is_worth_nothing(service: RunningService, app: flow.App, ada: flow.Person) -> None:
     """It reads and changes nothing, gives no code, and continues in its browser alone, for ten minutes."""
     phone, _ = set_up(ada)
-    consents = Page(ada.http.get("/account/consents")).form("signOut").fields
-    half = Person(service, ada.email)
+    consents = flow.Page(ada.http.get("/account/consents")).form("signOut").fields
+    half = flow.Person(service, ada.email)
     page = enter(half)
     assert only_asked_for_code(page)
-    assert sent_back(half.open(app, prompt="none"))["error"] == "login_required"
+    assert flow.sent_back(half.open(app, prompt="none"))["error"] == "login_required"
     assert only_asked_for_code(half.open(app))
     assert only_asked_for_code(half.follow(half.http.get(HERE)))
-    assert only_asked_for_code(half.follow(half.http.post(HERE, data={"action": "makeCodes", "password": PASSWORD})))
+    assert only_asked_for_code(
+        half.follow(half.http.post(HERE, data={"action": "makeCodes", "password": flow.PASSWORD}))
+    )
     half.http.post("/account/consents", data=consents | {"action": "signOut"})
     assert signed_in(ada)
-    form = Page(page).form("secondFactor")
-    stranger = Person(service, ada.email)
+    form = flow.Page(page).form("secondFactor")
+    stranger = flow.Person(service, ada.email)
     enter(stranger)
     foreign = stranger.http.post(form.action, data=form.fields | {"action": "secondFactor", "code": phone.code()})
     assert OUT_OF_DATE in foreign.text
-    later(service, minutes=11)
+    flow.later(service, minutes=11)
     ended = give(half, page, phone.code())
-    assert ("This sign-in has ended" in ended.text, Page(ended).forms[0].buttons) == (True, ["signIn"])
+    assert ("This sign-in has ended" in ended.text, flow.Page(ended).forms[0].buttons) == (True, ["signIn"])
     assert not signed_in(half)
-    assert asks_to_sign_in(half.http.get("/account/sign-in"))
+    assert flow.asks_to_sign_in(half.http.get("/account/sign-in"))
     again = enter(half)
     a_user(service, ada.email, password="another password")
     assert not signed_in(half.follow(give(half, again, phone.code())) and half)
 
 
-def test_a_stolen_session_changes_nothing(service: RunningService, ada: Person) -> None:
+def test_a_stolen_session_changes_nothing(service: RunningService, ada: flow.Person) -> None:
     """Setting up, removing and making recovery codes take the password again, and a code where there is an app."""
     enter(ada)
     for button, fields in (("showApp", {}), ("showApp", {"password": "guessed"})):
         refused = ada.press(ada.http.get(HERE), button, **fields)
         assert (refused.status_code, "The password is wrong." in refused.text) == (403, True)
-    shown = ada.press(ada.http.get(HERE), "showApp", password=PASSWORD)
-    form = Page(shown).form("addApp")
+    shown = ada.press(ada.http.get(HERE), "showApp", password=flow.PASSWORD)
+    form = flow.Page(shown).form("addApp")
     phone = Phone(service, shown)
-    foreign = Page(ada.http.get(HERE)).forms[0].fields["csrf"]
+    foreign = flow.Page(ada.http.get(HERE)).forms[0].fields["csrf"]
     for change in ({"nonce": "chosen"}, {"until": "9999999999"}, {"csrf": foreign}):
         sent = form.fields | change | {"action": "addApp", "code": phone.code()}
         assert OUT_OF_DATE in ada.http.post(form.action, data=sent).text
@@ -187,25 +176,25 @@ def test_a_stolen_session_changes_nothing(service: RunningService, ada: Person) 
     assert OUT_OF_DATE in ada.press(shown, "addApp", code=phone.code()).text
     removing = remove(ada.http.get(HERE))
     for button in (removing, "makeCodes"):
-        wrong_code = ada.press(ada.http.get(HERE), button, password=PASSWORD, code="000000")
+        wrong_code = ada.press(ada.http.get(HERE), button, password=flow.PASSWORD, code="000000")
         assert wrong_code.status_code == 403
         for fields in ({"password": "guessed", "code": codes[0]}, {"code": codes[0]}):
             refused = ada.press(ada.http.get(HERE), button, **fields)
             assert (refused.status_code, "The password is wrong." in refused.text) == (403, True)
-    fresh = recovery_codes(ada.press(ada.http.get(HERE), "makeCodes", password=PASSWORD, code=codes[0]))
+    fresh = recovery_codes(ada.press(ada.http.get(HERE), "makeCodes", password=flow.PASSWORD, code=codes[0]))
     assert not set(codes) & set(fresh)
-    assert ada.press(ada.http.get(HERE), removing, password=PASSWORD, code=codes[1]).status_code == 403
-    assert ada.press(ada.http.get(HERE), removing, password=PASSWORD, code=fresh[0]).status_code == 303
-    again = Person(service, ada.email)
+    assert ada.press(ada.http.get(HERE), removing, password=flow.PASSWORD, code=codes[1]).status_code == 403
+    assert ada.press(ada.http.get(HERE), removing, password=flow.PASSWORD, code=fresh[0]).status_code == 303
+    again = flow.Person(service, ada.email)
     assert not signed_in(again)
     enter(again)
     assert signed_in(again)
 
 
 @pytest.mark.parametrize("way", ["application", "account"])
-def test_who_must_have_one_sets_it_up_first(service: RunningService, app: App, ben: Person, way: str) -> None:
+def test_who_must_have_one_sets_it_up_first(service: RunningService, app: flow.App, ben: flow.Person, way: str) -> None:
     """And gets nothing before; who need not is not asked; a reset lets in who has lost it."""
-    ada, here = a_person(service, isAdmin=True), done(service.call("admin/organization/get"))["name"]
+    ada, here = flow.a_person(service, isAdmin=True), done(service.call("admin/organization/get"))["name"]
     demand(service, "ADMINS")
     enter(ben)
     assert signed_in(ben)
@@ -217,26 +206,26 @@ def test_who_must_have_one_sets_it_up_first(service: RunningService, app: App, b
     assert not signed_in(ada)
     shown = ada.press(page, "addApp", code=phone.code(steps=-1))
     recovery_codes(shown)
-    there = ada.follow(ada.http.get(Page(shown).links[0]))
-    assert asks_for_consent(there) == (way == "application")
+    there = ada.follow(ada.http.get(flow.Page(shown).links[0]))
+    assert flow.asks_for_consent(there) == (way == "application")
     assert signed_in(ada)
     demand(service, "EVERYBODY")
-    assert "addApp" in Page(enter(Person(service, ben.email))).forms[0].buttons
+    assert "addApp" in flow.Page(enter(flow.Person(service, ben.email))).forms[0].buttons
     if way == "application":
         reset = done(service.call("admin/users/resetSecondFactor", {"email": ada.email}))
         assert reset == {"removedCount": 1}
-        assert entries(service, "secondFactor.reset")
+        assert flow.entries(service, "secondFactor.reset")
     else:
         # A thread, because an event loop of the tests' is in this one.
         command = ("user", "reset-second-factor", "--email", ada.email, "--organization", here)
         with ThreadPoolExecutor(1) as thread:
             assert thread.submit(run, command, service.settings).result() == 0
-    assert "addApp" in Page(enter(Person(service, ada.email))).forms[0].buttons
+    assert "addApp" in flow.Page(enter(flow.Person(service, ada.email))).forms[0].buttons
     refused = service.call("admin/users/resetSecondFactor", {"email": "nobody@example.test"})
     assert code(refused) == (400, "unknown_user")
 
 
-def test_another_secret_key_keeps_apps_and_a_lost_one_keeps_out(service: RunningService, ada: Person) -> None:
+def test_another_secret_key_keeps_apps_and_a_lost_one_keeps_out(service: RunningService, ada: flow.Person) -> None:
     """Secrets are encrypted again; with a lost key a recovery code is needed, and the password alone is not enough."""
     phone, codes = set_up(ada)
     here = organization_id(service)
@@ -247,7 +236,7 @@ def test_another_secret_key_keeps_apps_and_a_lost_one_keeps_out(service: Running
             await reseal_secrets(connection, here, old=before, new=after)
 
     def enter_with(text: str) -> int:
-        person = Person(service, ada.email)
+        person = flow.Person(service, ada.email)
         return give(person, enter(person), text).status_code
 
     service.run(rotate(old, new))
@@ -259,58 +248,58 @@ def test_another_secret_key_keeps_apps_and_a_lost_one_keeps_out(service: Running
     assert enter_with(codes[0]) == 303
 
 
-def confirm(person: Person, refusal: httpx.Response, **fields: str) -> httpx.Response:
+def confirm(person: flow.Person, refusal: httpx.Response, **fields: str) -> httpx.Response:
     """Open the address of a refusal, and send the form of the page there; what comes of it."""
     page = person.follow(person.http.get(refusal.json()["error"]["confirmationUrl"]))
     return person.press(page, "confirm", **fields) if page.status_code == 200 else page
 
 
 @pytest.mark.usefixtures("still_clock")
-def test_changes_of_access_are_confirmed(service: RunningService, app: App, ben: Person) -> None:
+def test_changes_of_access_are_confirmed(service: RunningService, app: flow.App, ben: flow.Person) -> None:
     """By admins who call with a token 15 minutes after they proved who they are; for that application alone."""
-    other, ada = an_app(service), a_person(service, isAdmin=True)
+    other, ada = flow.an_app(service), flow.a_person(service, isAdmin=True)
     phone, codes = set_up(ada)
     token, elsewhere = (ada.tokens(one, scope="api:admin")["access_token"] for one in (app, other))
     change = {"name": "Ada's key"}
-    later(service, minutes=16)
-    assert v1(service, "admin/apiKeys/create", token, change).status_code == 200
+    flow.later(service, minutes=16)
+    assert flow.v1(service, "admin/apiKeys/create", token, change).status_code == 200
     demand(service, "ADMINS")
-    refused = v1(service, "admin/apiKeys/create", token, change)
+    refused = flow.v1(service, "admin/apiKeys/create", token, change)
     assert code(refused) == (403, "confirmation_required")
     assert 'error="insufficient_user_authentication"' in refused.headers["WWW-Authenticate"]
     assert 'max_age="900"' in refused.headers["WWW-Authenticate"]
-    assert v1(service, "admin/apiKeys/list", token, {}).status_code == 200
+    assert flow.v1(service, "admin/apiKeys/list", token, {}).status_code == 200
     assert service.call("admin/apiKeys/create", change).status_code == 200
     # A stolen session knows neither the password nor a code; another person can't confirm it.
-    for fields in ({}, {"password": PASSWORD}, {"password": "guessed", "code": phone.code()}):
+    for fields in ({}, {"password": flow.PASSWORD}, {"password": "guessed", "code": phone.code()}):
         assert confirm(ada, refused, **fields).status_code == 403
     kept = [{"by": by, "inSession": True} for by in ("secondFactor", "password")]
-    wait_for(lambda: [one["details"] for one in entries(service, "session.fail")] == kept)
+    wait_for(lambda: [one["details"] for one in flow.entries(service, "session.fail")] == kept)
     enter(ben)
     missing = confirm(ben, refused).text
     assert ("There is no such session of yours" in missing, "../account/sign-in" in missing) == (True, True)
-    assert code(v1(service, "admin/apiKeys/create", token, change)) == (403, "confirmation_required")
-    confirmed = confirm(ada, refused, password=PASSWORD, code=codes[0])
+    assert code(flow.v1(service, "admin/apiKeys/create", token, change)) == (403, "confirmation_required")
+    confirmed = confirm(ada, refused, password=flow.PASSWORD, code=codes[0])
     assert "An App may change access" in confirmed.text
-    assert v1(service, "admin/apiKeys/create", token, change).status_code == 200
-    again = v1(service, "admin/apiKeys/create", elsewhere, change)
+    assert flow.v1(service, "admin/apiKeys/create", token, change).status_code == 200
+    again = flow.v1(service, "admin/apiKeys/create", elsewhere, change)
     assert code(again) == (403, "confirmation_required")
     # It counts from when she proved it, however often it is used.
-    later(service, minutes=10)
+    flow.later(service, minutes=10)
     assert "Confirmed" in confirm(ada, again).text
-    later(service, minutes=6)
-    assert code(v1(service, "admin/apiKeys/create", elsewhere, change)) == (403, "confirmation_required")
+    flow.later(service, minutes=6)
+    assert code(flow.v1(service, "admin/apiKeys/create", elsewhere, change)) == (403, "confirmation_required")
     assert confirm(ada, again).status_code == 403
-    assert code(v1(service, "admin/apiKeys/create", token, change)) == (403, "confirmation_required")
+    assert code(flow.v1(service, "admin/apiKeys/create", token, change)) == (403, "confirmation_required")
     # Somebody signed out signs in on the way; a client asks for a new sign-in by max_age.
-    fresh = Person(service, ada.email)
+    fresh = flow.Person(service, ada.email)
     begin = fresh.follow(fresh.http.get(refused.json()["error"]["confirmationUrl"]))
     assert ("Then you confirm that it is you" in begin.text, "you allowed" in begin.text) == (True, False)
     asked = fresh.sign_in(begin)
-    assert "confirm" in Page(fresh.follow(give(fresh, asked, phone.code()))).forms[0].buttons
-    assert asks_to_sign_in(ada.open(app, max_age="900"))
-    assert "code" in sent_back(ada.open(app, scope="api:admin", max_age="9000"))
-    assert "code" in sent_back(ada.open(app, scope="api:admin", max_age="soon"))
+    assert "confirm" in flow.Page(fresh.follow(give(fresh, asked, phone.code()))).forms[0].buttons
+    assert flow.asks_to_sign_in(ada.open(app, max_age="900"))
+    assert "code" in flow.sent_back(ada.open(app, scope="api:admin", max_age="9000"))
+    assert "code" in flow.sent_back(ada.open(app, scope="api:admin", max_age="soon"))
 
 
 def test_what_must_be_confirmed_is_declared() -> None:

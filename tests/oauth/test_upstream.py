@@ -15,20 +15,7 @@ from pydantic import SecretStr, ValidationError
 
 from service.identity_server.signin import provider as upstream
 from tests.harness.services import RunningService, ServiceHarness, settings_for_test
-from tests.oauth.flow import (
-    App,
-    Page,
-    Person,
-    Pkce,
-    a_person,
-    an_app,
-    asks_to_sign_in,
-    entries,
-    later,
-    sent_back,
-    v1,
-    works,
-)
+from tests.oauth import flow
 from tests.oauth.provider import CLIENT_ID, CLIENT_SECRET, OpenIdProvider, serving
 from tests.service.directory import a_user, done
 
@@ -58,21 +45,21 @@ def provider(serving_provider: OpenIdProvider) -> OpenIdProvider:
     return serving_provider
 
 
-def to_provider(person: Person, page: httpx.Response) -> httpx.Response:
+def to_provider(person: flow.Person, page: httpx.Response) -> httpx.Response:
     """Follow the sign-in page's way to the provider, and no further; among several organizations by the person's."""
-    shown = Page(page)
+    shown = flow.Page(page)
     if shown.links:
         return person.http.get(shown.links[0])
     named = {"organization": done(person.service.call("admin/organization/get"))["name"]}
     return person.http.get(shown.forms[-1].action, params=shown.forms[-1].fields | named)
 
 
-def leave(person: Person, app: App, **changes: str | None) -> httpx.Response:
+def leave(person: flow.Person, app: flow.App, **changes: str | None) -> httpx.Response:
     """Follow the sign-in page's link to the provider; where the provider sends the person back to."""
     return httpx.get(to_provider(person, person.open(app, **changes)).headers["Location"])
 
 
-def come_back(person: Person, app: App, **changes: str | None) -> httpx.Response:
+def come_back(person: flow.Person, app: flow.App, **changes: str | None) -> httpx.Response:
     """Sign in there, and open where that leads."""
     back = leave(person, app, **changes)
     return person.follow(person.http.get(back.headers["Location"]))
@@ -82,45 +69,49 @@ def changed(**claims: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
     return lambda given: {name: value for name, value in {**given, **claims}.items() if value is not None}
 
 
-def refused(person: Person, app: App, said: str) -> None:
+def refused(person: flow.Person, app: flow.App, said: str) -> None:
     answer = come_back(person, app)
     assert answer.status_code == 400
     assert said in answer.text
-    assert asks_to_sign_in(person.open(app))
+    assert flow.asks_to_sign_in(person.open(app))
 
 
-def test_somebody_signs_in_there_and_allows_here(provider: OpenIdProvider, app: App, ada: Person, pkce: Pkce) -> None:
+def test_somebody_signs_in_there_and_allows_here(
+    provider: OpenIdProvider, app: flow.App, ada: flow.Person, pkce: flow.Pkce
+) -> None:
     """Unknown parameters are ignored, those too that mean something to the service; `prompt=login` goes along once."""
     before = ada.open(app) and ada.http.cookies["carrel_session"]
     consent = come_back(ada, app, code_challenge=pkce.challenge, state="mine", account="Other", organization="Other")
     assert "Ada Lovelace" in consent.text
     assert ada.http.cookies["carrel_session"] != before
-    back = sent_back(ada.press(consent, "allow"))
+    back = flow.sent_back(ada.press(consent, "allow"))
     assert back["state"] == "mine"
-    assert works(app.service, done(app.exchange(back["code"], pkce))["access_token"])
+    assert flow.works(app.service, done(app.exchange(back["code"], pkce))["access_token"])
     (asked,) = provider.asked
     assert asked["response_type"] == "code"
     assert asked["code_challenge_method"] == "S256"
     assert asked["scope"].split(" ")[0] == "openid"
     assert asked["redirect_uri"] == f"{app.service.base_url}/api/oauth/upstream/callback"
     assert provider.refused == []
-    assert entries(app.service, "session.begin")[0]["details"] == {"by": "openIdConnect"}
-    assert "code" in sent_back(come_back(ada, app, prompt="login"))
+    assert flow.entries(app.service, "session.begin")[0]["details"] == {"by": "openIdConnect"}
+    assert "code" in flow.sent_back(come_back(ada, app, prompt="login"))
     assert provider.asked[-1]["prompt"] == "login"
 
 
-def test_a_person_is_bound_by_issuer_and_subject(provider: OpenIdProvider, app: App, ada: Person) -> None:
+def test_a_person_is_bound_by_issuer_and_subject(provider: OpenIdProvider, app: flow.App, ada: flow.Person) -> None:
     """Whatever address the subject has later; and whoever gets the old address is not them."""
     come_back(ada, app)
     provider.person = {"sub": "ada-1", "email": "married@elsewhere.test", "email_verified": False}
     ada.http.cookies.clear()
     assert "Ada Lovelace" in come_back(ada, app).text
     provider.person = {**ADA, "sub": "somebody-new"}
-    refused(Person(ada.service), app, UNKNOWN)
+    refused(flow.Person(ada.service), app, UNKNOWN)
 
 
 @pytest.mark.parametrize("verified", [None, False, "yes", 1])
-def test_only_a_verified_address_binds(provider: OpenIdProvider, app: App, ada: Person, verified: object) -> None:
+def test_only_a_verified_address_binds(
+    provider: OpenIdProvider, app: flow.App, ada: flow.Person, verified: object
+) -> None:
     provider.person = changed(email_verified=verified)(ADA)
     refused(ada, app, UNKNOWN)
 
@@ -131,9 +122,9 @@ def test_only_the_address_of_somebody_who_is_here_binds(provider, app, ada, emai
     refused(ada, app, UNKNOWN)
 
 
-def test_another_letter_is_another_address(provider: OpenIdProvider, app: App, ada: Person) -> None:
+def test_another_letter_is_another_address(provider: OpenIdProvider, app: flow.App, ada: flow.Person) -> None:
     """The Kelvin sign is a k in lower case, and its mailbox somebody else's."""
-    a_person(app.service, "kit@example.test", name="Kit")
+    flow.a_person(app.service, "kit@example.test", name="Kit")
     provider.person = {"sub": "kelvin", "email": "\u212ait@example.test", "email_verified": True}
     refused(ada, app, UNKNOWN)
     provider.person = {"sub": "kit", "email": "KIT@example.test", "email_verified": True}
@@ -149,16 +140,18 @@ def test_a_token_that_vouches_for_nobody_signs_nobody_in(provider, app, ada, wro
     refused(ada, app, CONFIRM)
 
 
-def test_a_sign_in_belongs_to_the_browser_that_began_it(provider: OpenIdProvider, app: App, ada: Person) -> None:
+def test_a_sign_in_belongs_to_the_browser_that_began_it(
+    provider: OpenIdProvider, app: flow.App, ada: flow.Person
+) -> None:
     """Another browser's, a changed or an old one signs nobody in (login CSRF), and the provider isn't even asked."""
     address = leave(ada, app).headers["Location"]
     query = dict(parse_qsl(urlsplit(address).query))
-    stranger = Person(app.service)
+    stranger = flow.Person(app.service)
     stranger.open(app)
     path = "/api/oauth/upstream/callback"
     for browser, given in (
         (stranger, query),
-        (Person(app.service), query),
+        (flow.Person(app.service), query),
         (ada, query | {"state": query["state"][:-2]}),
         (ada, query | {"state": "x.y"}),
         (ada, {"code": query["code"]}),
@@ -167,37 +160,37 @@ def test_a_sign_in_belongs_to_the_browser_that_began_it(provider: OpenIdProvider
     ):
         assert browser.http.get(path, params=given).status_code == 400
     assert provider.codes.keys() == {query["code"]}
-    later(app.service, minutes=16)
+    flow.later(app.service, minutes=16)
     assert ada.http.get(path, params=query).status_code == 400
-    later(app.service, minutes=-16)
+    flow.later(app.service, minutes=-16)
     assert "Ada Lovelace" in ada.follow(ada.http.get(address)).text
 
 
-def test_an_inactive_person_is_not_let_in(provider: OpenIdProvider, app: App, ada: Person) -> None:
+def test_an_inactive_person_is_not_let_in(provider: OpenIdProvider, app: flow.App, ada: flow.Person) -> None:
     """Neither at first nor once bound; a session that there is ends at once."""
     a_user(app.service, ada.email, active=False)
     assert UNKNOWN in come_back(ada, app).text
     a_user(app.service, ada.email, active=True)
-    assert "code" in sent_back(ada.press(come_back(ada, app), "allow"))
+    assert "code" in flow.sent_back(ada.press(come_back(ada, app), "allow"))
     a_user(app.service, ada.email, active=False)
     ada.http.cookies.clear()
     assert UNKNOWN in come_back(ada, app).text
     assert len(provider.asked) == 3
 
 
-def test_only_a_new_proof_there_confirms(provider: OpenIdProvider, app: App, pkce: Pkce) -> None:
+def test_only_a_new_proof_there_confirms(provider: OpenIdProvider, app: flow.App, pkce: flow.Pkce) -> None:
     """Being signed in there already is none; it is asked for by prompt and max_age, and the token must say when."""
-    ada, change = a_person(app.service, isAdmin=True), {"ownerEmail": "ada@example.test", "name": "K"}
+    ada, change = flow.a_person(app.service, isAdmin=True), {"ownerEmail": "ada@example.test", "name": "K"}
     done(app.service.call("admin/organization/update", {"secondFactor": "ADMINS"}))
     consent = come_back(ada, app, code_challenge=pkce.challenge, scope="api:admin")
-    token = done(app.exchange(sent_back(ada.press(consent, "allow"))["code"], pkce))["access_token"]
+    token = done(app.exchange(flow.sent_back(ada.press(consent, "allow"))["code"], pkce))["access_token"]
     assert not {"max_age", "prompt"} & provider.asked[-1].keys()
-    refusal = v1(app.service, "admin/apiKeys/create", token, change)
+    refusal = flow.v1(app.service, "admin/apiKeys/create", token, change)
     assert refusal.json()["error"]["code"] == "confirmation_required"
 
     def confirm() -> httpx.Response:
         there = ada.follow(ada.http.get(refusal.json()["error"]["confirmationUrl"]))
-        if "signOut" in Page(there).forms[0].buttons:
+        if "signOut" in flow.Page(there).forms[0].buttons:
             there = ada.follow(ada.press(there, "signOut"))
         back = httpx.get(to_provider(ada, there).headers["Location"])
         assert (provider.asked[-1]["prompt"], provider.asked[-1]["max_age"]) == ("login", "0")
@@ -208,10 +201,10 @@ def test_only_a_new_proof_there_confirms(provider: OpenIdProvider, app: App, pkc
         assert said in confirm().text
         assert said in come_back(ada, app, max_age="60").text
     provider.change = lambda claims: claims
-    assert v1(app.service, "admin/apiKeys/create", token, change).status_code == 403
+    assert flow.v1(app.service, "admin/apiKeys/create", token, change).status_code == 403
     assert "Confirmed" in ada.press(confirm(), "confirm").text
-    assert v1(app.service, "admin/apiKeys/create", token, change).is_success
-    assert "code" in sent_back(come_back(Person(app.service), app, max_age="60", scope="api:admin"))
+    assert flow.v1(app.service, "admin/apiKeys/create", token, change).is_success
+    assert "code" in flow.sent_back(come_back(flow.Person(app.service), app, max_age="60", scope="api:admin"))
 
 
 WRONG_DESCRIPTIONS: list[tuple[str, list[Any]]] = [
@@ -225,7 +218,9 @@ WRONG_DESCRIPTIONS: list[tuple[str, list[Any]]] = [
 ]
 
 
-def test_a_provider_that_describes_itself_wrongly_is_away(provider: OpenIdProvider, app: App, ada: Person) -> None:
+def test_a_provider_that_describes_itself_wrongly_is_away(
+    provider: OpenIdProvider, app: flow.App, ada: flow.Person
+) -> None:
     """Nobody is sent to what is no address, nor is a code; the password still works."""
     address = leave(ada, app).headers["Location"]
     page = ada.open(app)
@@ -234,7 +229,7 @@ def test_a_provider_that_describes_itself_wrongly_is_away(provider: OpenIdProvid
         there, back = to_provider(ada, page), ada.http.get(address)
         assert (there.status_code, AWAY in there.text, back.status_code) == (503, True, 503), (name, value)
     assert len(provider.codes) == 1
-    assert "code" in sent_back(ada.allow(app))
+    assert "code" in flow.sent_back(ada.allow(app))
 
 
 def test_a_provider_elsewhere_names_nothing_on_this_machine(house: RunningService) -> None:
@@ -277,7 +272,9 @@ def test_an_answer_that_drips_is_given_up(provider, app, ada, monkeypatch):
         given_up.set()
 
 
-def test_a_provider_that_names_itself_on_return_always_does(provider: OpenIdProvider, app: App, ada: Person) -> None:
+def test_a_provider_that_names_itself_on_return_always_does(
+    provider: OpenIdProvider, app: flow.App, ada: flow.Person
+) -> None:
     """RFC 9207, section 2.4: where it says so of itself, an answer without `iss` may be somebody else's."""
     provider.describes = {"authorization_response_iss_parameter_supported": True}
     address = leave(ada, app).headers["Location"]
@@ -296,11 +293,11 @@ def test_a_provider_that_names_itself_on_return_always_does(provider: OpenIdProv
         ({"code": "wrong"}, CONFIRM),
     ],
 )
-def test_a_refusal_says_why_and_leads_on(app: App, ada: Person, answer: dict[str, str], said: str) -> None:
+def test_a_refusal_says_why_and_leads_on(app: flow.App, ada: flow.Person, answer: dict[str, str], said: str) -> None:
     """Its link shows the sign-in page of the same request again, or of the account, with all ways to sign in."""
 
     def follow_link(page: httpx.Response) -> httpx.Response:
-        (link,) = Page(page).links
+        (link,) = flow.Page(page).links
         return ada.follow(ada.http.get(link))
 
     account = httpx.get(ada.http.get("/account/upstream").headers["Location"])
@@ -310,17 +307,17 @@ def test_a_refusal_says_why_and_leads_on(app: App, ada: Person, answer: dict[str
         page = ada.http.get(there.path, params={"state": dict(parse_qsl(there.query))["state"], **answer})
         assert (page.status_code, "You are not signed in" in page.text, said in page.text) == (400, True, True)
         again = follow_link(page)
-        assert asks_to_sign_in(again)
+        assert flow.asks_to_sign_in(again)
         assert ("state=mine" in str(again.url)) == (way == "application")
     stale = ada.http.get("/api/oauth/upstream/callback", params={"state": "forged", **answer})
     assert "finished already" in stale.text
-    assert asks_to_sign_in(follow_link(stale))
+    assert flow.asks_to_sign_in(follow_link(stale))
     elsewhere = ada.http.get("/account/upstream", params={"email": "ada@nowhere.test", "confirm": "1"})
     assert "No provider decides" in elsewhere.text
     assert str(follow_link(elsewhere).url).endswith("/account/sign-in?confirm=1")
 
 
-def test_who_comes_back_twice_at_once_is_bound_once(provider: OpenIdProvider, app: App, ada: Person) -> None:
+def test_who_comes_back_twice_at_once_is_bound_once(provider: OpenIdProvider, app: flow.App, ada: flow.Person) -> None:
     """Whoever comes second waits for the first, and is the same person."""
     address = leave(ada, app).headers["Location"]
     person = a_user(app.service, ada.email)
@@ -339,9 +336,9 @@ def test_who_comes_back_twice_at_once_is_bound_once(provider: OpenIdProvider, ap
 
 def test_without_a_provider_there_is_no_way_to_one(make_service: Callable[..., RunningService]) -> None:
     service = make_service()
-    app, ada = an_app(service), a_person(service)
+    app, ada = flow.an_app(service), flow.a_person(service)
     assert "instead" not in ada.open(app).text
-    assert ada.http.get("/api/oauth/upstream", params=app.parameters(Pkce())).status_code == 400
+    assert ada.http.get("/api/oauth/upstream", params=app.parameters(flow.Pkce())).status_code == 400
 
 
 def test_the_three_settings_come_together(tmp_path) -> None:

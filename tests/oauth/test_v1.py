@@ -190,8 +190,7 @@ def test_pages_and_idempotency_keys_work_on_v1(service: RunningService, app: App
 
 def test_me_says_who_the_token_acts_for(service: RunningService, app: App, ada: Person) -> None:
     """Any access token may ask; nobody else, and not on v0."""
-    token = ada.tokens(app, scope=f"{WRITE} {READ}")["access_token"]
-    me = done(v1(service, "me", token))
+    me = done(v1(service, "me", ada.tokens(app, scope=f"{WRITE} {READ}")["access_token"]))
     assert {name: me[name] for name in ("email", "name", "isAdmin", "scopes")} == {
         "email": ada.email,
         "name": "Ada Lovelace",

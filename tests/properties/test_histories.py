@@ -126,8 +126,7 @@ class History:
         if not self.failed:
             return
         names = self.random.sample(sorted(self.failed), 1)
-        undo = names[0] in self.ignored
-        await self.source.ignore(*names, undo=undo)
+        await self.source.ignore(*names, undo=names[0] in self.ignored)
         self.ignored.symmetric_difference_update(names)
 
     async def sync(self) -> None:

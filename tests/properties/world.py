@@ -225,8 +225,7 @@ class World:
         """A new access token of a user's for /mcp; to allow it in a browser would take longer than to ask."""
         if self._agent_client is None:
             body = {"name": "Agent", "redirectUris": ["https://agent.example.test/"], "scopes": [*ApiScope]}
-            made = self.ask("admin/oauthClients/create", audience="mcp", **body)
-            self._agent_client = made["clientId"]
+            self._agent_client = self.ask("admin/oauthClients/create", audience="mcp", **body)["clientId"]
         secret = mint(MCP_ACCESS_TOKEN)
         given = {
             "organization": self._organization_id,

@@ -96,8 +96,7 @@ class Owner:
         return self.make("documentCollections/docstore/createDocstoreSync", "docstoreCredentialId", **body)
 
     def source(self, *, ended: bool = True) -> str:
-        body = {"ledger": a_ledger(), "source": f"/srv/{self.mark}"}
-        report = done(self.call("sources/reportSource", body))
+        report = done(self.call("sources/reportSource", {"ledger": a_ledger(), "source": f"/srv/{self.mark}"}))
         done(self.call("sources/reportSourceItems", {**report, "items": [SOURCE_ITEM]}))
         if ended:
             done(self.call("sources/endSourceReport", report))

@@ -106,8 +106,7 @@ def test_every_look_up_knows_agents(service: RunningService) -> None:
     collection = create_collection(service, "Rail")
     ok(add_to_collection(service, uploaded(service, "memo")["documentId"], collection))
     agent, other = an_agent(service, collectionIds=[collection]), an_agent(service)
-    crew = a_group(service, "Crew", user(ADA))
-    deploy(service, agent, group(crew))
+    deploy(service, agent, group(a_group(service, "Crew", user(ADA))))
     deploy(service, other, user(BEN))
     asked = asking(agent)
     assert readable(service, ADA, resourceType="AGENT") == readable(service, ADA) == [agent["agentId"]]

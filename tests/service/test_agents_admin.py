@@ -199,8 +199,7 @@ def test_of_two_that_take_a_name_at_once_one_has_it(service: RunningService) -> 
 
 
 def test_two_changes_at_once_both_stay(service: RunningService) -> None:
-    agent = an_agent(service)
-    about = {"agentId": agent["agentId"]}
+    about = {"agentId": an_agent(service)["agentId"]}
     changes: list[dict[str, Any]] = [{"instructions": "Be brief."}, {"apiAccessEnabled": True}, {"model": BUILT_IN}]
     calls = [lambda change=change: service.call("admin/agents/update", {**about, **change}) for change in changes]
     assert [answer.status_code for answer in at_once(*calls)] == [200] * 3

@@ -116,8 +116,7 @@ def test_a_run_that_fails_is_posted_once_and_signed(
     service: RunningService, receiver: Receiver, service_logs: io.StringIO
 ) -> None:
     """An independent library verifies the signature; the secret is in no other answer, no log and no row as it is."""
-    rule = a_rule(service, webhookUrl=receiver.url)
-    secret, run = rule.pop("webhookSecret"), str(uuid4())
+    secret, run = a_rule(service, webhookUrl=receiver.url).pop("webhookSecret"), str(uuid4())
     for _ in range(2):
         report(service, "FAILED", runId=run, code="source_unreadable")
     report(service, "FAILED", code="source_unreadable")

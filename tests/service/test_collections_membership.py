@@ -15,8 +15,7 @@ ANN, BEN = "ann@example.test", "ben@example.test"
 
 
 def members(service: RunningService, collection_id: str, **body: Any) -> list[dict[str, Any]]:
-    answer = service.call(MEMBERS, {"documentCollectionId": collection_id, **body})
-    return done(answer)["documents"]
+    return done(service.call(MEMBERS, {"documentCollectionId": collection_id, **body}))["documents"]
 
 
 def test_a_collection_is_created_with_defaults_and_says_it_is_deprecated(service: RunningService) -> None:

@@ -22,8 +22,7 @@ WRONG = {**DATED, "sourceName": "heading"}
 @pytest.mark.parametrize("fields", [WRONG, {**FIELDS, "sourceName": "heading"}])
 def test_a_run_that_could_take_nothing_failed(syncing: Syncing, fields: dict[str, str]) -> None:
     syncing.filled(10)
-    sync = syncing.first_run(sourceFields=fields)
-    for again in (sync, syncing.run()):
+    for again in (syncing.first_run(sourceFields=fields), syncing.run()):
         assert (again["status"], again["lastError"]["code"]) == ("FAILED", "source_not_mapped"), again
         message = again["lastError"]["message"]
         assert "None of the 10 documents" in message
@@ -118,8 +117,7 @@ def test_a_run_that_could_not_take_some_warns(syncing: Syncing) -> None:
     things = syncing.filled(20)
     things.insert_many([a_thing(number, title=None) for number in range(50, 55)])
     things.insert_one(a_thing(60, content=None))
-    sync = syncing.first_run()
-    for again in (sync, syncing.run()):
+    for again in (syncing.first_run(), syncing.run()):
         assert (again["status"], again["warning"]["code"]) == ("COMPLETED", "documents_failed"), again
         message = again["warning"]["message"]
         assert message.startswith("6 of 26 documents could not be taken: sourceName: "), message

@@ -282,9 +282,8 @@ async def test_a_removed_document_never_comes_back(corpus):
     document_id = await corpus.add("Ships", ["one"])
 
     async def remove(connection):
-        space_id = corpus.space.space_id
         await indexing.remove_from_space(
-            connection, corpus.organization_id, space_id=space_id, document_ids=[document_id]
+            connection, corpus.organization_id, space_id=corpus.space.space_id, document_ids=[document_id]
         )
 
     async def write(connection):

@@ -8,16 +8,7 @@ import pytest
 
 from service.index.ingestion.sweeper import release_claims, sweep
 from service.platform.errors import Unavailable
-from tests.harness.documents import (
-    chunks,
-    create_collection,
-    embedded,
-    get_document,
-    list_documents,
-    ok,
-    upload,
-    uploaded,
-)
+from tests.harness import documents
 from tests.harness.jobs import until as wait_until
 from tests.harness.services import RunningService
 from tests.service.directory import on_rows
@@ -26,29 +17,29 @@ LONG = "\n\n".join(f"Harbour number {number}. " + "The tide is written down ever
 
 
 def place(service: RunningService, document_id: str) -> dict[str, Any]:
-    return get_document(service, document_id)["indexedIn"][0]
+    return documents.get_document(service, document_id)["indexedIn"][0]
 
 
 def test_indexing_that_takes_long_goes_on_in_the_background(make_service: Callable[..., RunningService]) -> None:
     """The upload answers RUNNING, getDocument tells the end, and old chunks stay until then. The sweeper leaves other
     workers' claims; waiting has no limit."""
     service = make_service(inline_indexing_seconds=0, sweep_seconds=3600)
-    document_id = ok(upload(service, "a", "The ferry leaves at noon."))["documentId"]
+    document_id = documents.ok(documents.upload(service, "a", "The ferry leaves at noon."))["documentId"]
     wait_until(lambda: place(service, document_id)["status"] == "DONE")
-    before = embedded(service)
-    assert ok(upload(service, "a", LONG))["indexing"] == "RUNNING"
+    before = documents.embedded(service)
+    assert documents.ok(documents.upload(service, "a", LONG))["indexing"] == "RUNNING"
     running = place(service, document_id)
     assert (running["documentVersion"], running["indexedVersion"], running["status"]) == (2, 1, "RUNNING")
-    assert chunks(service, document_id) == ["The ferry leaves at noon."]
+    assert documents.chunks(service, document_id) == ["The ferry leaves at noon."]
     assert service.run(sweep(service.runtime.indexer, service.runtime.disk)) == 0
     wait_until(lambda: place(service, document_id)["status"] == "DONE")
-    assert len(chunks(service, document_id)) > 10
-    assert embedded(service) - before == len(set(chunks(service, document_id)))
-    assert ok(upload(service, "b", LONG, awaitVectorStoreSync="true"))["indexing"] == "DONE"
+    assert len(documents.chunks(service, document_id)) > 10
+    assert documents.embedded(service) - before == len(set(documents.chunks(service, document_id)))
+    assert documents.ok(documents.upload(service, "b", LONG, awaitVectorStoreSync="true"))["indexing"] == "DONE"
 
 
 def test_a_document_tells_how_far_its_indexing_is(service: RunningService) -> None:
-    document_id = uploaded(service, "a")["documentId"]
+    document_id = documents.uploaded(service, "a")["documentId"]
     assert "chunksExpected" not in place(service, document_id)
     on_rows(
         service,
@@ -57,7 +48,7 @@ def test_a_document_tells_how_far_its_indexing_is(service: RunningService) -> No
     )
     running = place(service, document_id)
     assert (running["status"], running["chunksEmbedded"], running["chunksExpected"]) == ("RUNNING", 3, 10)
-    uploaded(service, "a", "The ferry leaves at dusk.")
+    documents.uploaded(service, "a", "The ferry leaves at dusk.")
     assert "chunksExpected" not in place(service, document_id)
 
 
@@ -72,38 +63,40 @@ def test_what_an_embedder_refused_is_indexed_by_a_later_sweep(
         raise Unavailable("The embeddings endpoint is away.")
 
     monkeypatch.setattr(type(embedder), "embed", lambda _self, texts, **_: refuse(texts))
-    answer = ok(upload(service, "a"))
+    answer = documents.ok(documents.upload(service, "a"))
     assert answer["indexing"] == "RUNNING"
     assert place(service, answer["documentId"])["error"] == "The embeddings endpoint is away."
     monkeypatch.undo()
     service.run(release_claims(service.runtime.database))
     assert service.run(sweep(service.runtime.indexer, service.runtime.disk)) == 1
     wait_until(lambda: place(service, answer["documentId"])["status"] == "DONE")
-    assert chunks(service, answer["documentId"]) == ["The ferry leaves at noon."]
+    assert documents.chunks(service, answer["documentId"]) == ["The ferry leaves at noon."]
 
 
 @pytest.mark.parametrize("is_there", [False, True])
 def test_uploads_of_one_document_at_once_are_done_one_after_the_other(service: RunningService, is_there: bool) -> None:
     """The first creates it; each gets a version of its own, one is the newest, and its text alone is indexed."""
     if is_there:
-        uploaded(service, "a", "The very first words.")
+        documents.uploaded(service, "a", "The very first words.")
     texts = [f"Words of writer {number}." for number in range(6)]
     with ThreadPoolExecutor(6) as pool:
-        answers = [ok(answer) for answer in pool.map(lambda text: upload(service, "a", text), texts)]
+        answers = [
+            documents.ok(answer) for answer in pool.map(lambda text: documents.upload(service, "a", text), texts)
+        ]
     first = 2 if is_there else 1
     assert sorted(answer["documentVersion"] for answer in answers) == list(range(first, first + 6))
     assert sorted(answer["status"] for answer in answers) == ["UPDATED" if is_there else "CREATED", *["UPDATED"] * 5]
     newest = texts[max(range(6), key=lambda number: answers[number]["documentVersion"])]
     [document_id] = {answer["documentId"] for answer in answers}
     wait_until(lambda: place(service, document_id)["status"] == "DONE")
-    assert chunks(service, document_id) == [newest]
+    assert documents.chunks(service, document_id) == [newest]
     assert service.call("catalog/downloadDocument", {"documentId": document_id}).text == newest
 
 
 def test_an_upload_waits_for_every_collection_it_reaches(service: RunningService) -> None:
-    first, second = create_collection(service, "One"), create_collection(service, "Two")
-    document_id = uploaded(service, "a", "Old.", collectionId=first)["documentId"]
-    uploaded(service, "a", "Old.", collectionId=second)
-    uploaded(service, "a", "New.")
-    assert [chunks(service, document_id, place) for place in (None, first, second)] == [["New."]] * 3
-    assert list_documents(service) == ["a"]
+    first, second = documents.create_collection(service, "One"), documents.create_collection(service, "Two")
+    document_id = documents.uploaded(service, "a", "Old.", collectionId=first)["documentId"]
+    documents.uploaded(service, "a", "Old.", collectionId=second)
+    documents.uploaded(service, "a", "New.")
+    assert [documents.chunks(service, document_id, place) for place in (None, first, second)] == [["New."]] * 3
+    assert documents.list_documents(service) == ["a"]

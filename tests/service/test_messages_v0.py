@@ -212,8 +212,7 @@ def test_a_failed_message_sent_again_with_its_key_is_answered_anew(desk: Desk, s
 
 
 def test_a_replay_is_of_what_the_caller_may_read_now(desk: Desk) -> None:
-    service = desk.service
-    a_user(service, ADA)
+    a_user(desk.service, ADA)
     headers = {"Idempotency-Key": "once"}
     assert desk.ask(QUESTION, userEmail=ADA, headers=headers)["type"] == "ai_response_result"
     desk.share()

@@ -200,8 +200,7 @@ def test_a_message_sent_twice_is_one_job(visitor: Visitor, script: Script) -> No
 
 def test_a_turn_after_one_that_failed_is_answered(visitor: Visitor, script: Script) -> None:
     """Both have a job at once; the failed one isn't part of what the model is shown."""
-    conversation = done(visitor.send("Zero"))["conversationId"]
-    job_id = done(visitor.send("One", conversation))["jobId"]
+    job_id = done(visitor.send("One", done(visitor.send("Zero"))["conversationId"]))["jobId"]
     script.end(ModelFailure("No."))
     assert script.scene(1).assignment.history == []
     script.end(a_reply("Yes."), number=1)

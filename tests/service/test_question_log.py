@@ -12,19 +12,9 @@ from service.domains.agents.conversations.question_log import queries
 from service.domains.oversight.audit_log import erasure
 from service.platform.identifiers import uuid7
 from tests.harness.services import RunningService
+from tests.service import directory
 from tests.service.agents import an_agent
 from tests.service.conversations import ADA, BEN, FERRY, Desk, Script, a_desk, a_reply, in_background, passage
-from tests.service.directory import (
-    a_group,
-    a_user,
-    another_organization,
-    code,
-    done,
-    group,
-    organization_id,
-    user,
-    walk,
-)
 from tests.service.test_messages_v0 import answered
 from tests.service.test_search_log import statements
 from tests.service.test_text_erasure import erase
@@ -38,7 +28,7 @@ Question = dict[str, Any]
 
 
 def asked(service: RunningService, page_size: int = 1000, api_key: str | None = None, **body: Any) -> list[Question]:
-    return walk(service, QUERY, body, page_size=page_size, api_key=api_key)
+    return directory.walk(service, QUERY, body, page_size=page_size, api_key=api_key)
 
 
 def messages(found: list[Question]) -> list[str | None]:
@@ -47,13 +37,13 @@ def messages(found: list[Question]) -> list[str | None]:
 
 def judge(desk: Desk, message_id: str, verdict: str, **words: str) -> None:
     body = {"agentId": desk.agent_id, "messageId": message_id, "messageFeedback": {"feedback": verdict, **words}}
-    done(desk.service.call("copilots/provideMessageFeedback", body))
+    directory.done(desk.service.call("copilots/provideMessageFeedback", body))
 
 
 def ask_thrice(desk: Desk) -> Desk:
     """Have Ada ask twice, and Ben once; the second question has no answer in the documents."""
     for email, name in ((ADA, "Ada"), (BEN, "Ben")):
-        a_user(desk.service, email, name=name)
+        directory.a_user(desk.service, email, name=name)
     desk.ask(ANSWERED, userEmail=ADA)
     desk.ask(UNANSWERABLE, userEmail=ADA)
     desk.ask("Do dogs travel free?", userEmail=BEN)
@@ -119,7 +109,7 @@ def test_a_reply_is_shown_to_an_admin_who_may_read_what_it_rests_on(people: Desk
     for verdict in ("POSITIVE", "NEGATIVE"):
         judge(people, asked(people.service)[-1]["messageId"], verdict)
     answer = people.service.call(QUERY, {"pageSize": 100}, api_key=key)
-    withheld = done(answer)["questions"]
+    withheld = directory.done(answer)["questions"]
     assert [one["withheld"] for one in withheld] == [True, False, True]
     assert messages(withheld) == ["Do dogs travel free?", UNANSWERABLE, ANSWERED]
     assert [one["outcome"] for one in withheld] == ["ANSWERED", "UNANSWERED", "ANSWERED"]
@@ -137,7 +127,7 @@ def test_a_reply_is_shown_to_an_admin_who_may_read_what_it_rests_on(people: Desk
 
 def test_questions_stay_when_their_agent_and_documents_go(people: Desk) -> None:
     """A reply that rests on a deleted document is withheld from everybody, its former owner too."""
-    done(people.service.call("catalog/deleteDocument", {"documentId": people.document_id}))
+    directory.done(people.service.call("catalog/deleteDocument", {"documentId": people.document_id}))
     assert [one["withheld"] for one in asked(people.service)] == [True, False, True]
     people.delete()
     assert [one["agentName"] for one in asked(people.service, agentId=people.agent_id)] == ["Harbour desk"] * 3
@@ -175,18 +165,22 @@ def test_the_log_is_narrowed(people: Desk) -> None:
 
 def test_a_group_stands_for_everybody_in_it(house: Desk) -> None:
     service = house.service
-    inner = a_group(service, "Inner", user(ADA))
-    middle = a_group(service, "Middle", group(inner))
-    outer = a_group(service, "Outer", group(middle), user(BEN))
+    inner = directory.a_group(service, "Inner", directory.user(ADA))
+    middle = directory.a_group(service, "Middle", directory.group(inner))
+    outer = directory.a_group(service, "Outer", directory.group(middle), directory.user(BEN))
     # A cycle.
-    a_group(service, "Inner", user(ADA), group(outer))
-    crew = a_group(service, "Crew", user(BEN))
-    empty = a_group(service, "Empty")
+    directory.a_group(service, "Inner", directory.user(ADA), directory.group(outer))
+    crew = directory.a_group(service, "Crew", directory.user(BEN))
+    empty = directory.a_group(service, "Empty")
     assert len(asked(service, groupId=outer["id"])) == 3
     assert messages(asked(service, groupId=crew["id"])) == ["Do dogs travel free?"]
     assert asked(service, groupId=empty["id"]) == []
-    done(service.call("admin/groups/addMembers", {"groupId": empty["id"], "members": [group(inner)]}))
-    done(service.call("admin/groups/removeMembers", {"groupId": inner["id"], "members": [group(outer)]}))
+    directory.done(
+        service.call("admin/groups/addMembers", {"groupId": empty["id"], "members": [directory.group(inner)]})
+    )
+    directory.done(
+        service.call("admin/groups/removeMembers", {"groupId": inner["id"], "members": [directory.group(outer)]})
+    )
     assert messages(asked(service, groupId=empty["id"])) == [UNANSWERABLE, ANSWERED]
 
 
@@ -214,7 +208,7 @@ def test_what_was_erased_is_shown_as_erased(own_service: RunningService) -> None
 
 
 def test_a_question_that_was_erased_while_it_ran_has_failed(desk: Desk, script: Script) -> None:
-    a_user(desk.service, DORA)
+    directory.a_user(desk.service, DORA)
     waiting = in_background(lambda: desk.send("One", userEmail=DORA))
     script.scene()
     erase(desk.service, DORA)
@@ -225,8 +219,8 @@ def test_a_question_that_was_erased_while_it_ran_has_failed(desk: Desk, script: 
 
 
 def test_another_organization_finds_and_counts_none_by_any_filter(house: Desk) -> None:
-    service, stranger = house.service, another_organization(house.service)
-    crew = {"groupId": a_group(service, "Ours", user(ADA))["id"]}
+    service, stranger = house.service, directory.another_organization(house.service)
+    crew = {"groupId": directory.a_group(service, "Ours", directory.user(ADA))["id"]}
     ids = [one["messageId"] for one in asked(service)]
     conversation = {"conversationId": asked(service)[0]["conversationId"]}
     for filters in ({}, {"agentId": house.agent_id}, crew):
@@ -261,7 +255,7 @@ USUAL = {"asker": ADA, "outcome": "ANSWERED", "feedback": None, "words": None, "
 
 def insert(desk: Desk, at: datetime, **values: Any) -> None:
     """Put questions into the log, from a moment backwards."""
-    where = {"organization": organization_id(desk.service), "agent": desk.agent_id, "at": at}
+    where = {"organization": directory.organization_id(desk.service), "agent": desk.agent_id, "at": at}
     with desk.service.owner_connection() as connection:
         connection.execute(INSERT, USUAL | where | values)
 
@@ -271,25 +265,27 @@ def test_every_question_is_on_one_page_of_a_walk(people: Desk) -> None:
     insert(people, MONDAY, count=100)
     before = asked(service)
     assert len(before) == 103
-    first = done(service.call(QUERY, {"pageSize": 30}))
+    first = directory.done(service.call(QUERY, {"pageSize": 30}))
     people.ask("Later?", userEmail=BEN)
-    second = done(service.call(QUERY, {"pageSize": 30, "pageToken": first["nextPageToken"]}))
+    second = directory.done(service.call(QUERY, {"pageSize": 30, "pageToken": first["nextPageToken"]}))
     assert first["questions"] + second["questions"] == before[:60]
     assert asked(service, page_size=7)[1:] == before
     other = {"pageSize": 7, "pageToken": first["nextPageToken"], "outcome": "FAILED"}
-    assert code(service.call(QUERY, other)) == (400, "invalid_page_token")
+    assert directory.code(service.call(QUERY, other)) == (400, "invalid_page_token")
 
 
 def test_a_query_by_words_looks_through_a_bounded_number(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages may be short or empty, and the walk finds each question once all the same."""
-    a_user(desk.service, ADA)
+    directory.a_user(desk.service, ADA)
     insert(desk, MONDAY, words="a needle", step=timedelta(minutes=1))
     insert(desk, MONDAY - timedelta(hours=1), words="hay", count=25, step=timedelta(minutes=1))
     insert(desk, MONDAY - timedelta(hours=2), words="another Needle", count=3, step=timedelta(minutes=1))
     monkeypatch.setattr(queries, "MOST_LOOKED_THROUGH", 10)
-    first = done(desk.service.call(QUERY, {"query": "needle", "pageSize": 2}))
+    first = directory.done(desk.service.call(QUERY, {"query": "needle", "pageSize": 2}))
     assert messages(first["questions"]) == ["a needle"]
-    second = done(desk.service.call(QUERY, {"query": "needle", "pageSize": 2, "pageToken": first["nextPageToken"]}))
+    second = directory.done(
+        desk.service.call(QUERY, {"query": "needle", "pageSize": 2, "pageToken": first["nextPageToken"]})
+    )
     assert second["questions"] == []
     found = asked(desk.service, page_size=2, query="needle")
     assert messages(found) == ["a needle", *["another Needle"] * 3]
@@ -297,7 +293,7 @@ def test_a_query_by_words_looks_through_a_bounded_number(desk: Desk, monkeypatch
 
 def test_a_page_by_words_is_of_one_moment(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is asked between its two statements shifts nothing: the next page begins where this one has looked to."""
-    a_user(desk.service, ADA)
+    directory.a_user(desk.service, ADA)
     insert(desk, MONDAY, words="a needle", count=3, step=timedelta(minutes=1))
     monkeypatch.setattr(queries, "MOST_LOOKED_THROUGH", 2)
     find = queries.find_last_looked_through
@@ -307,9 +303,9 @@ def test_a_page_by_words_is_of_one_moment(desk: Desk, monkeypatch: pytest.Monkey
         return await find(*arguments, **options)
 
     monkeypatch.setattr(queries, "find_last_looked_through", find_later)
-    first = done(desk.service.call(QUERY, {"query": "needle"}))
+    first = directory.done(desk.service.call(QUERY, {"query": "needle"}))
     monkeypatch.setattr(queries, "find_last_looked_through", find)
-    rest = done(desk.service.call(QUERY, {"query": "needle", "pageToken": first["nextPageToken"]}))
+    rest = directory.done(desk.service.call(QUERY, {"query": "needle", "pageToken": first["nextPageToken"]}))
     assert messages(first["questions"]) == ["a needle"] * 2
     assert messages(rest["questions"]) == ["a needle"]
 
@@ -321,7 +317,7 @@ def numbers(row: dict[str, Any]) -> tuple[int, ...]:
 def summary(service: RunningService, since: datetime, until: datetime, bucket: str = "day", **body: Any) -> Question:
     key = body.pop("api_key", None)
     request = {"from": since.isoformat(), "to": until.isoformat(), "bucket": bucket, **body}
-    return done(service.call(SUMMARIZE, request, api_key=key))
+    return directory.done(service.call(SUMMARIZE, request, api_key=key))
 
 
 def totals(service: RunningService, **body: Any) -> tuple[int, ...]:
@@ -335,7 +331,7 @@ def totals(service: RunningService, **body: Any) -> tuple[int, ...]:
 def ranked(service: RunningService, by: str, **body: Any) -> list[tuple[Any, ...]]:
     key = body.pop("api_key", None)
     request = {"from": "2020-01-01T00:00:00Z", "to": "2030-01-01T00:00:00Z", "by": by, **body}
-    return [(one["name"], *numbers(one)) for one in done(service.call(RANK, request, api_key=key))["ranking"]]
+    return [(one["name"], *numbers(one)) for one in directory.done(service.call(RANK, request, api_key=key))["ranking"]]
 
 
 @pytest.fixture(scope="module")
@@ -343,7 +339,7 @@ def logged(shared_service: RunningService) -> Iterator[Desk]:
     """Four days of a log: two people ask two agents. A group has both, in a cycle, and two groups have Ada."""
     with shared_service.new_organization() as service:
         for email in (ADA, BEN):
-            a_user(service, email)
+            directory.a_user(service, email)
         desk, other = (Desk(service, an_agent(service, name=name)["agentId"], "", "") for name in ("Desk", "Other"))
         insert(desk, MONDAY, feedback="POSITIVE")
         insert(desk, MONDAY + timedelta(hours=5), outcome="UNANSWERED", feedback="NEGATIVE", asker=BEN)
@@ -352,11 +348,11 @@ def logged(shared_service: RunningService) -> Iterator[Desk]:
         insert(other, MONDAY + timedelta(days=2, hours=3), outcome="RUNNING")
         insert(desk, MONDAY + timedelta(days=4))
         insert(desk, MONDAY - timedelta(microseconds=1), asker=BEN)
-        inner = a_group(service, "Inner", user(BEN))
-        outer = a_group(service, "Outer", group(inner), user(BEN), user(ADA))
-        a_group(service, "Inner", user(BEN), group(outer))
-        a_group(service, "Deck", group(a_group(service, "Crew", user(ADA))))
-        a_group(service, "Silent")
+        inner = directory.a_group(service, "Inner", directory.user(BEN))
+        outer = directory.a_group(service, "Outer", directory.group(inner), directory.user(BEN), directory.user(ADA))
+        directory.a_group(service, "Inner", directory.user(BEN), directory.group(outer))
+        directory.a_group(service, "Deck", directory.group(directory.a_group(service, "Crew", directory.user(ADA))))
+        directory.a_group(service, "Silent")
         yield desk
 
 
@@ -372,7 +368,7 @@ def test_every_day_is_counted_and_the_numbers_are_narrowed(logged: Desk) -> None
         ("2026-03-02", (6, 2, 1, 1, 1, 2)),
     ]
     service, until = logged.service, MONDAY + timedelta(days=4)
-    deck = done(service.call("admin/groups/list", {"query": "Deck"}))["groups"][0]["id"]
+    deck = directory.done(service.call("admin/groups/list", {"query": "Deck"}))["groups"][0]["id"]
     of_agent = summary(service, MONDAY, until, agentId=logged.agent_id)
     assert [one["questions"] for one in of_agent["buckets"]] == [3, 0, 0, 0]
     of_group = summary(service, MONDAY, until, groupId=deck)
@@ -401,8 +397,8 @@ def test_agents_and_groups_are_ranked(logged: Desk, monkeypatch: pytest.MonkeyPa
 def test_pages_and_numbers_are_read_by_an_index(own_service: RunningService) -> None:
     """However many questions there are and how rare the wanted ones; the statements are few, whatever the page has."""
     service, now = own_service, datetime.now(UTC)
-    a_user(service, ADA)
-    a_group(service, "Crew", user(ADA))
+    directory.a_user(service, ADA)
+    directory.a_group(service, "Crew", directory.user(ADA))
     desk, other = (Desk(service, an_agent(service)["agentId"], "", "") for _ in range(2))
     insert(other, now - timedelta(days=1), words="hay", count=30_000, step=timedelta(minutes=1))
     insert(desk, now - timedelta(days=300), outcome="UNANSWERED", feedback="NEGATIVE", count=5)
@@ -423,7 +419,7 @@ def test_pages_and_numbers_are_read_by_an_index(own_service: RunningService) -> 
         )
         for operation, body, index in expected:
             with statements(service) as made:
-                done(service.call(operation, body))
+                directory.done(service.call(operation, body))
             assert len(made) < 12
             reads = [one for one in made if "FROM questions" in one[0]]
             assert reads

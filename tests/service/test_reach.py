@@ -23,8 +23,7 @@ SCOPES = [scope.value for scope in Scope]
 
 
 def preview(service: RunningService, robot: dict[str, Any], *scopes: str) -> dict[str, Any]:
-    asked = {"serviceAccountId": robot["serviceAccountId"], "scopes": list(scopes)}
-    return done(service.call(PREVIEW, asked))
+    return done(service.call(PREVIEW, {"serviceAccountId": robot["serviceAccountId"], "scopes": list(scopes)}))
 
 
 @dataclass(frozen=True)

@@ -39,8 +39,7 @@ def test_documents_are_counted_and_listed_once_while_two_indexes_are_there(shelf
     service, document_id = shelf.service, shelf.add("ferry")
 
     def shown() -> list[Any]:
-        collections = ok(service.call("documentCollections/listDocumentCollections", {}))
-        listed = [collections]
+        listed = [ok(service.call("documentCollections/listDocumentCollections", {}))]
         if shelf.collection_id is not None:
             body = {"documentCollectionId": shelf.collection_id}
             listed.append(ok(service.call("documentCollections/listDocumentsInCollection", body)))

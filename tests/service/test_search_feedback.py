@@ -38,8 +38,7 @@ def key_of(service: RunningService, email: str, **body: Any) -> str:
 
 
 def searched(service: RunningService, query: str = "dogs", *, api_key: str | None = None, **body: Any) -> Any:
-    options = {"mode": "LEXICAL", "maxResults": 1}
-    body = {"searchQuery": query, "searchOptions": options, **body}
+    body = {"searchQuery": query, "searchOptions": {"mode": "LEXICAL", "maxResults": 1}, **body}
     return done(service.call("search/searchDocumentCatalog", body, api_key=api_key))
 
 

@@ -131,8 +131,7 @@ def test_every_search_is_on_one_page_of_a_walk(searched: RunningService) -> None
     assert len(before) == 104
     first = done(searched.call("admin/searchLog/query", {"pageSize": 30}))
     search(searched, "later")
-    body = {"pageSize": 30, "pageToken": first["nextPageToken"]}
-    second = done(searched.call("admin/searchLog/query", body))
+    second = done(searched.call("admin/searchLog/query", {"pageSize": 30, "pageToken": first["nextPageToken"]}))
     assert first["searches"] + second["searches"] == before[:60]
     assert logged(searched, page_size=7)[1:] == before
 

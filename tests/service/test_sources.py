@@ -156,8 +156,7 @@ def test_pages_of_many_items(reporter: Reporter) -> None:
 def test_large_reports_replace_each_other(reporter: Reporter) -> None:
     """20,000 items are compared with as many before them in the time a statement has."""
     items = [an_item(f"{number:05}") for number in range(20_000)]
-    source_id = reporter.report(items)["sourceId"]
-    reporter.ignore(source_id, "00007", "19999")
+    reporter.ignore(reporter.report(items)["sourceId"], "00007", "19999")
     again = reporter.report([*items[1:], an_item("new")])
     assert (again["itemCount"], again["ignoredCount"]) == (19_998, 2)
 
@@ -246,8 +245,7 @@ def test_a_source_that_can_not_be_one_is_refused(reporter: Reporter) -> None:
 def test_an_item_that_can_not_be_one_is_refused(reporter: Reporter) -> None:
     report = reporter.begin()
     for members, fields in WRONG["items"]:
-        items = [an_item("a"), an_item("b", **members)]
-        content = json.dumps({**report, "items": items}).encode()
+        content = json.dumps({**report, "items": [an_item("a"), an_item("b", **members)]}).encode()
         headers = {"Authorization": f"Bearer {reporter.api_key}", "Content-Type": "application/json"}
         answer = reporter.service.http.post("/api/v0/sources/reportSourceItems", content=content, headers=headers)
         assert (members, fields_of(answer)) == (members, fields)

@@ -67,8 +67,7 @@ def be(service: RunningService, state: str) -> None:
 
 
 def a_document(service: RunningService) -> str:
-    answer = uploaded(service, f"log {next(number)}", "The harbour saw a quinquereme come in.")
-    return str(answer["documentId"])
+    return str(uploaded(service, f"log {next(number)}", "The harbour saw a quinquereme come in.")["documentId"])
 
 
 def grant(service: RunningService, document_id: str, *emails: str) -> None:

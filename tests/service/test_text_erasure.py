@@ -89,11 +89,10 @@ def age(connection: psycopg.Connection[Any], organization: UUID, moment: datetim
     """Write searches and their words as if at a moment long ago."""
     for number in range(count):
         search_id = UUID(int=first_uuid7_at(moment).int + number)
-        values = [search_id, organization, moment, organization, "HYBRID", 0]
         connection.execute(
             "INSERT INTO searches (search_id, organization_id, at, principal_id, mode, result_count)"
             " VALUES (%s, %s, %s, %s, %s, %s)",
-            values,
+            [search_id, organization, moment, organization, "HYBRID", 0],
         )
         connection.execute("INSERT INTO free_texts VALUES (%s, %s, 'bygone')", [search_id, organization])
 

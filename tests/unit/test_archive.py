@@ -175,8 +175,7 @@ def test_a_backup_waits_as_long_as_the_archive_moves_on(archive: Archive, monkey
     def sleep(_: float) -> None:
         nonlocal now
         now += 50.0
-        lsn = int(min(now, moving))
-        archive.move_position(Position(at=NOW, timeline=1, lsn=lsn, segment_bytes=SEGMENT))
+        archive.move_position(Position(at=NOW, timeline=1, lsn=int(min(now, moving)), segment_bytes=SEGMENT))
 
     monkeypatch.setattr(bases, "time", SimpleNamespace(monotonic=lambda: now, sleep=sleep))
     monkeypatch.setattr(bases, "open_shipper", lambda *_: nullcontext())

@@ -4,13 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from service.platform.descriptors import (
-    FEWEST_CONNECTIONS,
-    MOST_CONNECTIONS,
-    most_connections,
-    part_of,
-    reserved_descriptors,
-)
+from service.platform import descriptors
 from service.platform.settings import Settings
 from service.platform.sharing import Figures, Share
 from service.web.connections import LOOKED_THROUGH, Connections, shared_addresses
@@ -152,32 +146,35 @@ def test_a_proxy_and_this_machine_stand_for_many() -> None:
 def test_connections_leave_what_the_service_needs(limit: int) -> None:
     for asked in ({}, {"max_connections": 1_000_000}, {"database_pool_size": 100}):
         settings = Settings(workers=1, **asked)
-        most = most_connections(settings, limit)
-        assert FEWEST_CONNECTIONS <= most <= (limit - reserved_descriptors(settings)) // 2
-    assert most_connections(Settings(workers=1, max_connections=20), limit) == 20
-    assert most_connections(Settings(workers=3, max_connections=20), limit) == 7
+        most = descriptors.most_connections(settings, limit)
+        assert descriptors.FEWEST_CONNECTIONS <= most <= (limit - descriptors.reserved_descriptors(settings)) // 2
+    assert descriptors.most_connections(Settings(workers=1, max_connections=20), limit) == 20
+    assert descriptors.most_connections(Settings(workers=3, max_connections=20), limit) == 7
     # Memory bounds them, too.
     for workers in (1, 4):
-        assert most_connections(Settings(workers=workers), 1_000_000) == MOST_CONNECTIONS // workers
+        assert (
+            descriptors.most_connections(Settings(workers=workers), 1_000_000)
+            == descriptors.MOST_CONNECTIONS // workers
+        )
 
 
 def test_a_limit_that_is_too_small_says_what_to_set() -> None:
     with pytest.raises(ValueError, match=r"may have 128 files open, and the service needs \d+ or more.*LimitNOFILE"):
-        most_connections(Settings(), 128)
+        descriptors.most_connections(Settings(), 128)
 
 
 def test_workers_divide_what_there_is() -> None:
     """The sum is what the settings say, unless a worker had nothing left to work with."""
     settings = Settings(workers=3, database_pool_size=10, extraction_workers=4, agent_workers=8, docstore_workers=2)
-    parts = [part_of(settings, worker=worker) for worker in range(3)]
+    parts = [descriptors.part_of(settings, worker=worker) for worker in range(3)]
     assert [part.database_pool_size for part in parts] == [4, 3, 3]
     assert [part.extraction_workers for part in parts] == [2, 1, 1]
     assert [part.agent_workers for part in parts] == [3, 3, 2]
     assert [part.docstore_workers for part in parts] == [1, 1, 0]
-    few = part_of(Settings(workers=8, database_pool_size=8, extraction_workers=1), worker=7)
+    few = descriptors.part_of(Settings(workers=8, database_pool_size=8, extraction_workers=1), worker=7)
     assert (few.database_pool_size, few.extraction_workers) == (2, 1)
     alone = Settings(workers=1, database_pool_size=1)
-    assert part_of(alone, worker=0) == alone
+    assert descriptors.part_of(alone, worker=0) == alone
 
 
 def test_another_worker_with_fewer_connections_goes_first() -> None:

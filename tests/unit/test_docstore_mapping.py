@@ -9,17 +9,10 @@ import pytest
 from bson import Binary, Code, DatetimeMS, DBRef, Decimal128, Int64, MaxKey, ObjectId, Regex, Timestamp
 
 from carrel.wire.docstore import DocstoreConfig
+from service.domains.documents.docstore import values
 from service.domains.documents.docstore.filters import filter_query
 from service.domains.documents.docstore.mapping import MappedDocument, MappingError, Target, map_document
 from service.domains.documents.docstore.sources import Position, SourceDocument
-from service.domains.documents.docstore.values import (
-    SourceId,
-    from_extended,
-    plain_value,
-    time_of,
-    to_extended,
-    value_at,
-)
 from service.platform.errors import BadRequest
 from tests.harness.cases import cases
 
@@ -28,7 +21,7 @@ UUID_VALUE = UUID("0190c1c0-0000-7000-8000-000000000001")
 MOMENT = datetime(2026, 1, 31, 9, 30, tzinfo=UTC)
 IDS = [OID, "a", 7, Int64(7), 7.0, Decimal128("7"), True, MOMENT, UUID_VALUE, b"7", {"a": 1}, None, Timestamp(7, 1)]
 # Each is read by people as one of the others, or as its digest.
-TWINS = [Timestamp(7, 2), Binary(b"7", 5), {"a": OID}, {"a": str(OID)}, "x" * 600, SourceId("x" * 600).text]
+TWINS = [Timestamp(7, 2), Binary(b"7", 5), {"a": OID}, {"a": str(OID)}, "x" * 600, values.SourceId("x" * 600).text]
 DOCUMENT = {"a": {"b": "x", "list": [{"t": 1}, {"t": 2}, {}, {"t": [3, 4]}]}, "flat": ["p", "q"]}
 FIELDS = {"body": "text", "source_name": "title", "source_system_updated": "at", "source_url": "url"}
 
@@ -40,7 +33,7 @@ def target(**members: Any) -> Target:
 
 def mapped(_id: Any = "a", _target: Target | None = None, **fields: Any) -> MappedDocument:
     whole = {"title": "A title", "text": "A text.", **fields}
-    return map_document(SourceDocument(SourceId(_id), whole, 1), _target or target())
+    return map_document(SourceDocument(values.SourceId(_id), whole, 1), _target or target())
 
 
 @pytest.mark.parametrize(
@@ -70,43 +63,43 @@ def mapped(_id: Any = "a", _target: Target | None = None, **fields: Any) -> Mapp
     ],
 )
 def test_types_are_kept_faithfully(value: Any, plain: Any) -> None:
-    found = plain_value(value)
+    found = values.plain_value(value)
     assert (found, type(found)) == (plain, type(plain))
     json.dumps(found)
 
 
 def test_ids_of_different_types_are_different() -> None:
-    keys = [SourceId(one).key for one in [*IDS, *TWINS]]
+    keys = [values.SourceId(one).key for one in [*IDS, *TWINS]]
     assert len(set(keys)) == len(keys)
     assert {"objectId:65a0c0ffee65a0c0ffee65a0", "string:a", "int:7", "long:7", "decimal:7", "bool:true"} <= set(keys)
     for one in [*IDS, *TWINS]:
-        again = Position.from_json(json.loads(json.dumps(Position(MOMENT, SourceId(one)).to_json())))
-        assert (again.updated, again.source_id and again.source_id.key) == (MOMENT, SourceId(one).key)
+        again = Position.from_json(json.loads(json.dumps(Position(MOMENT, values.SourceId(one)).to_json())))
+        assert (again.updated, again.source_id and again.source_id.key) == (MOMENT, values.SourceId(one).key)
     for one in [*IDS, DatetimeMS(2**60)]:
-        kept = from_extended(json.loads(json.dumps(to_extended(one))))
+        kept = values.from_extended(json.loads(json.dumps(values.to_extended(one))))
         assert (kept, type(kept)) == (one, type(one))
 
 
 def test_a_position_holds_nothing_that_a_database_cannot_keep() -> None:
     """PostgreSQL's JSON has no NUL, and an id may have one anywhere in it."""
     for value in ("a\0b", {"a": ["\0"]}, Regex("\0")):
-        kept = json.dumps(Position(MOMENT, SourceId(value)).to_json())
+        kept = json.dumps(Position(MOMENT, values.SourceId(value)).to_json())
         assert "\\u0000" not in kept.replace("\\\\", "")
-        assert Position.from_json(json.loads(kept)) == Position(MOMENT, SourceId(value))
+        assert Position.from_json(json.loads(kept)) == Position(MOMENT, values.SourceId(value))
 
 
 @pytest.mark.parametrize("odd", ["x" * 2000, "a\0b", "\ud800", "a\nb", ""])
 def test_an_odd_id_is_known_by_its_digest(odd: str) -> None:
-    external_id = target().external_id(SourceId(odd))
+    external_id = target().external_id(values.SourceId(odd))
     assert len(external_id) < 1024
     assert "\0" not in external_id
     external_id.encode()
-    assert external_id != target().external_id(SourceId(odd + "x"))
+    assert external_id != target().external_id(values.SourceId(odd + "x"))
 
 
 @pytest.mark.parametrize(("path", "found"), cases("dotted_paths"))
 def test_dotted_paths(path: str, found: Any) -> None:
-    assert value_at(DOCUMENT, path) == found
+    assert values.value_at(DOCUMENT, path) == found
 
 
 def test_a_document_is_mapped_to_an_upload() -> None:
@@ -197,7 +190,7 @@ def test_the_fingerprint_covers_everything_that_is_sent() -> None:
     ],
 )
 def test_times(value: Any, moment: datetime | None) -> None:
-    assert time_of(value) == moment
+    assert values.time_of(value) == moment
 
 
 def test_filters_are_extended_json() -> None:

@@ -28,8 +28,7 @@ def read(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[t
     path.write_text(HEAD + source)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "made_up", raising=False)
-    found = Source([Module(path, root=tmp_path)]).refusals()
-    return [(one.status, one.code, one.message) for one in found]
+    return [(one.status, one.code, one.message) for one in Source([Module(path, root=tmp_path)]).refusals()]
 
 
 def test_the_page_is_what_the_code_says(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:

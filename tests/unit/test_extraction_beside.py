@@ -63,8 +63,7 @@ def test_word_equations_are_text_and_what_moved_away_is_not(texts):
 
 def test_word_headers_come_once_and_comments_beside_their_text(texts):
     document = docx.Document()
-    paragraph = document.add_paragraph("Pears ripen late.")
-    document.add_comment(paragraph.runs, text="Which variety?", author="Ada")
+    document.add_comment(document.add_paragraph("Pears ripen late.").runs, text="Which variety?", author="Ada")
     document.sections[0].header.paragraphs[0].text = "Orchard Ltd"
     section = document.add_section()
     section.header.is_linked_to_previous = False
@@ -107,8 +106,7 @@ def test_slides_have_charts_groups_and_comments(texts):
     chart = shapes.add_chart(XL_CHART_TYPE.COLUMN_CLUSTERED, 0, 0, Inches(4), Inches(4), data).chart
     chart.has_title = True
     chart.chart_title.text_frame.text = "Harvest"
-    group = shapes.add_group_shape().shapes.add_group_shape()
-    group.shapes.add_textbox(0, 0, 9, 9).text_frame.text = "grouped"
+    shapes.add_group_shape().shapes.add_group_shape().shapes.add_textbox(0, 0, 9, 9).text_frame.text = "grouped"
     comments = (
         b'<p:cmLst xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main">'
         b"<p:cm><p:text>Too small</p:text></p:cm></p:cmLst>"
@@ -201,8 +199,7 @@ def numbered(levels: str, *, overrides: str = "", restart: str = "") -> bytes:
             continue
         use, _, place = level.replace("empty", "0").rpartition(":")
         said = f'<w:numPr xmlns:w="{WORD}"><w:ilvl w:val="{place}"/><w:numId w:val="{use or 71}"/></w:numPr>'
-        paragraph = document.add_paragraph("" if level == "empty" else "item")
-        paragraph._p.get_or_add_pPr().append(parse_xml(said))
+        document.add_paragraph("" if level == "empty" else "item")._p.get_or_add_pPr().append(parse_xml(said))
     return made_files.bytes_of(document)
 
 

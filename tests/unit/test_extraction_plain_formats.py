@@ -161,8 +161,7 @@ def test_tex_commands_leave_their_words(texts, content, expected):
 
 
 def test_tex_columns_that_a_cell_claims_are_bounded(texts):
-    row = r"\multicolumn{9999}{c}{x} & " * 10_000
-    content = r"\begin{tabular}{l}" + row + r"1 \\ 2 & 3\end{tabular}"
+    content = r"\begin{tabular}{l}" + (r"\multicolumn{9999}{c}{x} & " * 10_000) + r"1 \\ 2 & 3\end{tabular}"
     assert texts("a.tex", content.encode())[-1] == "2 | 3"
 
 

@@ -157,8 +157,7 @@ async def test_refused_document_shows_that_the_service_is_there(monkeypatch: pyt
 
     notice = Mock(begin=AsyncMock())
     outages = OutagePolicy(seconds=600, probe=AsyncMock(), notice=notice)
-    refusals = [_refusal(503, "unavailable"), _refusal(415, "unsupported")]
-    operation = AsyncMock(side_effect=refusals * 3)
+    operation = AsyncMock(side_effect=[_refusal(503, "unavailable"), _refusal(415, "unsupported")] * 3)
     for _ in range(3):
         with pytest.raises(errors.APIError, match="no") as refused:
             await outages.call(operation)

@@ -70,8 +70,7 @@ async def serving(application: Application) -> AsyncGenerator[tuple[Connections,
         await server.startup([listening])
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.setblocking(False)
-        loop = asyncio.get_running_loop()
-        await loop.sock_connect(client, listening.getsockname())
+        await asyncio.get_running_loop().sock_connect(client, listening.getsockname())
         yield connections, client
         for one in server.servers:
             one.close()
