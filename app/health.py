@@ -17,18 +17,7 @@ from app.formatting import ago, moment, one_line, size
 from app.settings import settings
 from app.ui.notices import help_address
 from carrel.environment import http_options
-from carrel.wire.oversight import (
-    AdminStatusGetResponse,
-    Bucket,
-    ConnectionsState,
-    IndexingState,
-    JobsState,
-    QuarantineState,
-    StorageArea,
-    StorageLevel,
-    StorageState,
-    SyncsState,
-)
+from carrel.wire import oversight
 from carrel.wire.reranking import RerankingState
 from carrel.wire.servers import ArchiveState, PrimaryState, StandbyState, StandbyStatus
 from flows.operations.formatting import count_text
@@ -132,12 +121,16 @@ LATE_JOBS = timedelta(minutes=5)
 RECENT_PRESSURE = timedelta(minutes=5)
 # Somebody is to look when less is free than so many times what is kept free.
 EARLY = 2
-_KEPT = {StorageArea.DATABASE: "database", StorageArea.UPLOADS: "uploads", StorageArea.FILES: "files"}
+_KEPT = {
+    oversight.StorageArea.DATABASE: "database",
+    oversight.StorageArea.UPLOADS: "uploads",
+    oversight.StorageArea.FILES: "files",
+}
 _PATIENCE = 2.0
 _NAMED_SOURCES = 3
 
 
-def ask_service() -> AdminStatusGetResponse | Finding:
+def ask_service() -> oversight.AdminStatusGetResponse | Finding:
     """Return health findings from the service's status, or one that the service can't be reached."""
     try:
         return api.client().admin.status.get()
@@ -148,7 +141,7 @@ def ask_service() -> AdminStatusGetResponse | Finding:
         return Finding("The service", Level.TROUBLE, error.message, todo, help_page(_ADVICE["away"]["see"]))
 
 
-def findings_of(status: AdminStatusGetResponse, *, now: datetime | None = None) -> list[Finding]:
+def findings_of(status: oversight.AdminStatusGetResponse, *, now: datetime | None = None) -> list[Finding]:
     at, model = now or datetime.now(UTC), status.language_model
     model = "picking out passages, without a language model" if model == "built-in" else model
     return [
@@ -174,7 +167,7 @@ def findings_of(status: AdminStatusGetResponse, *, now: datetime | None = None) 
     ]
 
 
-def _of_index(index: IndexingState, at: datetime) -> Finding:
+def _of_index(index: oversight.IndexingState, at: datetime) -> Finding:
     waits = (
         f" {count_text(index.running, 'waits', 'wait')}{_since(index.oldest_waiting_at, at)}." if index.running else ""
     )
@@ -208,7 +201,7 @@ def _of_pages(waiting: int) -> list[Finding]:
     return [Finding("Text recognition", Level.BUSY, said, see=help_page("operating#text-recognition"))]
 
 
-def _of_jobs(jobs: JobsState, at: datetime) -> Finding:
+def _of_jobs(jobs: oversight.JobsState, at: datetime) -> Finding:
     about = "Replies and sync runs"
     doing = f"{jobs.running:,} running, {jobs.waiting:,} waiting{_since(jobs.oldest_waiting_at, at)}."
     if _is_late(jobs.oldest_waiting_at, at, LATE_JOBS):
@@ -219,7 +212,7 @@ def _of_jobs(jobs: JobsState, at: datetime) -> Finding:
     return Finding(about, Level.BUSY if jobs.running or jobs.waiting else Level.FINE, doing)
 
 
-def _of_syncs(syncs: SyncsState) -> Finding:
+def _of_syncs(syncs: oversight.SyncsState) -> Finding:
     going = (
         f"{count_text(syncs.running, 'sync is running', 'syncs are running')}."
         if syncs.running
@@ -237,12 +230,12 @@ def _of_syncs(syncs: SyncsState) -> Finding:
     return Finding("Syncs", Level.BUSY if syncs.running else Level.FINE, going)
 
 
-def _of_disk(storage: StorageState) -> Finding:
+def _of_disk(storage: oversight.StorageState) -> Finding:
     about = f"The disk of the {_join_names([_KEPT[area] for area in storage.areas])}"
     said = f"{size(storage.free_bytes)} of {size(storage.total_bytes)} are free."
-    if storage.level is StorageLevel.FULL:
+    if storage.level is oversight.StorageLevel.FULL:
         said = f"{said} Nothing is added, and the database itself is running out of room."
-    elif storage.level is StorageLevel.LOW:
+    elif storage.level is oversight.StorageLevel.LOW:
         said = f"{said} Nothing is added or indexed until there is more room; reading, searching and deleting work."
     elif storage.free_bytes < EARLY * storage.low_below_bytes:
         said = f"{said} Below {size(storage.low_below_bytes)}, nothing more is added."
@@ -251,7 +244,7 @@ def _of_disk(storage: StorageState) -> Finding:
     return _trouble(about, said, "disk")
 
 
-def _of_connections(connections: ConnectionsState, at: datetime) -> Finding:
+def _of_connections(connections: oversight.ConnectionsState, at: datetime) -> Finding:
     said = f"{connections.open:,} of at most {connections.most:,} are open."
     if connections.pressed_at is None or _is_late(connections.pressed_at, at, RECENT_PRESSURE):
         return Finding("Connections", Level.FINE, said)
@@ -331,7 +324,9 @@ def of_work() -> list[Finding]:
     now = datetime.now(UTC)
     try:
         buckets = (
-            api.client().admin.question_log.summarize(from_=now - timedelta(days=7), to=now, bucket=Bucket.WEEK).buckets
+            api.client()
+            .admin.question_log.summarize(from_=now - timedelta(days=7), to=now, bucket=oversight.Bucket.WEEK)
+            .buckets
         )
     except carrel.CarrelError:  # as above
         return []
@@ -341,7 +336,7 @@ def of_work() -> list[Finding]:
     return [Finding("Questions to agents", Level.FINE, said, see=see if unanswered else None)]
 
 
-def _of_quarantine(quarantine: QuarantineState, status: AdminStatusGetResponse) -> Finding:
+def _of_quarantine(quarantine: oversight.QuarantineState, status: oversight.AdminStatusGetResponse) -> Finding:
     count, sources = quarantine.item_count, quarantine.sources[:_NAMED_SOURCES]
     runs = f"The last run of {count_text(status.failed_run_count or 0, 'source or job', 'sources or jobs')} failed."
     if not count and status.failed_run_count:

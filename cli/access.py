@@ -9,15 +9,8 @@ from rich.tree import Tree
 
 from carrel import InvalidArgumentError
 from carrel.directory.tables import printable
+from carrel.wire import common
 from carrel.wire.admin import Group
-from carrel.wire.common import (
-    GroupReference,
-    PrincipalReference,
-    ResourceReference,
-    ResourceType,
-    ServiceAccountReference,
-    UserReference,
-)
 from carrel.wire.permissions import AuthorizationStep, ExplainAuthorizationResponse, StepType
 from cli.choosing import AsJson, require_one
 from cli.exit_codes import ExitCode
@@ -55,29 +48,31 @@ def explain(
     raise typer.Exit(code)
 
 
-def resource_of(text: str) -> ResourceReference:
+def resource_of(text: str) -> common.ResourceReference:
     """Return the resource a person means; raises InvalidArgumentError when it can't be told."""
     kind, colon, name = text.partition(":")
-    if colon and kind.upper() in ResourceType.__members__ and name:
-        return ResourceReference(resource_id=name, resource_type=ResourceType[kind.upper()])
+    if colon and kind.upper() in common.ResourceType.__members__ and name:
+        return common.ResourceReference(resource_id=name, resource_type=common.ResourceType[kind.upper()])
     try:
-        return ResourceReference(resource_id=str(UUID(text)), resource_type=ResourceType.UPLOADED_DOCUMENT)
+        return common.ResourceReference(
+            resource_id=str(UUID(text)), resource_type=common.ResourceType.UPLOADED_DOCUMENT
+        )
     except ValueError as exc:
-        kinds = ", ".join(ResourceType.__members__)
+        kinds = ", ".join(common.ResourceType.__members__)
         msg = f"{text} is no resource: say a document's id, or TYPE:ID with a TYPE of {kinds}"
         raise InvalidArgumentError(msg) from exc
 
 
-def principal_of(text: str, client: "Carrel") -> PrincipalReference:
+def principal_of(text: str, client: "Carrel") -> common.PrincipalReference:
     """Return the principal a person means; raises InvalidArgumentError for a group or address that isn't one's."""
     if text.startswith(GROUP):
-        return GroupReference(id=group_id_of(text.removeprefix(GROUP), client))
+        return common.GroupReference(id=group_id_of(text.removeprefix(GROUP), client))
     if "@" not in text:
         raise InvalidArgumentError(f"{text} is nobody: say an address, or group: and a group's name, external id or id")
     for account in client.admin.service_accounts.list(query=text, page_size=1000):
         if account.email == text.strip().lower():
-            return ServiceAccountReference(id=account.service_account_id)
-    return UserReference(email=text.strip().lower())
+            return common.ServiceAccountReference(id=account.service_account_id)
+    return common.UserReference(email=text.strip().lower())
 
 
 def group_id_of(name: str, client: "Carrel") -> UUID:

@@ -124,8 +124,7 @@ def show_plan(plan: DirectoryPlan, *, screen: Screen) -> None:
     _row(table, "groups", new, renamed, 0, plan.unchanged_groups)
     _row(table, "memberships", added, 0, removed, plan.unchanged_memberships)
     screen.show(table)
-    users = sorted(plan.users, key=_weight)
-    _lines([_user_line(change) for change in users], "users", screen=screen)
+    _lines([_user_line(change) for change in sorted(plan.users, key=_weight)], "users", screen=screen)
     _lines(
         [
             f"+ group {one.external_id}  {one.name}"

@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from carrel.wire import common
 from carrel.wire.admin import Grant, GrantInfo, NamedPrincipal
-from carrel.wire.common import (
-    GrantRole,
-    GroupReference,
-    PrincipalReference,
-    ResourceReference,
-    ServiceAccountReference,
-    UserReference,
-)
 from carrel.wire.permissions import AuthorizationStep, StepType
 from cli.access import WHO, principal_of, resource_of, words_of
 from cli.choosing import AsJson, PlanOnly, Yes, check_plan, confirm
@@ -41,7 +34,7 @@ Who = Annotated[list[str] | None, typer.Argument(metavar="WHO", help=WHO)]
 class Granted:
     """The roles that are granted on a resource, by who holds them, and whether everybody may read it."""
 
-    roles: Mapping[PrincipalReference, GrantInfo]
+    roles: Mapping[common.PrincipalReference, GrantInfo]
     everybody: bool
 
 
@@ -69,8 +62,8 @@ def give(
     resource: On,
     who: Who = None,
     *,
-    role: Annotated[GrantRole, typer.Option(case_sensitive=False, help="To read, or to edit as well.")] = (
-        GrantRole.VIEWER
+    role: Annotated[common.GrantRole, typer.Option(case_sensitive=False, help="To read, or to edit as well.")] = (
+        common.GrantRole.VIEWER
     ),
     everybody: Everybody = False,
     plan_only: PlanOnly = False,
@@ -139,19 +132,19 @@ def _check_named(who: list[str] | None, *, screen: Screen, everybody: bool) -> N
         raise usage(screen, f"Say who. {WHO} Or say --everybody.")
 
 
-def _read_grants(on: ResourceReference, client: "Carrel") -> Granted:
+def _read_grants(on: common.ResourceReference, client: "Carrel") -> Granted:
     pages = list(client.admin.grants.list(on, page_size=1000).pages())
     roles = {_reference(one.principal): one for page in pages for one in page.grants}
     return Granted(roles, any(page.organization_wide for page in pages))
 
 
-def _reference(one: NamedPrincipal) -> PrincipalReference:
+def _reference(one: NamedPrincipal) -> common.PrincipalReference:
     if one.type == "user":
-        return UserReference(email=one.email)
-    return GroupReference(id=one.id) if one.type == "group" else ServiceAccountReference(id=one.id)
+        return common.UserReference(email=one.email)
+    return common.GroupReference(id=one.id) if one.type == "group" else common.ServiceAccountReference(id=one.id)
 
 
-def _roles(granted: Granted) -> dict[PrincipalReference, GrantRole]:
+def _roles(granted: Granted) -> dict[common.PrincipalReference, common.GrantRole]:
     return {one: grant.role for one, grant in granted.roles.items()}
 
 
@@ -163,7 +156,10 @@ def _ends(path: list[AuthorizationStep], gone: set[str], *, closing: bool) -> bo
 
 
 def _set(
-    on: ResourceReference, roles: Mapping[PrincipalReference, GrantRole], everybody: bool, client: "Carrel"
+    on: common.ResourceReference,
+    roles: Mapping[common.PrincipalReference, common.GrantRole],
+    everybody: bool,
+    client: "Carrel",
 ) -> None:
     grants: list[Any] = [Grant(principal=one, role=role) for one, role in roles.items()]
     client.admin.grants.set(on, grants, organization_wide=everybody)

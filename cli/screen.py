@@ -45,8 +45,7 @@ class Screen:
 
     def __init__(self, *, as_json: bool, agrees: bool = False) -> None:
         self.as_json, self._agrees = as_json, agrees
-        width = None if sys.stdout.isatty() else _UNFOLDED
-        self._out = _Out(emoji=False, highlight=False, width=width)
+        self._out = _Out(emoji=False, highlight=False, width=None if sys.stdout.isatty() else _UNFOLDED)
         self._err = Console(stderr=True, emoji=False, highlight=False)
 
     @property

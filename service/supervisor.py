@@ -22,23 +22,13 @@ from service.identity.passwords import end_threads
 from service.main import routes
 from service.operate.archiving.shipping import keep_archiving
 from service.operate.startup import Prepared, prepare, start_embedded
-from service.platform import traces
+from service.platform import processes, traces
 from service.platform.background import Failures
 from service.platform.deployment_errors import DeploymentError
 from service.platform.descriptors import most_connections, part_of, raise_limit
 from service.platform.logs import logger
 from service.platform.postgres.host import DatabaseServerError
 from service.platform.postgres.server import EmbeddedPostgres
-from service.platform.processes import (
-    DRAIN,
-    READY,
-    Child,
-    ForkedProcess,
-    Orders,
-    Restarts,
-    Signals,
-    go_on_when_parent_dies,
-)
 from service.platform.settings import Settings
 from service.platform.sharing import MOST_COUNTS, Counts, Figures, Share
 from service.server import CANCELLED_SECONDS, GRACE_SECONDS, bind, serve
@@ -69,16 +59,16 @@ class Supervisor:
 
     def __init__(self, settings: Settings, *, metrics: Path) -> None:
         self.settings = settings
-        self.signals = Signals()
+        self.signals = processes.Signals()
         self._metrics = metrics
         self._line = Line()
         self._workers = {f"worker-{number}": number for number in range(settings.workers)}
         # One row more than workers: the one that replaces another begins before that ends.
         self._rows = range(settings.workers + 1)
         self._figures, self._counts = Figures(len(self._rows)), Counts(len(self._rows), capacity=MOST_COUNTS)
-        self._children: list[Child] = []
+        self._children: list[processes.Child] = []
         self._to_replace: list[str] = []
-        self._restarts: dict[str, Restarts] = {}
+        self._restarts: dict[str, processes.Restarts] = {}
         self._database: EmbeddedPostgres | None = None
         self._failures = Failures("database-server")
         self._status = 0
@@ -177,12 +167,12 @@ class Supervisor:
             if not may_restart:
                 self._status = 1
 
-    def _plan_restart(self, child: Child) -> float | None:
+    def _plan_restart(self, child: processes.Child) -> float | None:
         """Plan the next start of what has ended; None while another process has its name, which then isn't replaced."""
         if any(other.name == child.name and other.leaving_since is None for other in self._children):
             self._to_replace.clear()
             return None
-        restarts = self._restarts.setdefault(child.name, Restarts())
+        restarts = self._restarts.setdefault(child.name, processes.Restarts())
         return restarts.plan(lived=time.monotonic() - child.began)
 
     def _start_again(self) -> None:
@@ -190,7 +180,7 @@ class Supervisor:
             if restarts.is_due():
                 restarts.due = None if self._try_fork(name) else time.monotonic() + LOOK_SECONDS
 
-    def _forget(self, child: Child) -> None:
+    def _forget(self, child: processes.Child) -> None:
         child.orders.close()
         child.process.close()
         if child.row is not None:
@@ -214,7 +204,7 @@ class Supervisor:
             self._try_fork(name)
         elif len(named) > 1 and named[-1].is_ready:
             named[0].leaving_since = time.monotonic()
-            named[0].order(DRAIN)
+            named[0].order(processes.DRAIN)
             self._to_replace.remove(name)
 
     def _kill_late(self) -> None:
@@ -266,20 +256,20 @@ class Supervisor:
             work = {EMBEDDING: self._embed, DATABASE: self._bring_database_back, ARCHIVE: self._archive}[name]
         ours, theirs = socketpair()
         try:
-            process = ForkedProcess(partial(self._be_child, work, ours, theirs))
+            process = processes.ForkedProcess(partial(self._be_child, work, ours, theirs))
         except OSError:
             ours.close()
             raise
         finally:
             theirs.close()
         ours.setblocking(False)
-        self._children.append(Child(name, process, ours, row))
+        self._children.append(processes.Child(name, process, ours, row))
         logger.info("process_started", process=name, pid=process.pid)
 
     def _be_child(self, work: Callable[[socket], None], ours: socket, orders: socket) -> None:
         """Do a forked process's work; what of the supervisor's it doesn't need is closed, so that ends are noticed."""
         self.signals.forget()
-        go_on_when_parent_dies()
+        processes.go_on_when_parent_dies()
         for end in (ours, *(child.orders for child in self._children)):
             end.close()
         try:
@@ -348,7 +338,9 @@ async def _embed_until_ordered(line: Line, engine: Engine, orders: socket, *, me
             ordered.set_result(None)
 
     # The metrics' folder is the supervisor's to remove.
-    listening = await Orders.listen(orders, obey, at_death=partial(shutil.rmtree, metrics, ignore_errors=True))
-    listening.say(READY)
+    listening = await processes.Orders.listen(
+        orders, obey, at_death=partial(shutil.rmtree, metrics, ignore_errors=True)
+    )
+    listening.say(processes.READY)
     await answer(line, engine, ordered)
     listening.close()

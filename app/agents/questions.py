@@ -35,28 +35,19 @@ from app.ui.pickers import pick_principal
 from app.ui.progress import find_rows, offer_export
 from app.ui.tables import ALL_ROWS, PAGE_ROWS, PageAsked, Source, rows_of, show_pages, source_of, time_cell
 from carrel import Pager
+from carrel.wire import question_log
 from carrel.wire.agents import AgentDefinition
 from carrel.wire.common import UserPrincipal
 from carrel.wire.messages import Verdict
 from carrel.wire.oversight import Bucket
-from carrel.wire.question_log import (
-    MOST_LOOKED_THROUGH,
-    AdminQuestionLogQueryResponse,
-    AdminQuestionLogSummarizeResponse,
-    LoggedQuestion,
-    Outcome,
-    QuestionsInBucket,
-    RankedBy,
-    RankedQuestions,
-)
 from flows.operations.formatting import count_text
 
 ERASED = "(erased)"
-OUTCOMES: Mapping[Outcome, str] = {
-    Outcome.UNANSWERED: "Nothing answered",
-    Outcome.FAILED: "Failed",
-    Outcome.ANSWERED: "Answered",
-    Outcome.RUNNING: "Being answered",
+OUTCOMES: Mapping[question_log.Outcome, str] = {
+    question_log.Outcome.UNANSWERED: "Nothing answered",
+    question_log.Outcome.FAILED: "Failed",
+    question_log.Outcome.ANSWERED: "Answered",
+    question_log.Outcome.RUNNING: "Being answered",
 }
 THUMBS: Mapping[Verdict, str] = {Verdict.NEGATIVE: "Thumbs down", Verdict.POSITIVE: "Thumbs up"}
 HEADS = ("Question", "Reply", "Thumbs", "Comment", "Agent", "Who", "Email", "When", "Text of the reply", "Sources")
@@ -116,31 +107,33 @@ def agent_names() -> dict[str, str]:
     return dict(sorted(names.items(), key=lambda pair: pair[1].lower()))
 
 
-def ask(wanted: Wanted, at: PageAsked) -> Pager[LoggedQuestion, AdminQuestionLogQueryResponse]:
+def ask(
+    wanted: Wanted, at: PageAsked
+) -> Pager[question_log.LoggedQuestion, question_log.AdminQuestionLogQueryResponse]:
     return api.client().admin.question_log.query(
         agent_id=wanted.agent or None,
         group_id=wanted.group or None,
         from_=None if wanted.conversation else wanted.since,
         conversation_id=wanted.conversation or None,
-        outcome=Outcome(wanted.outcome) if wanted.outcome else None,
+        outcome=question_log.Outcome(wanted.outcome) if wanted.outcome else None,
         feedback=Verdict(wanted.thumbs) if wanted.thumbs else None,
         query=wanted.words or None,
         **at,
     )
 
 
-def _source_of_log(wanted: Wanted) -> Source[LoggedQuestion]:
+def _source_of_log(wanted: Wanted) -> Source[question_log.LoggedQuestion]:
     return Source(lambda token: rows_of(_find(wanted, {"page_size": PAGE_ROWS, "page_token": token})), wanted)
 
 
-def _find(wanted: Wanted, at: PageAsked) -> AdminQuestionLogQueryResponse:
+def _find(wanted: Wanted, at: PageAsked) -> question_log.AdminQuestionLogQueryResponse:
     """Return a page, or the next one with rows: a page that was narrowed by words may have none."""
     pages = ask(wanted, at).pages()
-    return find_rows(pages, rows=lambda page: page.questions, most=MOST_LOOKED_THROUGH, of="questions")
+    return find_rows(pages, rows=lambda page: page.questions, most=question_log.MOST_LOOKED_THROUGH, of="questions")
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
-def summarize(wanted: Wanted) -> AdminQuestionLogSummarizeResponse:
+def summarize(wanted: Wanted) -> question_log.AdminQuestionLogSummarizeResponse:
     """Count the questions of the time by day or week, of an agent and a group alone."""
     return api.client().admin.question_log.summarize(
         from_=wanted.since,
@@ -153,7 +146,7 @@ def summarize(wanted: Wanted) -> AdminQuestionLogSummarizeResponse:
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
-def rank(by: RankedBy, wanted: Wanted) -> list[RankedQuestions]:
+def rank(by: question_log.RankedBy, wanted: Wanted) -> list[question_log.RankedQuestions]:
     """Count the questions of the time for each agent or group, most first."""
     found = api.client().admin.question_log.rank(
         by, from_=wanted.since, to=datetime.now(UTC), agent_id=wanted.agent or None, group_id=wanted.group or None
@@ -167,12 +160,12 @@ class Unanswered:
 
     count: int
     people_count: int
-    question: LoggedQuestion
+    question: question_log.LoggedQuestion
 
 
-def rank_unanswered(questions: Iterable[LoggedQuestion]) -> list[Unanswered]:
+def rank_unanswered(questions: Iterable[question_log.LoggedQuestion]) -> list[Unanswered]:
     """Group questions by agent and words, whatever the case and spaces, and return the most asked first."""
-    groups: dict[Hashable, list[LoggedQuestion]] = {}
+    groups: dict[Hashable, list[question_log.LoggedQuestion]] = {}
     for one in questions:
         if one.message is not None:
             key = (one.agent_id, " ".join(one.message.lower().split()).rstrip("?!. "))
@@ -187,24 +180,24 @@ def rank_unanswered(questions: Iterable[LoggedQuestion]) -> list[Unanswered]:
 @st.cache_data(ttl=30, show_spinner=False, scope="session")
 def read_unanswered(wanted: Wanted) -> tuple[list[Unanswered], bool]:
     """Return the most asked questions that nothing answered, and whether there were more than were read."""
-    page = _find(wanted._replace(outcome=Outcome.UNANSWERED.value), ALL_ROWS)
+    page = _find(wanted._replace(outcome=question_log.Outcome.UNANSWERED.value), ALL_ROWS)
     return rank_unanswered(page.questions), page.next_page_token is not None
 
 
-def _email_of(question: LoggedQuestion) -> str:
+def _email_of(question: question_log.LoggedQuestion) -> str:
     return question.actor.email if isinstance(question.actor, UserPrincipal) else ""
 
 
-def in_words(question: LoggedQuestion) -> str:
+def in_words(question: question_log.LoggedQuestion) -> str:
     """Return what came of a question, as far as the admin may see it."""
     if question.withheld:
         return "Not shown to you"
-    if question.outcome is Outcome.ANSWERED and question.referenced_sources:
+    if question.outcome is question_log.Outcome.ANSWERED and question.referenced_sources:
         return f"Answered from {count_text(len(question.referenced_sources), 'source')}"
     return OUTCOMES[question.outcome]
 
 
-def _row_of(question: LoggedQuestion) -> dict[str, object]:
+def _row_of(question: question_log.LoggedQuestion) -> dict[str, object]:
     return {
         "Question": shorten(one_line(question.message), LONGEST_SHOWN) if question.message is not None else ERASED,
         "Reply": in_words(question),
@@ -220,7 +213,7 @@ def _lines_of(wanted: Wanted) -> Iterator[Sequence[Sequence[str]]]:
         yield [_line_of(one) for one in page.questions]
 
 
-def _line_of(question: LoggedQuestion) -> tuple[str, ...]:
+def _line_of(question: question_log.LoggedQuestion) -> tuple[str, ...]:
     return (
         question.message if question.message is not None else ERASED,
         in_words(question),
@@ -249,12 +242,12 @@ def _retention_days() -> int | None:
     return api.client().admin.status.get().text_retention_days
 
 
-def find_question(address: str) -> LoggedQuestion | None:
+def find_question(address: str) -> question_log.LoggedQuestion | None:
     """Return the question of this id, with as much of its reply as the admin may read; None when there is none."""
     return by_id(api.client().admin.question_log.query, address)
 
 
-def show_logged_reply(question: LoggedQuestion) -> None:
+def show_logged_reply(question: question_log.LoggedQuestion) -> None:
     """Show the reply with its sources, or why there is none to show."""
     if question.message is None:
         kept = retention_in_words(show_errors(_retention_days))
@@ -268,7 +261,7 @@ def show_logged_reply(question: LoggedQuestion) -> None:
         st.html(reply_html(question.agent_response_text, question.referenced_sources, message_id=question.message_id))
         if question.warnings:
             show_warning(*question.warnings)
-    elif question.outcome is Outcome.RUNNING:
+    elif question.outcome is question_log.Outcome.RUNNING:
         show_text("The agent is thinking. Open this question again in a moment.")
     else:
         show_warning("There is no reply.", question.error_message or "")
@@ -303,8 +296,7 @@ def _ask_for_set(agent: AgentDefinition, question: str) -> None:
     listed = api.client().admin.evaluation_sets.list(agent_id=agent.agent_id, page_size=_MOST_SETS)
     newest = reversed(show_errors(lambda: next(listed.pages()).evaluation_sets))
     sets = {str(one.evaluation_set_id): one_line(one.name) for one in newest}
-    options = [*sets, _NEW]
-    chosen = st.selectbox("Set", options, key=_CHOSEN, format_func=lambda key: sets.get(key, "A new set"))
+    chosen = st.selectbox("Set", [*sets, _NEW], key=_CHOSEN, format_func=lambda key: sets.get(key, "A new set"))
     if chosen == _NEW:
         st.text_input("Name", f"Questions to {agent.name}"[:200], key=_NAME, max_chars=200)
     offer_submit(_ADD, "Add", action=partial(_add, agent.agent_id, question))
@@ -346,10 +338,9 @@ def show_questions() -> None:
         _show_one(address)
     elif (conversation := st.query_params.get("conversation")) is not None:
         offer_way_back("All questions", "conversation")
-        wanted = Wanted(conversation=conversation)
         show_pages(
             "questions.conversation",
-            _source_of_log(wanted),
+            _source_of_log(Wanted(conversation=conversation)),
             row=_row_of,
             empty=lambda: show_empty("This conversation isn't here.", "Its address is wrong."),
             go=lambda chosen: look_at("question", chosen.message_id),
@@ -374,7 +365,7 @@ def _show_log() -> None:
     show_note(f"{_READABLE} {retention_in_words(show_errors(_retention_days))}")
 
 
-def _show_counts(buckets: Sequence[QuestionsInBucket], askers: int) -> None:
+def _show_counts(buckets: Sequence[question_log.QuestionsInBucket], askers: int) -> None:
     sums = {name: sum(getattr(one, name) for one in buckets) for name in ("questions", "unanswered", "failed")}
     up, down = sum(one.thumbs_up for one in buckets), sum(one.thumbs_down for one in buckets)
     show_text(
@@ -452,28 +443,32 @@ def _list_unanswered(wanted: Wanted) -> None:
 
 
 def _list_ranked(wanted: Wanted, chosen: str) -> None:
-    by, parameter = (RankedBy.AGENT, "of") if chosen == "agents" else (RankedBy.GROUP, "group")
+    by, parameter = (
+        (question_log.RankedBy.AGENT, "of") if chosen == "agents" else (question_log.RankedBy.GROUP, "group")
+    )
     found = show_errors(partial(rank, by, wanted))
 
-    def narrow(one: RankedQuestions) -> None:
+    def narrow(one: question_log.RankedQuestions) -> None:
         st.query_params.pop("list", None)
-        look_at(parameter, one.id if by is RankedBy.AGENT else f"group:{one.id}")
+        look_at(parameter, one.id if by is question_log.RankedBy.AGENT else f"group:{one.id}")
 
     show_pages(
         f"questions.{chosen}",
         source_of(found, about=(wanted, chosen, tuple(found))),
         row=lambda one: {
-            "Agent" if by is RankedBy.AGENT else "Group": one_line(one.name),
+            "Agent" if by is question_log.RankedBy.AGENT else "Group": one_line(one.name),
             "Questions": one.questions,
-            OUTCOMES[Outcome.UNANSWERED]: one.unanswered,
+            OUTCOMES[question_log.Outcome.UNANSWERED]: one.unanswered,
             "Failed": one.failed,
             "Thumbs up": one.thumbs_up,
             "Thumbs down": one.thumbs_down,
             "People": one.askers,
         },
         empty=lambda: show_empty(
-            "Nobody has asked an agent in this time." if by is RankedBy.AGENT else "Nobody who asked is in a group.",
-            "A person in several groups is counted in each." if by is RankedBy.GROUP else "",
+            "Nobody has asked an agent in this time."
+            if by is question_log.RankedBy.AGENT
+            else "Nobody who asked is in a group.",
+            "A person in several groups is counted in each." if by is question_log.RankedBy.GROUP else "",
         ),
         go=narrow,
         hint="Choose a row to see its questions.",
@@ -503,12 +498,12 @@ def _show_one(address: str) -> None:
         _offer_actions(question, question.message)
 
 
-def _offer_actions(question: LoggedQuestion, words: str) -> None:
+def _offer_actions(question: question_log.LoggedQuestion, words: str) -> None:
     agent = show_errors(partial(find_agent, str(question.agent_id)))
     names = show_errors(api.collection_names)
     ids = [str(one) for one in agent.collection_ids] if agent is not None else []
     readable = [one for one in ids if one in names]
-    unanswered = question.outcome is Outcome.UNANSWERED
+    unanswered = question.outcome is question_log.Outcome.UNANSWERED
     st.subheader("Find the missing document" if unanswered else "What to do", anchor=False)
     with st.container(horizontal=True, gap="medium"):
         if len(words) <= LONGEST:

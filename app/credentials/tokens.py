@@ -16,19 +16,9 @@ from app.formatting import ago, browser_zone, moment, one_line
 from app.labels import ROLES, SERVICE_ACCOUNT, TOKEN_SCOPES, Meaning, calls_in_words, scopes_named
 from app.lookup import by_id
 from app.settings import settings
+from app.ui import notices
 from app.ui.dialogs import NotYetError, Secret, confirm, dialog, hold_secret, offer_submit, open_dialog, text_in
 from app.ui.errors import show_errors
-from app.ui.notices import (
-    look_at,
-    offer_way_back,
-    show_empty,
-    show_heading,
-    show_link,
-    show_note,
-    show_table,
-    show_text,
-    show_warning,
-)
 from app.ui.tables import forget, pages_of, show_pages
 from carrel.wire.api_keys import ApiKey, CredentialStatus
 from carrel.wire.organization import Organization
@@ -159,7 +149,7 @@ def ask_scopes(name: str, meanings: Mapping[S, Meaning]) -> list[S]:
     for scope, meaning in meanings.items():
         with st.container(gap=None):
             st.checkbox(meaning.name, key=_key(name, scope))
-            show_note(f"{meaning.lets} {meaning.risk}")
+            notices.show_note(f"{meaning.lets} {meaning.risk}")
     return get_scopes(name, meanings)
 
 
@@ -237,24 +227,26 @@ def show_credential(
 ) -> None:
     """Show a credential with its `facts` and exact times; `kind` is its noun in "Revoke this token?". Its successor,
     which says when it can be revoked, is looked for among `every`."""
-    show_heading(one.name, f"…{one.hint}", STATUSES[one.status])
+    notices.show_heading(one.name, f"…{one.hint}", STATUSES[one.status])
     times = [
         ("Created", moment(one.created_at)),
         ("Last used", moment(one.last_used_at) or "Never"),
         ("Expires", _ends_exactly(one.expires_at)),
     ]
-    show_table([*facts, *times], named=True)
+    notices.show_table([*facts, *times], named=True)
     successor = find_successor(one, every) if one.status is CredentialStatus.ACTIVE else None
     if successor is not None:
         made = f"A new {kind} of this name, …{successor.hint}, was made {ago(successor.created_at)}"
         if successor.last_used_at is None:
-            show_warning(
+            notices.show_warning(
                 f"{made}, and is not used yet.", "Give it to the program, and revoke this one once it is used."
             )
         elif one.last_used_at is not None and one.last_used_at > successor.last_used_at:
-            show_warning(f"{made}, but this one was used after it.", "Find what still uses this one, then revoke it.")
+            notices.show_warning(
+                f"{made}, but this one was used after it.", "Find what still uses this one, then revoke it."
+            )
         else:
-            show_warning(f"{made}, and is in use.", "Nothing has used this one since: revoke it.")
+            notices.show_warning(f"{made}, and is in use.", "Nothing has used this one since: revoke it.")
     if one.status is CredentialStatus.ACTIVE and st.button("Revoke", key="revoke", icon=":material/block:"):
         confirm(
             f"Revoke this {kind}?",
@@ -271,7 +263,7 @@ _MOST_NAMED = 8
 @dialog("Create token", MINT, width="medium")
 def show_mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
     """Show the dialog for a new token with a preview of its reach; `done` is called with the created token."""
-    show_text(f"A token with which a program acts as {account.display_name} ({account.email}).")
+    notices.show_text(f"A token with which a program acts as {account.display_name} ({account.email}).")
     st.text_input("Name", key="mint.name", max_chars=200, placeholder="Where it is used: intranet, production")
     st.text_input("Description (optional)", key="mint.description", max_chars=10_000)
     scopes = ask_scopes("mint", TOKEN_SCOPES)
@@ -281,7 +273,7 @@ def show_mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
         with st.container(border=True):
             _show_reach(reach)
     else:
-        show_text("Choose what it may do, and see here how far it would reach.")
+        notices.show_text("Choose what it may do, and see here how far it would reach.")
     offer_submit(MINT, "Create", action=partial(mint, account, done=done))
 
 
@@ -347,7 +339,7 @@ def ask_expiry(name: str, *, default: str = "90") -> None:
         st.session_state.setdefault(f"{name}.day", today + timedelta(days=180))
         st.date_input(f"It works until the end of (in {browser_zone()})", min_value=today, key=f"{name}.day")
     if choice == WITHOUT_END:
-        show_warning(
+        notices.show_warning(
             "Anyone who finds it can use it, at any time. Prefer an end, and replace it before.",
             "Choose this only where nobody can replace it, and look at when it was last used.",
         )
@@ -367,7 +359,7 @@ def preview(account_id: UUID, scopes: tuple[Scope, ...]) -> AdminServiceAccountT
 
 def _show_reach(reach: AdminServiceAccountTokensPreviewReachResponse) -> None:
     for warning in reach.warnings:
-        show_warning(warning)
+        notices.show_warning(warning)
     collections = [f"{one.collection_name} ({ROLES[one.role].lower()})" for one in reach.collections]
     agents = [
         one.agent_name if one.api_access_enabled else f"{one.agent_name} (closed to programs)" for one in reach.agents
@@ -380,8 +372,8 @@ def _show_reach(reach: AdminServiceAccountTokensPreviewReachResponse) -> None:
         ("Documents that agents quote to it", f"{reach.agent_document_count:,}"),
         ("It can", calls_in_words(reach.endpoints) or "nothing"),
     ]
-    show_text("As things are now, it reaches:")
-    show_table(rows, named=True)
+    notices.show_text("As things are now, it reaches:")
+    notices.show_table(rows, named=True)
 
 
 def _name_resources(names: Sequence[str], count: int) -> str:
@@ -398,9 +390,11 @@ def show_ending_soon(tokens: Sequence[ServiceAccountToken]) -> None:
     soon = select_ending_soon(tokens)
     if not soon:
         return
-    show_warning(f"{count_text(len(soon), 'token')} will expire within 14 days. Open it, and create the next one.")
+    notices.show_warning(
+        f"{count_text(len(soon), 'token')} will expire within 14 days. Open it, and create the next one."
+    )
     for token in soon[:_SHOWN_ENDING]:
-        show_link(
+        notices.show_link(
             f"{token.name} (…{token.hint}) ends {ends(token.expires_at)}, {_ends_exactly(token.expires_at)}",
             "service_accounts",
             account=str(token.service_account_id),
@@ -424,17 +418,17 @@ def show_tokens(account: ServiceAccount) -> None:
             "Last used": ago(token.last_used_at),
             "Expires": end_noted(token),
         },
-        empty=lambda: show_empty("It has no token yet.", "Create one, and give it to the program."),
-        go=lambda chosen: look_at("token", chosen.token_id),
+        empty=lambda: notices.show_empty("It has no token yet.", "Create one, and give it to the program."),
+        go=lambda chosen: notices.look_at("token", chosen.token_id),
     )
 
 
 def show_token(account: ServiceAccount, token_id: str) -> None:
     """Show a token of an account: exact times, its present reach, and the button that revokes it."""
-    offer_way_back("All its tokens", "token")
+    notices.offer_way_back("All its tokens", "token")
     token = show_errors(partial(token_of, token_id, account.service_account_id))
     if token is None:
-        show_warning("There is no such token of this account.")
+        notices.show_warning("There is no such token of this account.")
         return
     about = [("Description", token.description)] if token.description else []
     facts = [("May", scopes_named(token.scopes)), *about]
@@ -452,7 +446,7 @@ def show_token(account: ServiceAccount, token_id: str) -> None:
     reach = show_errors(partial(_reach_of, token.token_id))
     _show_reach(reach)
     if not reach.document_count and token.status is CredentialStatus.ACTIVE:
-        show_link("Give access", "who_can_read", who=f"{SERVICE_ACCOUNT}:{account.service_account_id}")
+        notices.show_link("Give access", "who_can_read", who=f"{SERVICE_ACCOUNT}:{account.service_account_id}")
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")

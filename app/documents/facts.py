@@ -2,14 +2,7 @@
 
 from collections.abc import Mapping
 
-from carrel.wire.catalog import (
-    Document,
-    DocumentIndexing,
-    GetDocumentResponse,
-    IndexingStatus,
-    RecognitionStatus,
-    TextRecognition,
-)
+from carrel.wire import catalog
 from carrel.wire.common import UserPrincipal
 from carrel.wire.formats import FORMATS
 from flows.operations.formatting import capitalize, count_text, name_language
@@ -23,13 +16,13 @@ def _describe_kind(kind: str) -> tuple[str, tuple[str, ...]]:
 KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {each.kind: _describe_kind(each.kind) for each in FORMATS}
 
 STATES = {
-    IndexingStatus.DONE: "Searchable",
-    IndexingStatus.RUNNING: "Being indexed",
-    IndexingStatus.FAILED: "Not searchable",
+    catalog.IndexingStatus.DONE: "Searchable",
+    catalog.IndexingStatus.RUNNING: "Being indexed",
+    catalog.IndexingStatus.FAILED: "Not searchable",
 }
 
 
-def state_of(document: Document) -> str:
+def state_of(document: catalog.Document) -> str:
     """Return the label of a listed document's state; of one that is indexed and has no text, that it has none (yet)."""
     if document.indexing is None:
         return ""
@@ -42,24 +35,24 @@ def kind_of(media_type: str) -> str:
     return next((capitalize(each.name) for each in FORMATS if each.media_type == media_type), media_type)
 
 
-def owner_of(document: Document) -> str:
+def owner_of(document: catalog.Document) -> str:
     """Return the owner of a document, by name and email address."""
     owner = document.owner
     return f"{owner.name} ({owner.email})" if isinstance(owner, UserPrincipal) else owner.name
 
 
-def name_of_place(place: DocumentIndexing) -> str:
+def name_of_place(place: catalog.DocumentIndexing) -> str:
     """Return the label of the catalog or collection that a document is indexed in."""
     return "The whole catalog" if place.document_collection_id is None else place.collection_name or "A collection"
 
 
-def state_in(place: DocumentIndexing, recognition: TextRecognition | None = None) -> str:
+def state_in(place: catalog.DocumentIndexing, recognition: catalog.TextRecognition | None = None) -> str:
     """Return a sentence about the state in an index of a document, whose pages and pictures are read so far."""
     has_text = place.indexed_version and place.chunk_count
     searchable = f"version {place.indexed_version} can be found" if has_text else "nothing can be found"
-    if place.status is IndexingStatus.FAILED:
+    if place.status is catalog.IndexingStatus.FAILED:
         return f"Not searchable: version {place.document_version} could not be indexed; {searchable}."
-    if place.status is IndexingStatus.RUNNING:
+    if place.status is catalog.IndexingStatus.RUNNING:
         return f"Being indexed: version {place.document_version}; until then {searchable}."
     pages = pages_being_read(recognition)
     if not place.chunk_count:
@@ -71,9 +64,9 @@ def state_in(place: DocumentIndexing, recognition: TextRecognition | None = None
     return f"Searchable: {searchable}, in {count_text(place.chunk_count, 'passage')}.{more}{language}"
 
 
-def pages_being_read(recognition: TextRecognition | None) -> str:
+def pages_being_read(recognition: catalog.TextRecognition | None) -> str:
     """Return how many scanned pages and pictures of a document are still being read; nothing when none is."""
-    if recognition is None or recognition.status is not RecognitionStatus.RUNNING:
+    if recognition is None or recognition.status is not catalog.RecognitionStatus.RUNNING:
         return ""
     pages = recognition.pages - recognition.pages_read - recognition.pages_failed
     left = {"page": pages, "picture": recognition.waiting - pages}
@@ -83,10 +76,10 @@ def pages_being_read(recognition: TextRecognition | None) -> str:
     return f"{named} {'is' if recognition.waiting == 1 else 'are'} still being read"
 
 
-def is_stale(place: DocumentIndexing, document: GetDocumentResponse) -> bool:
+def is_stale(place: catalog.DocumentIndexing, document: catalog.GetDocumentResponse) -> bool:
     """Return whether a collection has older contents of a document, and no newer ones are being indexed."""
     return (
         place.document_collection_id is not None
-        and place.status is not IndexingStatus.RUNNING
+        and place.status is not catalog.IndexingStatus.RUNNING
         and place.indexed_version != document.document_version
     )

@@ -14,20 +14,9 @@ from app.documents.original import has_original, passage_in_address
 from app.documents.rows import rows_html
 from app.formatting import ago, moment, size
 from app.labels import GRANTED, PRINCIPALS
+from app.ui import notices
 from app.ui.errors import error_boundary, keep_problem, problem_of, show_errors, show_kept_problem
 from app.ui.filters import choice_filter
-from app.ui.notices import (
-    help_address_of_code,
-    help_cell,
-    leave,
-    show_empty,
-    show_link,
-    show_note,
-    show_problem,
-    show_table,
-    show_text,
-    show_warning,
-)
 from app.ui.passages import PassageLocation, find_quote, mark_html, open_html, place_html, words_in
 from app.ui.tables import ItemsPage, Source, pages_of, rows_of, show_each, show_pages, show_text_pages
 from carrel.wire.catalog import DocumentIndexing, GetDocumentResponse, IndexingStatus
@@ -44,7 +33,7 @@ def show_details(document_id: UUID) -> None:
     with error_boundary():
         document = api.client().catalog.get_document(document_id)
         readers = readers_of(document)
-    show_table([*_facts(document), ("Direct access", readers)], named=True)
+    notices.show_table([*_facts(document), ("Direct access", readers)], named=True)
     st.download_button(
         "Download",
         reader_of(document_id, document.document_version),
@@ -111,7 +100,7 @@ def show_about(document: GetDocumentResponse) -> None:
         ("Changed at its source", moment(document.source_system_updated)),
         *document.custom_metadata.items(),
     ]
-    show_table([(name, fact) for name, fact in facts if fact], named=True)
+    notices.show_table([(name, fact) for name, fact in facts if fact], named=True)
 
 
 def show_container(document: GetDocumentResponse) -> None:
@@ -119,7 +108,7 @@ def show_container(document: GetDocumentResponse) -> None:
     catalog = api.client().catalog
     if document.parent_document_id is not None:
         parent = show_errors(partial(catalog.get_document, document.parent_document_id))
-        show_link(f"In: {parent.document_name}", "documents", document=str(parent.document_id))
+        notices.show_link(f"In: {parent.document_name}", "documents", document=str(parent.document_id))
     if not document.file_count:
         return
     st.subheader("Files in it", anchor=False)
@@ -127,7 +116,7 @@ def show_container(document: GetDocumentResponse) -> None:
     if contained is not None:
         done = (contained.files - contained.waiting) / contained.files
         if contained.is_done:
-            show_text(f"{capitalize(str(contained))}.")
+            notices.show_text(f"{capitalize(str(contained))}.")
         else:
             indexing = f", {count_text(contained.indexing, 'document')} being indexed" if contained.indexing else ""
             st.progress(done, text=f"{contained}{indexing}")
@@ -136,9 +125,9 @@ def show_container(document: GetDocumentResponse) -> None:
     for one in page.documents:
         path = one.document_external_id.rpartition("!/")[2]
         named = one.document_name if one.document_name == path else f"{one.document_name} · {path}"
-        show_link(named, "documents", document=str(one.document_id))
+        notices.show_link(named, "documents", document=str(one.document_id))
     if page.next_page_token:
-        show_text(f"These are {MOST_FILES} of them. The list of documents finds the others by their names.")
+        notices.show_text(f"These are {MOST_FILES} of them. The list of documents finds the others by their names.")
     if contained is not None and contained.left_out:
         _show_left_out(document)
 
@@ -151,7 +140,7 @@ def _show_left_out(document: GetDocumentResponse) -> None:
     try:
         left_out.fetch(None)
     except carrel.NotFoundError:
-        show_text("Those who may read it see which files these are.")
+        notices.show_text("Those who may read it see which files these are.")
         return
     show_text_pages(
         "document.left_out",
@@ -160,7 +149,7 @@ def _show_left_out(document: GetDocumentResponse) -> None:
         row=lambda file: (
             file.path or f"file {file.number:,}",
             file.message,
-            help_cell(file.code, about=document.document_name),
+            notices.help_cell(file.code, about=document.document_name),
         ),
     )
 
@@ -172,7 +161,7 @@ def show_not_read(document: GetDocumentResponse) -> None:
         waits = pages_being_read(recognition)
         goes_on = f" {capitalize(waits)}." if waits and not _has_failed(document) else ""
         why = f" {recognition.error}" if recognition.error else ""
-        show_text(f"Read by machine, which makes mistakes: {recognition}.{why}{goes_on}")
+        notices.show_text(f"Read by machine, which makes mistakes: {recognition}.{why}{goes_on}")
     # The files that were left out of an archive or mail have a list of their own.
     listed = _FILES if document.contained_files and document.contained_files.left_out else set[NotReadKind]()
     if left_out := [part for part in document.list_left_out() if part.kind not in listed]:
@@ -181,7 +170,7 @@ def show_not_read(document: GetDocumentResponse) -> None:
         mendable = kinds - {NotReadKind.PICTURE} if document.read_pictures else kinds
         helps = [text for text, of in _WHAT_HELPS.items() if not mendable.isdisjoint(of)]
         parts = ", ".join(map(str, left_out))
-        show_text(" ".join([f"Not read, so that nobody finds it: {parts}.", *helps]))
+        notices.show_text(" ".join([f"Not read, so that nobody finds it: {parts}.", *helps]))
 
 
 def may_update(document: GetDocumentResponse) -> bool:
@@ -204,7 +193,7 @@ def _watch(document_id: UUID) -> None:
     try:
         document = api.client().catalog.get_document(document_id)
     except carrel.CarrelError as error:
-        show_warning("Its progress can't be read now. This page keeps trying.", problem_of(error).message)
+        notices.show_warning("Its progress can't be read now. This page keeps trying.", problem_of(error).message)
         return
     if not _is_indexing(document):
         st.rerun()
@@ -224,7 +213,7 @@ def _has_failed(document: GetDocumentResponse) -> bool:
 
 def _draw_places(document: GetDocumentResponse) -> None:
     if not document.indexed_in:
-        show_text("It is in no index that you may see.")
+        notices.show_text("It is in no index that you may see.")
     editable = {one.document_collection_id for one in show_errors(api.editable_collections)}
     for number, place in enumerate(document.indexed_in[:MOST_PLACES]):
         with st.container(border=True):
@@ -234,17 +223,17 @@ def _draw_places(document: GetDocumentResponse) -> None:
             else:
                 offered = is_stale(place, document) and place.document_collection_id in editable
                 if offered:
-                    show_text("The newest version isn't what can be found here.")
+                    notices.show_text("The newest version isn't what can be found here.")
             if offered:
                 there = (document.document_id, place.document_collection_id)
                 st.button("Re-index", key=f"reindex.{number}", on_click=_reindex, args=there)
     if (more := len(document.indexed_in) - MOST_PLACES) > 0:
-        show_text(f"… and in {count_text(more, 'collection')} more.")
+        notices.show_text(f"… and in {count_text(more, 'collection')} more.")
 
 
 def _draw_place(place: DocumentIndexing, document: GetDocumentResponse) -> None:
     st.html(f'<p class="carrel-text"><strong>{html.escape(name_of_place(place))}</strong></p>')
-    show_text(state_in(place, document.text_recognition))
+    notices.show_text(state_in(place, document.text_recognition))
     if place.status is IndexingStatus.RUNNING and place.chunks_expected:
         done = min(place.chunks_embedded or 0, place.chunks_expected)
         st.progress(
@@ -252,9 +241,9 @@ def _draw_place(place: DocumentIndexing, document: GetDocumentResponse) -> None:
         )
     if place.error and place.status is IndexingStatus.FAILED:
         what = "The service also tries again by itself. If the file is at fault, add a mended one under the same name."
-        show_problem(place.error, what, help_at=help_address_of_code("indexing_failed"))
+        notices.show_problem(place.error, what, help_at=notices.help_address_of_code("indexing_failed"))
     elif place.error:
-        show_warning(place.error, "It will be tried again by itself.")
+        notices.show_warning(place.error, "It will be tried again by itself.")
 
 
 def _reindex(document_id: UUID, collection_id: UUID | None) -> None:
@@ -280,9 +269,9 @@ def show_versions(document: GetDocumentResponse) -> None:
         )
         for version in document.versions[:MOST_VERSIONS]
     ]
-    show_table(rows, heads=("Version", "File", "Size", "Loaded", "Loaded by"))
+    notices.show_table(rows, heads=("Version", "File", "Size", "Loaded", "Loaded by"))
     if (more := len(document.versions) - len(rows)) > 0:
-        show_text(f"… and {count_text(more, 'older version')}, which can be downloaded, too.")
+        notices.show_text(f"… and {count_text(more, 'older version')}, which can be downloaded, too.")
     files = {version.document_version: version for version in document.versions}
     with st.container(horizontal=True, vertical_alignment="bottom"):
         chosen = st.selectbox("Version to download", list(files), key="version", width=220)
@@ -311,7 +300,7 @@ def show_chunks(document: GetDocumentResponse) -> None:
             "From the beginning",
             key="chunks.all",
             icon=":material/vertical_align_top:",
-            on_click=leave,
+            on_click=notices.leave,
             args=("chunk", "chunk_in", "quoted"),
             type="tertiary",
         )
@@ -320,7 +309,7 @@ def show_chunks(document: GetDocumentResponse) -> None:
     is_same = wanted.version in {None, shown}
     if marked is not None and not is_same and shown is not None:
         of = f"The passage is of version {wanted.version:,}, and this text of version {shown:,}: it may stand elsewhere"
-        show_note(f"{of}, or not at all. Files of older versions are under Versions.")
+        notices.show_note(f"{of}, or not at all. Files of older versions are under Versions.")
 
     def fetch(token: str | None) -> ItemsPage[DocumentChunk]:
         found = api.client().document_collections.get_document_chunks(
@@ -341,7 +330,7 @@ def show_chunks(document: GetDocumentResponse) -> None:
         "chunks",
         Source(fetch, (document.document_id, where, document.document_version, marked)),
         each=partial(_show_chunk, document, where, wanted if marked is not None else None, is_same=is_same),
-        empty=lambda: show_empty("There is no text to show.", may_be),
+        empty=lambda: notices.show_empty("There is no text to show.", may_be),
     )
 
 
@@ -363,13 +352,13 @@ def _show_chunk(
 
 def show_readers(document: GetDocumentResponse) -> None:
     """Show admins the grants on a document; tell other people whom to ask."""
-    show_text(f"It belongs to {owner_of(document)}.")
+    notices.show_text(f"It belongs to {owner_of(document)}.")
     if not api.me().is_admin:
-        show_text("Who else may read it, an admin of your organization can tell you.")
+        notices.show_text("Who else may read it, an admin of your organization can tell you.")
         return
     grants = api.client().admin.grants.list
     if show_errors(lambda: next(grants(document.resource, page_size=1).pages())).organization_wide:
-        show_text("Everybody in the organization may read it.")
+        notices.show_text("Everybody in the organization may read it.")
     show_pages(
         "grants",
         pages_of(lambda at: api.client().admin.grants.list(document.resource, **at), about=document.document_id),
@@ -378,7 +367,7 @@ def show_readers(document: GetDocumentResponse) -> None:
             "Type": PRINCIPALS[grant.principal.type].capitalize(),
             "Role": GRANTED[grant.role],
         },
-        empty=lambda: show_text("Nobody else was given it by name."),
+        empty=lambda: notices.show_text("Nobody else was given it by name."),
     )
     resource = f"{document.resource.resource_type}:{document.resource.resource_id}"
-    show_link("Effective access: who can read it, and why", "who_can_read", resource=resource)
+    notices.show_link("Effective access: who can read it, and why", "who_can_read", resource=resource)

@@ -10,33 +10,8 @@ from app.credentials.tokens import STATUSES, end_noted
 from app.formatting import ago, moment, one_line
 from app.labels import PERSON, SERVICE_ACCOUNT
 from app.lookup import Principal
-from app.people.directory import (
-    JOIN,
-    KEYS,
-    SESSIONS,
-    ask_removing,
-    clear_caches,
-    counts_in_words,
-    memberships_of,
-    offboarding_of,
-    open_joining,
-    owned_by,
-    person_at,
-    person_of,
-    readable_by,
-    show_joining,
-)
-from app.ui.dialogs import (
-    NotYetError,
-    Secret,
-    confirm,
-    dialog,
-    hold_secret,
-    is_open,
-    offer_submit,
-    open_dialog,
-    text_in,
-)
+from app.people import directory
+from app.ui import dialogs
 from app.ui.errors import show_errors
 from app.ui.notices import offer_way_back, show_empty, show_heading, show_link, show_table, show_text, show_warning
 from app.ui.passages import label
@@ -57,7 +32,7 @@ OFFBOARD, NEW_OWNER, _DONE = "offboard", "offboard.owner", "offboard.done"
 def _ask_ending(person: ListedUser, session: PersonSession | None = None) -> None:
     which = "All sessions end" if session is None else "This session ends"
     again = "" if session is None or session.kind is SessionKind.BROWSER else " The application asks them again."
-    confirm(
+    dialogs.confirm(
         "End all sessions?" if session is None else "End this session?",
         f"{which} with the next request. {one_line(person.name)} can sign in again.{again}",
         doing="End it" if session else "End them",
@@ -68,21 +43,21 @@ def _ask_ending(person: ListedUser, session: PersonSession | None = None) -> Non
 def _end_sessions(person: ListedUser, sessions: Sequence[PersonSession] | None) -> None:
     ids = None if sessions is None else [one.session_id for one in sessions]
     api.client().admin.sessions.end(person.email, session_ids=ids)
-    clear_caches()
+    directory.clear_caches()
 
 
 def _open_offboarding(person: ListedUser) -> None:
     drop_choice(NEW_OWNER)
-    open_dialog(OFFBOARD, str(person.id))
+    dialogs.open_dialog(OFFBOARD, str(person.id))
 
 
-@dialog("Offboard", OFFBOARD, width="large")
+@dialogs.dialog("Offboard", OFFBOARD, width="large")
 def _show_offboarding(person: ListedUser) -> None:
-    plan = show_errors(partial(offboarding_of, person.email))
+    plan = show_errors(partial(directory.offboarding_of, person.email))
     show_table(_ends(plan), heads=("What ends at once", "Now"), named=True)
-    show_text(f"They own {counts_in_words(plan.owned) or 'nothing'}.")
+    show_text(f"They own {directory.counts_in_words(plan.owned) or 'nothing'}.")
     if plan.only_reader:
-        show_warning(f"Nobody else can read {counts_in_words(plan.only_reader)} today.")
+        show_warning(f"Nobody else can read {directory.counts_in_words(plan.only_reader)} today.")
     if plan.made_tokens:
         named = ", ".join(f"{one_line(one.name)} (…{one.hint})" for one in plan.made_tokens[:_MOST_TOKENS])
         show_warning(
@@ -95,7 +70,7 @@ def _show_offboarding(person: ListedUser) -> None:
         receivers = pick_principals(NEW_OWNER, label="Who gets what they own", kinds=(PERSON, SERVICE_ACCOUNT), most=1)
         for receiver in receivers:
             _warn_about(receiver)
-    offer_submit(
+    dialogs.offer_submit(
         OFFBOARD,
         f"Offboard {label(one_line(person.name))}",
         action=partial(_offboard, person, owned=bool(plan.owned)),
@@ -104,7 +79,7 @@ def _show_offboarding(person: ListedUser) -> None:
 
 
 def _warn_about(receiver: Principal) -> None:
-    found = show_errors(partial(person_at, receiver.id)) if receiver.kind == PERSON else None
+    found = show_errors(partial(directory.person_at, receiver.id)) if receiver.kind == PERSON else None
     if found is None:
         return
     name = one_line(found.name)
@@ -133,15 +108,15 @@ def _offboard(person: ListedUser, *, owned: bool) -> None:
     """Offboard, and hand over as much as one request does; pressed again, it continues."""
     chosen = get_principals(NEW_OWNER)
     if owned and not chosen:
-        raise NotYetError("Choose who gets what they own.")
+        raise dialogs.NotYetError("Choose who gets what they own.")
     done = api.client().admin.users.offboard(person.email, new_owner=chosen[0].reference if chosen else None)
-    clear_caches()
+    directory.clear_caches()
     if done.remaining:
         moved, left = _total(done.transferred), _total(done.remaining)
         message = (
             f"Their access has ended, and {count_text(moved, 'resource')} went to the new owner. {left:,} remain: "
         )
-        raise NotYetError(f"{message}press the button again to continue.")
+        raise dialogs.NotYetError(f"{message}press the button again to continue.")
     moved = f" {count_text(_total(done.transferred), 'resource')} went to {one_line(chosen[0].name)}." if chosen else ""
     st.session_state[_DONE] = (str(person.id), f"All access of {one_line(person.name)} has ended.{moved}")
 
@@ -156,7 +131,7 @@ CHANGE = "change_person"
 def show_person(person_id: str) -> None:
     """Show a person, with what can be changed."""
     offer_way_back("All people", "person")
-    person = show_errors(partial(person_of, person_id))
+    person = show_errors(partial(directory.person_of, person_id))
     if person is None:
         show_warning("There is no such person in your organization.")
         return
@@ -166,16 +141,18 @@ def show_person(person_id: str) -> None:
     _show_account(person)
     _show_groups(who)
     st.subheader("What they can read", anchor=False)
-    counts = show_errors(partial(readable_by, who))
-    show_text(f"{counts_in_words(counts) or 'Nothing'}, by groups, grants and what they own.")
+    counts = show_errors(partial(directory.readable_by, who))
+    show_text(f"{directory.counts_in_words(counts) or 'Nothing'}, by groups, grants and what they own.")
     show_link("What can they read?", "what_can_they_read", who=who.key)
-    owned = show_errors(partial(owned_by, who))
+    owned = show_errors(partial(directory.owned_by, who))
     st.subheader("What they own", anchor=False)
-    show_text(f"{counts_in_words(owned) or 'Nothing'}." + (" Offboarding gives it another owner." if owned else ""))
+    show_text(
+        f"{directory.counts_in_words(owned) or 'Nothing'}." + (" Offboarding gives it another owner." if owned else "")
+    )
     _show_keys(person)
     st.subheader("Sessions", anchor=False)
     chosen = show_pages(
-        SESSIONS,
+        directory.SESSIONS,
         pages_of(lambda at: api.client().admin.sessions.list(person.email, **at), about=person.email),
         row=lambda session: {
             "Signed in with": one_line(session.application_name or "A browser"),
@@ -195,7 +172,7 @@ def show_person(person_id: str) -> None:
 
 
 def _has_left_something(person: ListedUser) -> bool:
-    plan = show_errors(partial(offboarding_of, person.email))
+    plan = show_errors(partial(directory.offboarding_of, person.email))
     held = (plan.owned, plan.api_keys, plan.groups, plan.browser_session_count, plan.application_count)
     return any(held) or plan.user.is_admin
 
@@ -208,12 +185,14 @@ def _offer_changes(person: ListedUser) -> None:
             type="primary",
             icon=":material/mail:",
             disabled=not person.active,
-            on_click=open_dialog,
+            on_click=dialogs.open_dialog,
             args=("invite", str(person.id)),
         )
-        st.button("Change", key="change", icon=":material/edit:", on_click=open_dialog, args=(CHANGE, str(person.id)))
+        st.button(
+            "Change", key="change", icon=":material/edit:", on_click=dialogs.open_dialog, args=(CHANGE, str(person.id))
+        )
         if person.active and st.button("Deactivate", key="deactivate", icon=":material/block:"):
-            confirm(
+            dialogs.confirm(
                 "Deactivate this person?",
                 f"{person.name} ({person.email}) can't sign in any more, and what acts for them stops with the next "
                 "request. What they own and are in stays, and works again when they are activated.",
@@ -234,15 +213,15 @@ def _offer_changes(person: ListedUser) -> None:
     done: tuple[str, str] | None = st.session_state.pop(_DONE, None)
     if done is not None and done[0] == str(person.id):
         show_text(done[1])
-    if is_open(OFFBOARD, str(person.id)):
+    if dialogs.is_open(OFFBOARD, str(person.id)):
         _show_offboarding(person)
-    if is_open("invite", str(person.id)):
+    if dialogs.is_open("invite", str(person.id)):
         _show_invitation(person)
-    if is_open(CHANGE, str(person.id)):
+    if dialogs.is_open(CHANGE, str(person.id)):
         _show_change(person)
 
 
-@dialog("Link to set a password", "invite")
+@dialogs.dialog("Link to set a password", "invite")
 def _show_invitation(person: ListedUser) -> None:
     show_text(
         f"This makes a link at which {person.name} sets a password: once, within 7 days. Send it as you would send a "
@@ -252,40 +231,39 @@ def _show_invitation(person: ListedUser) -> None:
         show_warning(f"The link of before, good until {moment(person.invited_until)}, stops working.")
     if person.has_password:
         show_text("Their password of now works until they set another one.")
-    offer_submit("invite", "Create the link", action=partial(_invite, person))
+    dialogs.offer_submit("invite", "Create the link", action=partial(_invite, person))
 
 
 def _invite(person: ListedUser) -> None:
     made = api.client().admin.users.invite(person.email)
-    hold_secret(
-        Secret(
+    dialogs.hold_secret(
+        dialogs.Secret(
             "Link to set a password",
             made.url,
             hint=f"Send this link to {person.email}. It works once, until {moment(made.expires_at)}.",
         )
     )
-    clear_caches()
+    directory.clear_caches()
 
 
-@dialog("Change this person", CHANGE)
+@dialogs.dialog("Change this person", CHANGE)
 def _show_change(person: ListedUser) -> None:
     person = keep_opened(CHANGE, person)
     st.text_input("Name", value=person.name, key="person.name", max_chars=200)
-    is_admin = st.checkbox("Admin", value=person.is_admin, key="person.admin")
-    if is_admin and not person.is_admin:
+    if st.checkbox("Admin", value=person.is_admin, key="person.admin") and not person.is_admin:
         show_warning("An admin manages people, access and credentials of the whole organization.")
-    offer_submit(CHANGE, "Save", action=partial(_change, person))
+    dialogs.offer_submit(CHANGE, "Save", action=partial(_change, person))
 
 
 def _change(person: ListedUser) -> None:
-    name = text_in("person.name", missing="Give the name that others see.")
+    name = dialogs.text_in("person.name", missing="Give the name that others see.")
     written = {"name": name, "is_admin": bool(st.session_state["person.admin"])}
     send_changes(CHANGE, person, written, partial(_set, person))
 
 
 def _set(person: ListedUser, **fields: object) -> None:
     api.client().admin.users.upsert([{"email": person.email, **fields}])
-    clear_caches()
+    directory.clear_caches()
 
 
 def _show_account(person: ListedUser) -> None:
@@ -298,13 +276,13 @@ def _show_account(person: ListedUser) -> None:
     ]
     show_table(rows, named=True)
     if person.has_second_factor and st.button("Reset second factor", key="reset", icon=":material/phonelink_erase:"):
-        confirm(
+        dialogs.confirm(
             "Reset their second factor?",
             f"{person.name} ({person.email}) signs in with the password alone then, or sets up another second factor "
             "first if your organization asks for one. Be sure that it is them who asks.",
             doing="Reset it",
             action=lambda: api.client().admin.users.reset_second_factor(person.email),
-            then=clear_caches,
+            then=directory.clear_caches,
         )
 
 
@@ -314,11 +292,11 @@ def _second_factors(person: ListedUser) -> str:
 
 
 def _show_groups(who: Principal) -> None:
-    groups = show_errors(partial(memberships_of, who))
+    groups = show_errors(partial(directory.memberships_of, who))
     st.subheader("Groups", anchor=False)
-    st.button("Add to groups", key="join", icon=":material/group_add:", on_click=open_joining, args=(who,))
-    if is_open(JOIN, who.key):
-        show_joining(who)
+    st.button("Add to groups", key="join", icon=":material/group_add:", on_click=directory.open_joining, args=(who,))
+    if dialogs.is_open(directory.JOIN, who.key):
+        directory.show_joining(who)
     if not groups:
         show_empty("They are in no group.", "Add them to one, so that they read what it does.")
         return
@@ -329,7 +307,7 @@ def _show_groups(who: Principal) -> None:
             if group.direct:
                 show_text("a member" + (f", and through {through}" if through else ""))
                 if st.button("Remove", key=f"leave.{group.id}", type="tertiary"):
-                    ask_removing(str(group.id), group.name, who)
+                    directory.ask_removing(str(group.id), group.name, who)
             else:
                 show_text(f"through {through}")
 
@@ -337,20 +315,20 @@ def _show_groups(who: Principal) -> None:
 def _show_keys(person: ListedUser) -> None:
     st.subheader("API keys", anchor=False)
     chosen = show_pages(
-        KEYS,
+        directory.KEYS,
         pages_of(lambda at: api.client().admin.api_keys.list(owner_email=person.email, **at), about=person.email),
         row=_row_of_key,
         empty=lambda: show_empty("They have no API key."),
         hint="Choose a key to revoke it.",
     )
     if chosen is not None and chosen.status is CredentialStatus.ACTIVE and st.button("Revoke", key="revoke"):
-        confirm(
+        dialogs.confirm(
             "Revoke this key?",
             f"“{chosen.name}” (…{chosen.hint}) stops at once: the next request with it is refused. This can't be "
             "undone.",
             doing="Revoke it",
             action=lambda: api.client().admin.api_keys.revoke(chosen.api_key_id),
-            then=clear_caches,
+            then=directory.clear_caches,
         )
 
 

@@ -13,18 +13,8 @@ from app import api
 from app.formatting import ago, browser_zone, days_back, escape, moment, one_line, shorten
 from app.lookup import by_id
 from app.search.queries import CATALOG, LONGEST, MODES
+from app.ui import notices
 from app.ui.errors import problem_of, show_errors
-from app.ui.notices import (
-    address,
-    look_at,
-    offer_way_back,
-    show_empty,
-    show_heading,
-    show_link,
-    show_note,
-    show_table,
-    show_text,
-)
 from app.ui.progress import offer_export
 from app.ui.tables import ALL_ROWS, PageAsked, pages_of, show_pages, source_of, time_cell
 from carrel import Pager
@@ -113,10 +103,9 @@ def search_again(query: str, *, where: str, mode: SearchMode) -> list[Hit]:
     """Search now, as the signed-in person, for the first documents; cached, since every search is logged."""
     search = api.client().search
     if where == CATALOG:
-        found = search.search_document_catalog(query, max_results=SHOWN, mode=mode).results
         return [
             Hit(one.document_id, one.document_name, one.document_external_id, one.snippet.text.strip(), one.resource)
-            for one in found
+            for one in search.search_document_catalog(query, max_results=SHOWN, mode=mode).results
         ]
     inside = search.search_document_collection(
         query, document_collection_id=UUID(where), max_chunks=SHOWN * 4, mode=mode
@@ -145,7 +134,7 @@ def list_without_results() -> None:
     _show_list(
         "without",
         lambda at: api.client().admin.search_log.query(without_results=True, **at),
-        empty=partial(show_empty, "Every search found something.", "Those that find nothing are listed here."),
+        empty=partial(notices.show_empty, "Every search found something.", "Those that find nothing are listed here."),
         unsaid="Results",
     )
 
@@ -157,14 +146,16 @@ def list_thumbs_down() -> None:
     _show_list(
         "down",
         lambda at: api.client().admin.search_log.query(feedback=SearchFeedback.THUMBS_DOWN, **at),
-        empty=partial(show_empty, "No search has been given thumbs down.", hint),
+        empty=partial(notices.show_empty, "No search has been given thumbs down.", hint),
         unsaid="Thumbs",
     )
 
 
 def show_link_to_replies() -> None:
     """Show a link to the thumbs for agents' replies, which the search log doesn't have."""
-    show_link("This is about searches. What people thought of replies in Chat: the audit log", "audit_log", **REPLIES)
+    notices.show_link(
+        "This is about searches. What people thought of replies in Chat: the audit log", "audit_log", **REPLIES
+    )
 
 
 def _show_list(key: str, ask: Ask, *, empty: Callable[[], None], unsaid: str) -> None:
@@ -175,7 +166,7 @@ def _show_list(key: str, ask: Ask, *, empty: Callable[[], None], unsaid: str) ->
         row=lambda one: _row(one, names),
         empty=empty,
         columns={unsaid: None},
-        go=lambda chosen: look_at("search", chosen.search_id),
+        go=lambda chosen: notices.look_at("search", chosen.search_id),
         hint="Choose a row to see what was said, and to search again in every mode.",
     )
     offer_export(f"searches-{key}.csv", _HEADS, _lines(ask, names), about=key)
@@ -212,14 +203,14 @@ def _thumbs_text(search: LoggedSearch) -> str:
 
 def show_replay(search_id: str) -> None:
     """Show the search of this id: its feedback, and its results now in every mode."""
-    offer_way_back("All of these searches", "search")
+    notices.offer_way_back("All of these searches", "search")
     search = show_errors(lambda: by_id(api.client().admin.search_log.query, search_id))
     if search is None:
-        show_empty("This search isn't in the log.", "Its address is wrong.")
+        notices.show_empty("This search isn't in the log.", "Its address is wrong.")
         return
     names = places()
     where = str(search.document_collection_id or CATALOG)
-    show_heading(
+    notices.show_heading(
         _ERASED if search.query is None else search.query,
         names.get(where, UNSEEN),
         f"by {MODES[search.mode].lower()}",
@@ -230,21 +221,21 @@ def show_replay(search_id: str) -> None:
     with st.container(horizontal=True, gap="medium"):
         if search.query is not None:
             place = {} if where == CATALOG else {"in": where}
-            show_link("Judge its results", "quality", part="judge", q=search.query, **place)
-        show_link("Add a missing document", "documents")
-        show_link("Who can read a document?", "who_can_read")
+            notices.show_link("Judge its results", "quality", part="judge", q=search.query, **place)
+        notices.show_link("Add a missing document", "documents")
+        notices.show_link("Who can read a document?", "who_can_read")
     _show_comments(search.search_id)
     st.subheader("What it finds now", anchor=False)
     if search.query is None:
-        show_text("The query of this search has been erased, so it can't be repeated.")
+        notices.show_text("The query of this search has been erased, so it can't be repeated.")
     elif where not in names:
-        show_empty("This collection isn't here.", "It was deleted, or you may not search it.")
+        notices.show_empty("This collection isn't here.", "It was deleted, or you may not search it.")
     else:
         _search_again(search.query, where)
 
 
 def _search_again(query: str, where: str) -> None:
-    show_text(
+    notices.show_text(
         "As you: what you may read is found, which may be more or less than the person may read who searched. These "
         "searches stand in the log as yours, and count under Over time."
     )
@@ -253,13 +244,13 @@ def _search_again(query: str, where: str) -> None:
             st.html(f'<p class="carrel-text"><strong>{escape(MODES[mode])}</strong></p>')
             _show_found(query, where, mode)
     if len(query) <= LONGEST:
-        show_link("Open it in Search", "search", q=query, **({} if where == CATALOG else {"in": where}))
+        notices.show_link("Open it in Search", "search", q=query, **({} if where == CATALOG else {"in": where}))
 
 
 def _show_comments(search_id: UUID) -> None:
     entries = show_errors(lambda: comments_on(search_id))
     if not entries:
-        show_text("Nobody has said anything about it.")
+        notices.show_text("Nobody has said anything about it.")
         return
     about = [entry.details.get("documentId", "") for entry in entries]
     names = show_errors(lambda: names_of(about)) | {"": "All of it"}
@@ -273,7 +264,7 @@ def _show_comments(search_id: UUID) -> None:
         )
         for entry, document in zip(entries, about, strict=True)
     ]
-    show_table(rows, heads=("Who", "Thumbs", "About", "What they said", "When"))
+    notices.show_table(rows, heads=("Who", "Thumbs", "About", "What they said", "When"))
 
 
 def _show_found(query: str, where: str, mode: SearchMode) -> None:
@@ -283,7 +274,7 @@ def _show_found(query: str, where: str, mode: SearchMode) -> None:
         problem_of(error).show()
         return
     if not found:
-        show_text("Nothing.")
+        notices.show_text("Nothing.")
     for number, hit in enumerate(found, 1):
         show_hit(hit, before=f"{number}. ", after=_link_to_readers(hit))
 
@@ -300,7 +291,7 @@ def show_hit(hit: Hit, *, before: str = "", after: str = "") -> None:
 def _link_to_readers(hit: Hit) -> str:
     if hit.resource is None:
         return ""
-    where = escape(address("who_can_read", resource=f"{hit.resource.resource_type}:{hit.resource.resource_id}"))
+    where = escape(notices.address("who_can_read", resource=f"{hit.resource.resource_type}:{hit.resource.resource_id}"))
     return f' · <a href="{where}" target="_self">Who can read it?</a>'
 
 
@@ -371,21 +362,21 @@ def list_worst() -> None:
     found, more = show_errors(read_worst)
     names = places()
     if more:
-        show_note(
+        notices.show_note(
             f"Of the newest {MOST_READ:,} searches with thumbs down, without results, and whose words nothing has."
         )
     show_pages(
         "worst",
         source_of(found, about=tuple((one.search.search_id, one.badness) for one in found)),
         row=lambda one: _row_of_query(one, names),
-        empty=lambda: show_empty(
+        empty=lambda: notices.show_empty(
             "No search went badly in the last seven days.",
             "Those with thumbs down, without results, or of words that nothing has are listed here, the worst first.",
         ),
         columns={
             "Words not found": {"help": "Searches that found something by meaning alone: nothing has their words"}
         },
-        go=lambda chosen: look_at("search", chosen.search.search_id),
+        go=lambda chosen: notices.look_at("search", chosen.search.search_id),
         hint="Open a query to judge its results, to search again, and to see what is missing.",
     )
     if found:

@@ -8,22 +8,8 @@ import streamlit as st
 from app import api
 from app.agents.questions import show_logged_reply
 from app.formatting import moment, one_line, shorten
+from app.quality import sets
 from app.quality.runs import choose_runs, read_results, read_runs, show_runs, value_of
-from app.quality.sets import (
-    CASE,
-    NOTHING_ANSWERS,
-    NOTHING_ANSWERS_HELP,
-    SET,
-    ask_for_statements,
-    describe_target,
-    find_case,
-    forget_sets,
-    get_set,
-    list_cases,
-    offer_changes,
-    read_statements,
-    show_case,
-)
 from app.ui.dialogs import NotYetError, confirm
 from app.ui.errors import problem_of, show_errors
 from app.ui.notices import offer_way_back, show_empty, show_heading, show_note, show_text, show_warning
@@ -40,8 +26,8 @@ def _offer_expectations(one: EvaluationSet, case: EvaluationCase) -> None:
     key = f"case.{case.case_id}"
     case = keep_opened(key, case, field=f"{key}.note")
     with st.form("case.form", border=False):
-        ask_for_statements(f"{key}.statements", case.statements)
-        st.checkbox(NOTHING_ANSWERS, case.nothing_answers, key=f"{key}.nothing", help=NOTHING_ANSWERS_HELP)
+        sets.ask_for_statements(f"{key}.statements", case.statements)
+        st.checkbox(sets.NOTHING_ANSWERS, case.nothing_answers, key=f"{key}.nothing", help=sets.NOTHING_ANSWERS_HELP)
         st.text_area("Note", case.note or "", key=f"{key}.note", max_chars=1000, help="For people. It isn't scored.")
         show_conflict(key)
         if st.form_submit_button("Save"):
@@ -55,7 +41,7 @@ def _save(one: EvaluationSet, case: EvaluationCase, key: str) -> None:
 
     try:
         kept = {
-            "statements": read_statements(f"{key}.statements"),
+            "statements": sets.read_statements(f"{key}.statements"),
             "nothing_answers": bool(st.session_state[f"{key}.nothing"]),
             "note": str(st.session_state[f"{key}.note"] or "").strip(),
         }
@@ -70,7 +56,7 @@ def _save(one: EvaluationSet, case: EvaluationCase, key: str) -> None:
         return
     for part in ("statements", "nothing", "note"):
         st.session_state.pop(f"{key}.{part}", None)
-    forget_sets()
+    sets.forget_sets()
     st.toast("Saved.")
     st.rerun()  # what of the replies is missing is said above
 
@@ -81,37 +67,37 @@ RUNS = ("before", "after")
 
 def show_set(address: str) -> None:
     """Show a set with its runs and questions, or the question of an agent's set that the address has."""
-    one = show_errors(partial(get_set, address))
-    question = st.query_params.get(CASE)
+    one = show_errors(partial(sets.get_set, address))
+    question = st.query_params.get(sets.CASE)
     if one is not None and one.agent_id is not None and question is not None:
         _show_question(one, question)
         return
-    offer_way_back("All evaluation sets", SET, *RUNS, CASE)
+    offer_way_back("All evaluation sets", sets.SET, *RUNS, sets.CASE)
     if one is None:
         show_empty("This set isn't here.", "It was deleted, or its address is wrong.")
         return
-    facts = (describe_target(one), count_text(one.case_count, "question"), count_text(one.run_count, "run"))
+    facts = (sets.describe_target(one), count_text(one.case_count, "question"), count_text(one.run_count, "run"))
     show_heading(one.name, *facts)
-    offer_changes(one)
+    sets.offer_changes(one)
     show_runs(one)
-    list_cases(one)
+    sets.list_cases(one)
 
 
 def _show_question(one: EvaluationSet, question: str) -> None:
-    offer_way_back("All questions of the set", CASE)
-    case = show_errors(partial(find_case, one.evaluation_set_id, question))
+    offer_way_back("All questions of the set", sets.CASE)
+    case = show_errors(partial(sets.find_case, one.evaluation_set_id, question))
     if case is None:
         show_empty("This question isn't in the set.", "It was removed, or the address is wrong.")
         return
-    show_heading(shorten(one_line(case.question), _LONGEST), one_line(one.name), describe_target(one))
+    show_heading(shorten(one_line(case.question), _LONGEST), one_line(one.name), sets.describe_target(one))
     if st.button("Remove from the set", key="case.remove", icon=":material/delete:"):
         confirm(
             "Remove this question?",
             "It goes with its judgements and its results in all runs.",
             doing="Remove it",
             action=lambda: api.client().admin.evaluation_sets.remove_judgements(one.evaluation_set_id, case.case_id),
-            then=forget_sets,
-            leaving=(CASE,),
+            then=sets.forget_sets,
+            leaving=(sets.CASE,),
         )
     runs = show_errors(partial(read_runs, one.evaluation_set_id))
     if runs:
@@ -128,9 +114,9 @@ def _show_question(one: EvaluationSet, question: str) -> None:
     _offer_expectations(one, case)
     st.subheader("Documents that the reply should cite", anchor=False)
     if case.nothing_answers:
-        show_text(f"None: “{NOTHING_ANSWERS}” is chosen above. Save without it to judge documents.")
+        show_text(f"None: “{sets.NOTHING_ANSWERS}” is chosen above. Save without it to judge documents.")
     else:
-        show_case(one, case.question)
+        sets.show_case(one, case.question)
 
 
 def _find_result(set_id: UUID, run: EvaluationRun, case: EvaluationCase) -> KeptResult | None:

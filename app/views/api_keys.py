@@ -6,20 +6,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from app import api
-from app.credentials.tokens import (
-    KEYS,
-    STATUSES,
-    all_keys,
-    ask_expiry,
-    clear_keys,
-    curl_line,
-    end_noted,
-    fill_expiry,
-    get_expiry,
-    key_of,
-    organization,
-    show_credential,
-)
+from app.credentials import tokens
 from app.formatting import one_line
 from app.labels import PERSON
 from app.lookup import Principal
@@ -43,16 +30,16 @@ def _offer_new() -> None:
 
 def _show_keys(count_at: DeltaGenerator) -> None:
     show_pages(
-        KEYS,
+        tokens.KEYS,
         pages_of(lambda at: api.client().admin.api_keys.list(**at)),
         row=lambda key: {
             "Name": one_line(key.name),
             "Acts as": key.owner_email,
             "Ends in": f"…{key.hint}",
             "For others": "yes" if key.may_act_for_users else "",
-            "Status": STATUSES[key.status],
+            "Status": tokens.STATUSES[key.status],
             "Last used": time_cell(key.last_used_at),
-            "Expires": end_noted(key),
+            "Expires": tokens.end_noted(key),
         },
         empty=lambda: show_empty("There is no API key yet.", "Create one for a program that acts as one person."),
         go=lambda chosen: look_at("key", chosen.api_key_id),
@@ -62,26 +49,28 @@ def _show_keys(count_at: DeltaGenerator) -> None:
 
 def _show_key(key_id: str) -> None:
     offer_way_back("All API keys", "key")
-    key = show_errors(partial(key_of, key_id))
+    key = show_errors(partial(tokens.key_of, key_id))
     if key is None:
         show_warning("There is no such API key.")
         return
     for_others = "Yes: as anybody in the organization" if key.may_act_for_users else "No"
     facts = [("Acts as", key.owner_email), (FOR_OTHERS, for_others)]
     st.button("New key like this one", key="new.successor", icon=":material/autorenew:", on_click=open_new, args=(key,))
-    show_credential(key, every=show_errors(all_keys), kind="key", facts=facts, revoke=partial(_revoke, key))
+    tokens.show_credential(
+        key, every=show_errors(tokens.all_keys), kind="key", facts=facts, revoke=partial(_revoke, key)
+    )
 
 
 def _revoke(key: ApiKey) -> None:
     api.client().admin.api_keys.revoke(key.api_key_id)
-    clear_keys()
+    tokens.clear_keys()
 
 
 def open_new(like: ApiKey | None = None) -> None:
     """Open the dialog for a new key, with no person chosen; `like`: filled as this key is, to take its place."""
     drop_choice(OWNER)
     st.session_state.pop(LIKE, None)
-    fill_expiry("key", like)
+    tokens.fill_expiry("key", like)
     if like is not None:
         st.session_state.update({LIKE: like, "key.name": like.name, "key.for_others": like.may_act_for_users})
     open_dialog(NEW)
@@ -93,7 +82,7 @@ def _show_new() -> None:
         "Anyone who has the key may do all that its owner may. For a program that is nobody's in particular, make a "
         "service account: its tokens may do less."
     )
-    is_on = show_errors(organization).service_accounts_enabled
+    is_on = show_errors(tokens.organization).service_accounts_enabled
     show_link("Service accounts" if is_on else "Service accounts, which are switched off now", "service_accounts")
     st.text_input("Name", key="key.name", max_chars=200, placeholder="Where it is used: Ada's notebook")
     like: ApiKey | None = st.session_state.get(LIKE)
@@ -105,7 +94,7 @@ def _show_new() -> None:
             "Such a key can do what anybody in the organization can: each request says for whom it is made.",
             "That is for servers that know who asks them. The audit log names both.",
         )
-    ask_expiry("key", default="365")
+    tokens.ask_expiry("key", default="365")
     offer_submit(NEW, "Create", action=_create)
 
 
@@ -116,17 +105,17 @@ def _create() -> None:
         name,
         owner_email=owner,
         may_act_for_users=bool(st.session_state["key.for_others"]),
-        expires_at=get_expiry("key"),
+        expires_at=tokens.get_expiry("key"),
     )
     hold_secret(
         Secret(
             "The new key",
             made.api_key,
             hint="This line tries it, from wherever the service can be reached:",
-            command=curl_line(made.api_key, [Scope.CATALOG_READ], base_url=settings().base_url),
+            command=tokens.curl_line(made.api_key, [Scope.CATALOG_READ], base_url=settings().base_url),
         )
     )
-    clear_keys()
+    tokens.clear_keys()
 
 
 def page() -> None:

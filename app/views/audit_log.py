@@ -13,20 +13,9 @@ from app.audit import Names, actions, ids_in, sentence
 from app.formatting import browser_zone, moment, one_line
 from app.labels import PERSON, SERVICE_ACCOUNT
 from app.lookup import Principal, by_id, is_id
+from app.ui import notices
 from app.ui.errors import require_admin, show_errors
 from app.ui.filters import choice_filter, filter_line, text_filter
-from app.ui.notices import (
-    leave,
-    look_at,
-    offer_way_back,
-    show_empty,
-    show_heading,
-    show_note,
-    show_table,
-    show_text,
-    show_title,
-    show_warning,
-)
 from app.ui.pickers import pick_principal
 from app.ui.progress import find_rows, offer_export
 from app.ui.saving import in_words
@@ -105,7 +94,7 @@ def _ask_filters() -> Filters:
         target = text_filter("Id", "target", placeholder="The exact id of a resource")
         files = choice_filter("Files in archives", "files", {"": "Summed up", "each": "Each by itself", **one})
     if any(days):
-        show_note(f"Days begin and end at midnight in {browser_zone()}.")
+        notices.show_note(f"Days begin and end at midnight in {browser_zone()}.")
     name, target = name.replace("\0", ""), target.replace("\0", "")
     return Filters(who, action=action, name=name, target=target, files=files, days=days)
 
@@ -146,8 +135,8 @@ def _show_entries(filters: Filters) -> None:
         Source(fetch, about=filters.about),
         row=lambda pair: _row_of(*pair),
         columns={"Resource": st.column_config.TextColumn(width="small")},
-        empty=lambda: show_empty("Nothing like this was done.", "Take filters away, or choose other days."),
-        go=lambda pair: look_at("entry", pair[0].audit_log_id),
+        empty=lambda: notices.show_empty("Nothing like this was done.", "Take filters away, or choose other days."),
+        go=lambda pair: notices.look_at("entry", pair[0].audit_log_id),
     )
 
 
@@ -168,18 +157,18 @@ def _entry_at(entry_id: str) -> AuditEntry | None:
 
 
 def _show_one(entry_id: str) -> None:
-    offer_way_back("All entries", "entry")
+    notices.offer_way_back("All entries", "entry")
     entry = show_errors(lambda: _entry_at(entry_id))
     if entry is None:
-        show_warning("There is no such entry.")
+        notices.show_warning("There is no such entry.")
     else:
         _show_entry(entry)
 
 
 def _show_entry(entry: AuditEntry) -> None:
-    show_heading(sentence(entry, _names_for([entry])), moment(entry.at))
+    notices.show_heading(sentence(entry, _names_for([entry])), moment(entry.at))
     if entry.text:
-        show_text(f"They said: {entry.text}")
+        notices.show_text(f"They said: {entry.text}")
     target = entry.target
     facts = [
         ("At", format_instant(entry.at)),
@@ -195,11 +184,11 @@ def _show_entry(entry: AuditEntry) -> None:
         ("Request id", entry.request_id or ""),
         ("Entry", str(entry.audit_log_id)),
     ]
-    show_table([fact for fact in facts if fact[1]], named=True)
+    notices.show_table([fact for fact in facts if fact[1]], named=True)
     if entry.changes:
         heads = ("What changed", "From", "To")
         rows = [(name, in_words(one.from_), in_words(one.to)) for name, one in entry.changes.items()]
-        show_table(rows, heads=heads)
+        notices.show_table(rows, heads=heads)
     if entry.details:
         st.code(json.dumps(entry.details, indent=2, ensure_ascii=False, sort_keys=True), language="json")
     if target is not None:
@@ -209,7 +198,7 @@ def _show_entry(entry: AuditEntry) -> None:
 
 
 def _narrow_to(name: str, thing: str) -> None:
-    leave("entry", "who", "action", "name", "target", "files", "from", "to")
+    notices.leave("entry", "who", "action", "name", "target", "files", "from", "to")
     st.query_params[name] = thing
 
 
@@ -248,13 +237,13 @@ def _export_row(entry: AuditEntry, names: dict[str, str]) -> tuple[str, ...]:
 def page() -> None:
     """Draw the audit log with its filters, or the entry in the address; for admins."""
     require_admin()
-    show_title("Audit log", "Who did what, newest first. Nothing here can be changed or deleted.")
+    notices.show_title("Audit log", "Who did what, newest first. Nothing here can be changed or deleted.")
     if "entry" in st.query_params:
         _show_one(str(st.query_params["entry"]))
         return
     filters = _ask_filters()
     if filters.since is not None and filters.until is not None and filters.since >= filters.until:
-        show_warning("The first day is after the last: choose them the other way round.")
+        notices.show_warning("The first day is after the last: choose them the other way round.")
         return
     _show_entries(filters)
     offer_export("audit-log.csv", HEADS, _rows_of(filters), about=filters.about, most=MOST_EXPORTED)

@@ -175,8 +175,7 @@ def begin(agents: Mapping[str, Agent], place: ChatLocation) -> ChatLocation | No
         else:
             show_empty("No agent is deployed to you yet.", "An agent answers from documents. Ask an admin for one.")
         return None
-    agent = _choose_agent(agents, place)
-    here = ChatLocation(str(agent.agent_id))
+    here = ChatLocation(str(_choose_agent(agents, place).agent_id))
     offer_examples(here)
     _show_unsent(here)
     return here

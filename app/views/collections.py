@@ -5,31 +5,14 @@ from functools import partial
 import streamlit as st
 
 from app import api
-from app.document_collections.contents import (
-    ask_for_fields,
-    embedding_models,
-    find_collection,
-    offer_adding,
-    read_fields,
-    type_in_words,
-)
+from app.document_collections import contents
 from app.document_collections.sections import show_documents, show_index
 from app.formatting import ago, moment
 from app.labels import ROLES
+from app.ui import notices
 from app.ui.dialogs import NotYetError, confirm, dialog, offer_dialog, offer_submit, text_in
 from app.ui.errors import require_editor, show_errors
 from app.ui.filters import filter_line, part_of, text_filter
-from app.ui.notices import (
-    leave,
-    look_at,
-    offer_way_back,
-    show_empty,
-    show_heading,
-    show_link,
-    show_table,
-    show_text,
-    show_title,
-)
 from app.ui.tables import forget, pages_of, show_pages, time_cell
 from carrel.wire.collections import DocumentCollection
 from carrel.wire.common import Role
@@ -45,9 +28,9 @@ READERS_PARTS = {"documents": "Documents", "about": "About"}
 
 def _show_no_collections(name: str) -> None:
     if name:
-        show_empty("No collection is called that.", "Try another part of its name.")
+        notices.show_empty("No collection is called that.", "Try another part of its name.")
     else:
-        show_empty(
+        notices.show_empty(
             "There is no collection yet.",
             "A collection holds documents that are searched together, with fields of their own; agents answer from "
             "collections. Make the first one.",
@@ -55,7 +38,7 @@ def _show_no_collections(name: str) -> None:
 
 
 def _show_list() -> None:
-    count = show_title(TITLE, PURPOSE, action=partial(offer_dialog, "New collection", NEW, key="new"))
+    count = notices.show_title(TITLE, PURPOSE, action=partial(offer_dialog, "New collection", NEW, key="new"))
     _ask_for_collection()
     with filter_line():
         name = text_filter("Name", "name", placeholder="Part of a name")
@@ -73,7 +56,7 @@ def _show_list() -> None:
             "Created": time_cell(collection.created_at),
         },
         empty=partial(_show_no_collections, name),
-        go=lambda chosen: look_at("collection", chosen.document_collection_id),
+        go=lambda chosen: notices.look_at("collection", chosen.document_collection_id),
         count_at=count,
     )
 
@@ -81,10 +64,10 @@ def _show_list() -> None:
 @dialog("New collection", NEW, width="medium")
 def _ask_for_collection() -> None:
     st.text_input("Name", key="new.name", max_chars=200)
-    ask_for_fields(FIELDS)
+    contents.ask_for_fields(FIELDS)
     st.selectbox(
         "Embedding model",
-        show_errors(embedding_models),
+        show_errors(contents.embedding_models),
         key="new.model",
         index=None,
         accept_new_options=True,
@@ -96,7 +79,7 @@ def _ask_for_collection() -> None:
 def _make() -> None:
     name = text_in("new.name", missing="A collection needs a name.")
     try:
-        fields = read_fields(FIELDS)
+        fields = contents.read_fields(FIELDS)
     except ValueError as error:
         raise NotYetError(str(error)) from error
     made = api.client().document_collections.create_document_collection(
@@ -108,7 +91,7 @@ def _make() -> None:
 
 
 def _show_about(collection: DocumentCollection) -> None:
-    show_table(
+    notices.show_table(
         [
             ("Documents that you may read", f"{collection.document_count:,}"),
             ("Your role", ROLES[collection.role]),
@@ -120,12 +103,14 @@ def _show_about(collection: DocumentCollection) -> None:
     fields = collection.custom_metadata_schema.fields
     st.subheader("Fields", anchor=False)
     if fields:
-        show_table([(field.name, type_in_words(field.type)) for field in fields], heads=("Field", "Kind"))
+        notices.show_table(
+            [(field.name, contents.type_in_words(field.type)) for field in fields], heads=("Field", "Kind")
+        )
     else:
-        show_text("It has none.")
+        notices.show_text("It has none.")
     where = str(collection.document_collection_id)
     if api.me().is_admin:
-        show_link("Who may search it, and why?", "who_can_read", resource=f"DOCUMENT_COLLECTION:{where}")
+        notices.show_link("Who may search it, and why?", "who_can_read", resource=f"DOCUMENT_COLLECTION:{where}")
     if (collection.role is Role.OWNER or api.me().is_admin) and st.button("Delete …", key="delete"):
         confirm(
             "Delete this collection?",
@@ -141,7 +126,7 @@ def _delete(collection: DocumentCollection) -> None:
     api.client().document_collections.delete_document_collection(collection.document_collection_id)
     api.collections.clear()
     forget("collections")
-    leave(*ONE)
+    notices.leave(*ONE)
 
 
 def page() -> None:
@@ -151,20 +136,22 @@ def page() -> None:
     if address is None:
         _show_list()
         return
-    show_title(TITLE, PURPOSE)
-    offer_way_back("All collections", *ONE)
-    collection = show_errors(lambda: find_collection(address))
+    notices.show_title(TITLE, PURPOSE)
+    notices.offer_way_back("All collections", *ONE)
+    collection = show_errors(lambda: contents.find_collection(address))
     if collection is None:
-        show_empty("This collection isn't here.", "It was deleted, or you may not search it, or its address is wrong.")
+        notices.show_empty(
+            "This collection isn't here.", "It was deleted, or you may not search it, or its address is wrong."
+        )
     else:
         edits = api.may_edit(collection)
         count = f"{count_text(collection.document_count, 'document')} that you may read"
-        show_heading(collection.collection_name, count, f"you are its {ROLES[collection.role].lower()}")
+        notices.show_heading(collection.collection_name, count, f"you are its {ROLES[collection.role].lower()}")
         part = part_of("part", PARTS if edits or api.me().is_admin else READERS_PARTS, default="documents")
         if part == "documents":
             show_documents(collection, edits=edits)
         elif part == "add":
-            offer_adding(collection)
+            contents.offer_adding(collection)
         elif part == "index":
             show_index(collection)
         else:

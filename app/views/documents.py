@@ -10,36 +10,17 @@ from streamlit.delta_generator import DeltaGenerator
 
 import carrel
 from app import api
+from app.documents import sections
 from app.documents.facts import KINDS, STATES, kind_of, name_of_place, state_of
 from app.documents.original import has_original, show_original
-from app.documents.sections import (
-    may_update,
-    show_about,
-    show_chunks,
-    show_container,
-    show_not_read,
-    show_places,
-    show_readers,
-    show_versions,
-)
 from app.documents.uploading import offer_upload
 from app.formatting import ago
 from app.loading.runs import documents_of
 from app.lookup import is_id
+from app.ui import notices
 from app.ui.dialogs import confirm, dialog, is_open, offer_submit, open_dialog, text_in
 from app.ui.errors import error_boundary, show_errors
 from app.ui.filters import choice_filter, filter_line, part_of, text_filter
-from app.ui.notices import (
-    LinkedText,
-    look_at,
-    offer_way_back,
-    show_empty,
-    show_heading,
-    show_link,
-    show_text,
-    show_title,
-    show_warning,
-)
 from app.ui.saving import keep_opened, send_changes
 from app.ui.tables import PAGE_ROWS, ItemsPage, Source, forget, pages_of, show_pages, time_cell
 from carrel.wire.catalog import Document, GetDocumentResponse, IndexingStatus
@@ -81,16 +62,18 @@ def _row(document: Document) -> dict[str, object]:
 def _show_no_documents(wanted: Wanted) -> None:
     mine = wanted.owner == api.me().email
     if wanted.name or wanted.kind or wanted.state or (wanted.owner and not mine):
-        show_empty("No document is like that.", "Take something out of the fields above, or look at whose it may be.")
+        notices.show_empty(
+            "No document is like that.", "Take something out of the fields above, or look at whose it may be."
+        )
     elif mine:
-        show_empty("You have no documents of your own yet.", "Add some above, or look at those of others.")
-        show_link("All that you may read", "documents", of=ALL)
+        notices.show_empty("You have no documents of your own yet.", "Add some above, or look at those of others.")
+        notices.show_link("All that you may read", "documents", of=ALL)
     else:
-        show_empty("There are no documents here.", "Add some above. Those that you may read appear here.")
+        notices.show_empty("There are no documents here.", "Add some above. Those that you may read appear here.")
 
 
 def _show_list() -> None:
-    count = show_title(TITLE, PURPOSE, action=partial(offer_upload, LIST))
+    count = notices.show_title(TITLE, PURPOSE, action=partial(offer_upload, LIST))
     me = show_errors(api.me)
     if run := st.query_params.get("run"):
         _show_of_run(run, count)
@@ -106,7 +89,7 @@ def _show_list() -> None:
         owner = text_filter("Owner", "owner", placeholder="name@example.com") if choice == ALL and me.is_admin else ""
     wanted = Wanted(name, kind, state, me.email if choice == MINE else owner, files)
     if wanted.owner and "@" not in wanted.owner:
-        show_warning("An owner is looked for by their whole address.", "Such as name@example.com.")
+        notices.show_warning("An owner is looked for by their whole address.", "Such as name@example.com.")
         return
     show_pages(
         LIST,
@@ -123,15 +106,15 @@ def _show_list() -> None:
         ),
         row=_row,
         empty=partial(_show_no_documents, wanted),
-        go=lambda chosen: look_at("document", chosen.document_id),
+        go=lambda chosen: notices.look_at("document", chosen.document_id),
         count_at=count,
     )
 
 
 def _show_of_run(run: str, count: DeltaGenerator) -> None:
     """Show the documents that a run has created or updated, as far as the person may read them."""
-    offer_way_back("All documents", "run")
-    show_text("Documents created or updated by one run, of those that you may read.")
+    notices.offer_way_back("All documents", "run")
+    notices.show_text("Documents created or updated by one run, of those that you may read.")
     names = show_errors(lambda: documents_of(UUID(run))) if is_id(run) else []
     listed = api.client().catalog.list_documents
 
@@ -146,10 +129,10 @@ def _show_of_run(run: str, count: DeltaGenerator) -> None:
         LIST,
         Source(fetch, about=run),
         row=_row,
-        empty=lambda: show_empty(
+        empty=lambda: notices.show_empty(
             "No document of this run is here.", "The documents were deleted, or you may not read them."
         ),
-        go=lambda chosen: look_at("document", chosen.document_id),
+        go=lambda chosen: notices.look_at("document", chosen.document_id),
         count_at=count,
     )
 
@@ -160,24 +143,26 @@ def find(address: str) -> GetDocumentResponse | None:
         try:
             return api.client().catalog.get_document(UUID(address))
         except (ValueError, carrel.NotFoundError):
-            show_empty("This document isn't here.", "It was deleted, or you may not read it, or its address is wrong.")
+            notices.show_empty(
+                "This document isn't here.", "It was deleted, or you may not read it, or its address is wrong."
+            )
             return None
 
 
 def _show_document(document: GetDocumentResponse) -> None:
     facts = (document.document_external_id, kind_of(document.media_type), f"changed {ago(document.updated_at)}")
-    show_heading(document.document_name, *facts)
+    notices.show_heading(document.document_name, *facts)
     if not has_original(document) and st.query_params.get("part") == ORIGINAL:
         st.query_params["part"] = "text"  # it had pages when the address was made
     parts = PARTS if has_original(document) else {name: label for name, label in PARTS.items() if name != ORIGINAL}
     part = part_of("part", parts, default="about")
     if part == "about":
-        show_about(document)
-        show_not_read(document)
-        show_container(document)
+        sections.show_about(document)
+        sections.show_not_read(document)
+        sections.show_container(document)
         st.subheader("Where it can be found", anchor=False)
-        show_places(document)
-        if may_update(document):
+        sections.show_places(document)
+        if sections.may_update(document):
             with st.container(horizontal=True):
                 about = str(document.document_id)
                 st.button("Rename", key="rename", icon=":material/edit:", on_click=open_dialog, args=(RENAME, about))
@@ -187,18 +172,18 @@ def _show_document(document: GetDocumentResponse) -> None:
     elif part == ORIGINAL:
         show_original(document)
     elif part == "versions":
-        show_versions(document)
+        sections.show_versions(document)
     elif part == "text":
-        show_chunks(document)
+        sections.show_chunks(document)
     else:
-        show_readers(document)
+        sections.show_readers(document)
 
 
 @dialog("Rename", RENAME)
 def _show_rename(document: GetDocumentResponse) -> None:
     document = keep_opened(RENAME, document)
     st.text_input("Name", value=document.document_name, key="document.name", max_chars=1000)
-    show_text("Later uploads of the file keep this name.")
+    notices.show_text("Later uploads of the file keep this name.")
     offer_submit(RENAME, "Save", action=partial(_rename, document))
 
 
@@ -231,12 +216,12 @@ def page() -> None:
     if address is None:
         _show_list()
         return
-    show_title(TITLE, PURPOSE)
+    notices.show_title(TITLE, PURPOSE)
     with st.container(horizontal=True, vertical_alignment="center"):
-        offer_way_back("All documents", *ONE)
+        notices.offer_way_back("All documents", *ONE)
         for name, words in (("search", "Back to the search"), ("chat", "Back to the conversation")):
             if there := parse_qsl(st.query_params.get(name, "")):
-                link = LinkedText(words, f"{name}?{urlencode(there)}").body
+                link = notices.LinkedText(words, f"{name}?{urlencode(there)}").body
                 st.html(f'<p class="carrel-text">{link}</p>', width="content")
     document = find(address)
     if document is not None:

@@ -25,20 +25,10 @@ from app.people.directory import (
     show_adding,
     show_losses,
 )
+from app.ui import notices
 from app.ui.dialogs import NotYetError, confirm, dialog, is_open, offer_dialog, offer_submit, open_dialog, text_in
 from app.ui.errors import require_admin, show_errors
 from app.ui.filters import filter_line, text_filter
-from app.ui.notices import (
-    look_at,
-    offer_way_back,
-    show_empty,
-    show_heading,
-    show_link,
-    show_note,
-    show_text,
-    show_title,
-    show_warning,
-)
 from app.ui.saving import keep_opened, send_changes
 from app.ui.tables import pages_of, show_pages
 from carrel.wire.admin import Group, NamedPrincipal
@@ -51,14 +41,16 @@ FROM_DIRECTORY, MADE_HERE = "Another directory", "Made here"
 
 def _show_none(query: str) -> None:
     if query:
-        show_empty("No group has this in its name.", "Try fewer letters.")
+        notices.show_empty("No group has this in its name.", "Try fewer letters.")
     else:
-        show_empty("There is no group yet.", "Grant documents to a group, and people read them while they are in it.")
+        notices.show_empty(
+            "There is no group yet.", "Grant documents to a group, and people read them while they are in it."
+        )
 
 
 @dialog("Add group", NEW)
 def _show_new() -> None:
-    show_text("A group opens what is granted to it to everybody who is in it.")
+    notices.show_text("A group opens what is granted to it to everybody who is in it.")
     st.text_input("Name", key="group.new_name", max_chars=200, placeholder="Harbour crew")
     offer_submit(NEW, "Add", action=_create)
 
@@ -74,16 +66,16 @@ def _create() -> None:
 
 
 def _show_group(group_id: str) -> None:
-    offer_way_back("All groups", "group")
+    notices.offer_way_back("All groups", "group")
     group = show_errors(partial(group_of, group_id))
     if group is None:
-        show_warning("There is no such group (any more).")
+        notices.show_warning("There is no such group (any more).")
         return
     losses = show_errors(partial(losses_of, group_id))
     reached = f"{count_text(losses.person_count, 'person', 'people')} in all"
-    show_heading(group.name, count_text(group.member_count, "direct member"), reached)
+    notices.show_heading(group.name, count_text(group.member_count, "direct member"), reached)
     if group.external_id:
-        show_note(
+        notices.show_note(
             f"An import brought it from another directory, where its id is {one_line(group.external_id)}. What is "
             "changed here holds until an import names it again: that sets its name and its members."
         )
@@ -92,13 +84,13 @@ def _show_group(group_id: str) -> None:
     _show_members(group)
     around = show_errors(partial(memberships_of, principal_of(group)))
     if around:
-        show_text(f"It is in {', '.join(one_line(one.name) for one in around)}.")
+        notices.show_text(f"It is in {', '.join(one_line(one.name) for one in around)}.")
     st.subheader("What it opens", anchor=False)
     who = principal_of(group)
     counts = show_errors(partial(readable_by, who))
     with_others = ", with what the groups around it open" if around else ""
-    show_text(f"{counts_in_words(counts) or 'It opens nothing'}{with_others}.")
-    show_link("What can they read?", "what_can_they_read", who=who.key)
+    notices.show_text(f"{counts_in_words(counts) or 'It opens nothing'}{with_others}.")
+    notices.show_link("What can they read?", "what_can_they_read", who=who.key)
     st.subheader("If it were deleted", anchor=False)
     show_losses(losses)
 
@@ -132,7 +124,7 @@ def _show_rename(group: Group) -> None:
     group = keep_opened(RENAME, group)
     st.text_input("Name", value=group.name, key="group.name", max_chars=200)
     if group.external_id:
-        show_warning("The next import of the other directory sets its name again.")
+        notices.show_warning("The next import of the other directory sets its name again.")
     offer_submit(RENAME, "Save", action=partial(_rename, group))
 
 
@@ -149,18 +141,18 @@ def _show_members(group: Group) -> None:
         MEMBERS,
         pages_of(lambda at: api.client().admin.groups.list_members(group.id, **at), about=group.id),
         row=_row_of_member,
-        empty=lambda: show_empty("Nobody is in it.", "Add members, who then read what it opens."),
+        empty=lambda: notices.show_empty("Nobody is in it.", "Add members, who then read what it opens."),
         hint="Choose a member to open or remove it.",
     )
     if chosen is None:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         if chosen.type == PERSON:
-            show_link(f"Open {one_line(chosen.name)}", "people", person=str(chosen.id))
+            notices.show_link(f"Open {one_line(chosen.name)}", "people", person=str(chosen.id))
         elif chosen.type == GROUP:
-            show_link(f"Open {one_line(chosen.name)}", "groups", group=str(chosen.id))
+            notices.show_link(f"Open {one_line(chosen.name)}", "groups", group=str(chosen.id))
         else:
-            show_link(f"Open {one_line(chosen.name)}", "service_accounts", account=str(chosen.id))
+            notices.show_link(f"Open {one_line(chosen.name)}", "service_accounts", account=str(chosen.id))
         if st.button("Remove from the group", key="remove", icon=":material/group_remove:"):
             ask_removing(str(group.id), group.name, Principal.of(chosen))
 
@@ -177,10 +169,10 @@ def page() -> None:
     """Draw the list of groups, or the group in the address; for admins."""
     require_admin()
     if "group" in st.query_params:
-        show_title(TITLE, PURPOSE)
+        notices.show_title(TITLE, PURPOSE)
         _show_group(str(st.query_params["group"]))
         return
-    count = show_title(TITLE, PURPOSE, action=partial(offer_dialog, "Add group", NEW))
+    count = notices.show_title(TITLE, PURPOSE, action=partial(offer_dialog, "Add group", NEW))
     _show_new()
     with filter_line():
         query = text_filter("Find", "q", placeholder="A part of the name").replace("\0", "")
@@ -194,7 +186,7 @@ def page() -> None:
             "Origin": FROM_DIRECTORY if group.external_id else MADE_HERE,
         },
         empty=partial(_show_none, query),
-        go=lambda chosen: look_at("group", chosen.id),
+        go=lambda chosen: notices.look_at("group", chosen.id),
         columns={"Origin": {"help": "Groups from another directory are set again by its next import."}},
         count_at=count,
     )

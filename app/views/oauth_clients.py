@@ -26,20 +26,10 @@ from app.credentials.applications import (
 from app.formatting import moment, one_line
 from app.labels import scope_named, scopes_named
 from app.settings import settings
+from app.ui import notices
 from app.ui.dialogs import confirm, hold_secret, is_open, show_held_secret
 from app.ui.errors import require_admin, show_errors
 from app.ui.filters import choice_filter, filter_line
-from app.ui.notices import (
-    help_link,
-    look_at,
-    offer_way_back,
-    show_empty,
-    show_heading,
-    show_table,
-    show_text,
-    show_title,
-    show_warning,
-)
 from app.ui.tables import pages_of, show_pages, time_cell
 from carrel.wire.oauth_clients import OAuthAudience, OAuthClient, OAuthClientStatus
 from flows.operations.formatting import count_text
@@ -68,7 +58,7 @@ def _show_clients(count_at: DeltaGenerator) -> None:
         ),
         row=lambda client: _client_row(client, show_errors(api.agent_names)),
         empty=partial(_show_none, status),
-        go=lambda chosen: look_at("client", chosen.client_id),
+        go=lambda chosen: notices.look_at("client", chosen.client_id),
         count_at=count_at,
     )
 
@@ -85,22 +75,24 @@ def _client_row(client: OAuthClient, names: dict[str, str]) -> dict[str, object]
 
 def _show_none(status: str) -> None:
     if status:
-        show_empty("No application has this status.")
+        notices.show_empty("No application has this status.")
     else:
-        show_empty("There is no application yet.", "Create one for what signs people in, or approve what they ask for.")
+        notices.show_empty(
+            "There is no application yet.", "Create one for what signs people in, or approve what they ask for."
+        )
 
 
 def _show_client(client_id: str) -> None:
-    offer_way_back("All applications", "client")
+    notices.offer_way_back("All applications", "client")
     client = show_errors(partial(application, client_id))
     if client is None:
-        show_warning("There is no such application (any more).")
+        notices.show_warning("There is no such application (any more).")
         return
-    show_heading(client.name, STATUSES[client.status])
+    notices.show_heading(client.name, STATUSES[client.status])
     if client.status is OAuthClientStatus.PENDING:
-        show_warning(f"{client.requested_by} asks for it. It can do nothing until you approve it.")
+        notices.show_warning(f"{client.requested_by} asks for it. It can do nothing until you approve it.")
     names = show_errors(api.agent_names)
-    show_table(
+    notices.show_table(
         [
             ("Client id", str(client.client_id)),
             ("Asked for by", client.requested_by or f"described by {client.document_url}"),
@@ -116,7 +108,7 @@ def _show_client(client_id: str) -> None:
         for scope in client.scopes
         if (meaning := meaning_of(scope, client.audience))
     ]
-    show_table(rows, heads=("It may ask people for", "Which lets it", "Mind that"), named=True)
+    notices.show_table(rows, heads=("It may ask people for", "Which lets it", "Mind that"), named=True)
     show_configuration(client)
     _show_actions(client)
     show_consents(client)
@@ -131,8 +123,10 @@ def show_configuration(client: OAuthClient) -> None:
     address = f"{issuer}{MCP_PATH}"
     st.header("Connect it", anchor=False)
     if client.audience is OAuthAudience.API:
-        show_text("OAuth libraries find all addresses at the discovery address. Next, send people to the first one:")
-        show_table(
+        notices.show_text(
+            "OAuth libraries find all addresses at the discovery address. Next, send people to the first one:"
+        )
+        notices.show_table(
             [
                 ("Authorization endpoint", f"{issuer}/api/oauth/authorize"),
                 ("Token endpoint", f"{issuer}/api/oauth/token"),
@@ -143,17 +137,17 @@ def show_configuration(client: OAuthClient) -> None:
             ],
             named=True,
         )
-        st.html(help_link("How an application signs people in", "oauth"))
+        st.html(notices.help_link("How an application signs people in", "oauth"))
         return
-    show_text("It needs its id and this address, exactly as it stands here:")
+    notices.show_text("It needs its id and this address, exactly as it stands here:")
     st.code(address, language=None, wrap_lines=True)
-    st.html(help_link("How programs are connected", "mcp#connect-a-client"))
+    st.html(notices.help_link("How programs are connected", "mcp#connect-a-client"))
     if not client.is_public or client.document_url is not None:
         return
-    show_text("Claude Code:")
+    notices.show_text("Claude Code:")
     command = f"claude mcp add --transport http --client-id {client.client_id} carrel {address}"
     st.code(f"{command}\nclaude mcp login carrel", language="bash", wrap_lines=True)
-    show_text("Programs that take mcpServers, by mcp-remote:")
+    notices.show_text("Programs that take mcpServers, by mcp-remote:")
     own = json.dumps({"client_id": str(client.client_id)})
     remote = {"command": "npx", "args": ["mcp-remote", address, "3334", "--static-oauth-client-info", own]}
     st.code(json.dumps({"mcpServers": {"carrel": remote}}, indent=2), language="json", wrap_lines=True)
@@ -211,13 +205,13 @@ def page() -> None:
     """Draw the list of applications, or the application in the address; for admins."""
     require_admin()
     one = "client" in st.query_params
-    count = show_title(TITLE, PURPOSE, action=None if one else _offer_new)
+    count = notices.show_title(TITLE, PURPOSE, action=None if one else _offer_new)
     show_held_secret()
     if one:
         _show_client(str(st.query_params["client"]))
         return
     if number := show_errors(count_waiting):
-        show_warning(f"{count_text(number, 'application')} {'waits' if number == 1 else 'wait'} for an admin.")
+        notices.show_warning(f"{count_text(number, 'application')} {'waits' if number == 1 else 'wait'} for an admin.")
     show_new()
     _show_clients(count)
     show_consents()

@@ -9,18 +9,9 @@ from app import api
 from app.credentials.tokens import STATUSES, ask_expiry, end_noted, get_expiry, show_credential
 from app.formatting import ago, moment, one_line
 from app.lookup import by_id
+from app.ui import notices
 from app.ui.dialogs import Secret, dialog, hold_secret, offer_dialog, offer_submit, show_held_secret, text_in
 from app.ui.errors import require_admin, show_errors
-from app.ui.notices import (
-    look_at,
-    offer_way_back,
-    show_empty,
-    show_help,
-    show_table,
-    show_text,
-    show_title,
-    show_warning,
-)
 from app.ui.tables import forget, pages_of, show_pages, time_cell
 from carrel.wire.scim_tokens import AdminScimTokensListResponse, ScimToken
 
@@ -40,15 +31,15 @@ def _clear_tokens() -> None:
 
 
 def _show_address(page: AdminScimTokensListResponse) -> None:
-    show_text("The address to give to the provider, as its tenant URL or base URL:")
+    notices.show_text("The address to give to the provider, as its tenant URL or base URL:")
     st.code(page.base_url, language=None, wrap_lines=True)
     last = max((one.last_used_at for one in page.tokens if one.last_used_at), default=None)
-    show_text("No request has come yet." if last is None else f"The last request came {ago(last)}.")
-    show_warning(
+    notices.show_text("No request has come yet." if last is None else f"The last request came {ago(last)}.")
+    notices.show_warning(
         "Who has a token can put anybody into any group, also into those that were made by hand, and delete groups. "
         "Guard it like an admin's password."
     )
-    show_help("How to set up Entra and Okta", "provisioning")
+    notices.show_help("How to set up Entra and Okta", "provisioning")
 
 
 def _show_refusals() -> None:
@@ -64,14 +55,14 @@ def _show_refusals() -> None:
             known = "The other members were added" if "count" in told else "No member was added"
             what = f"{known}. Unknown here, and to be provisioned first: {', '.join(told['unknown'])}"
         rows.append((moment(entry.at), one_line((target and target.name) or (target and target.id) or ""), what))
-    show_table(rows, heads=("When", "What", "Why"))
+    notices.show_table(rows, heads=("When", "What", "Why"))
 
 
 def _show_token(token_id: str, every: Sequence[ScimToken]) -> None:
-    offer_way_back("All tokens", "token")
+    notices.offer_way_back("All tokens", "token")
     token = show_errors(partial(by_id, api.client().admin.scim_tokens.list, token_id))
     if token is None:
-        show_warning("There is no such token.")
+        notices.show_warning("There is no such token.")
         return
     show_credential(token, every=every, kind="token", facts=[], revoke=partial(_revoke, token))
 
@@ -83,7 +74,7 @@ def _revoke(token: ScimToken) -> None:
 
 @dialog("New token", NEW, width="large")
 def _show_new() -> None:
-    show_text("Anyone who has it can add, change and deactivate people here. It makes nobody an admin.")
+    notices.show_text("Anyone who has it can add, change and deactivate people here. It makes nobody an admin.")
     st.text_input("Name", key="scim.name", max_chars=200, placeholder="Entra, production")
     ask_expiry("scim", default="365")
     offer_submit(NEW, "Create", action=_create)
@@ -100,7 +91,7 @@ def page() -> None:
     """Draw the address and the tokens, or the token in the address; for admins."""
     require_admin()
     one = "token" in st.query_params
-    show_title(TITLE, PURPOSE, action=None if one else partial(offer_dialog, "New token", NEW))
+    notices.show_title(TITLE, PURPOSE, action=None if one else partial(offer_dialog, "New token", NEW))
     show_held_secret()
     first = show_errors(first_page)
     if one:
@@ -118,10 +109,10 @@ def page() -> None:
                 "Last request": time_cell(token.last_used_at),
                 "Expires": end_noted(token),
             },
-            empty=lambda: show_empty(
+            empty=lambda: notices.show_empty(
                 "There is no token yet.", "Create one, and give it to the provider with the address."
             ),
-            go=lambda chosen: look_at("token", chosen.token_id),
+            go=lambda chosen: notices.look_at("token", chosen.token_id),
         )
         show_errors(_show_refusals)
 

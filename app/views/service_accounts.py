@@ -22,19 +22,10 @@ from app.credentials.tokens import (
 )
 from app.formatting import ago, moment, one_line
 from app.labels import SERVICE_ACCOUNT
+from app.ui import notices
 from app.ui.dialogs import confirm, dialog, is_open, offer_dialog, offer_submit, show_held_secret, text_in
 from app.ui.errors import require_admin, show_errors
 from app.ui.filters import filter_line, text_filter
-from app.ui.notices import (
-    look_at,
-    offer_way_back,
-    show_empty,
-    show_heading,
-    show_link,
-    show_text,
-    show_title,
-    show_warning,
-)
 from app.ui.tables import pages_of, show_pages
 from carrel.wire.api_keys import CredentialStatus
 from carrel.wire.organization import Organization
@@ -55,7 +46,7 @@ def _show_switch(settings: Organization) -> None:
                 action=partial(_switch, settings, on=False),
             )
         return
-    show_warning(
+    notices.show_warning(
         "Service accounts are switched off for your organization.",
         "Every request with a token of theirs is refused, and neither accounts nor tokens can be created.",
     )
@@ -84,9 +75,9 @@ def _account_row(tokens: Sequence[ServiceAccountToken], account: ServiceAccount)
 
 def _show_none(query: str) -> None:
     if query:
-        show_empty("No service account has this in its name or address.", "Try fewer letters.")
+        notices.show_empty("No service account has this in its name or address.", "Try fewer letters.")
     else:
-        show_empty(
+        notices.show_empty(
             "There is no service account yet.",
             "A program is best given one: an identity that is nobody's, stays when people leave, and reads only what "
             "it was granted.",
@@ -95,7 +86,9 @@ def _show_none(query: str) -> None:
 
 @dialog("New service account", NEW)
 def _show_new() -> None:
-    show_text("An identity for a program. It may read nothing before it is granted something, or put into a group.")
+    notices.show_text(
+        "An identity for a program. It may read nothing before it is granted something, or put into a group."
+    )
     st.text_input("Name", key="new.name", max_chars=200, placeholder="Intranet search")
     offer_submit(NEW, "Create", action=_create)
 
@@ -124,13 +117,13 @@ def _ask_deleting(account: ServiceAccount) -> None:
 
 
 def _show_account(account_id: str, settings: Organization) -> None:
-    offer_way_back("All service accounts", "account", "token")
+    notices.offer_way_back("All service accounts", "account", "token")
     account = show_errors(partial(account_of, account_id))
     if account is None:
-        show_warning("There is no such service account (any more).")
+        notices.show_warning("There is no such service account (any more).")
         return
-    show_heading(account.display_name, account.email, f"created {moment(account.created_at)}")
-    show_link("What can it read?", "what_can_they_read", who=f"{SERVICE_ACCOUNT}:{account_id}")
+    notices.show_heading(account.display_name, account.email, f"created {moment(account.created_at)}")
+    notices.show_link("What can it read?", "what_can_they_read", who=f"{SERVICE_ACCOUNT}:{account_id}")
     with st.container(horizontal=True):
         st.button(
             "Create token",
@@ -156,7 +149,7 @@ def page() -> None:
     require_admin()
     settings = show_errors(organization)
     is_list = "account" not in st.query_params
-    show_title(
+    notices.show_title(
         "Service accounts",
         "Identities for programs, and the tokens with which they call the service.",
         action=partial(offer_dialog, "New service account", NEW)
@@ -180,7 +173,7 @@ def page() -> None:
         pages_of(lambda at: api.client().admin.service_accounts.list(query=query or None, **at), about=query),
         row=partial(_account_row, tokens),
         empty=partial(_show_none, query),
-        go=lambda chosen: look_at("account", chosen.service_account_id),
+        go=lambda chosen: notices.look_at("account", chosen.service_account_id),
     )
     if settings.service_accounts_enabled:
         _show_switch(settings)

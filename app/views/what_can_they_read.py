@@ -10,31 +10,11 @@ from app import api
 from app.formatting import one_line
 from app.labels import AGENT, COLLECTION, DOCUMENT, GROUP, TYPES
 from app.lookup import Principal, Resource, disambiguate, resource_at
-from app.permissions.browsing import (
-    MOST_SORTED,
-    SHOWN,
-    Counts,
-    compare_counts,
-    count_resources,
-    export_name,
-    show_principals,
-    through_in_words,
-)
+from app.permissions import browsing
 from app.permissions.changing import offer_access, offer_change, show_why
+from app.ui import notices
 from app.ui.errors import require_admin, show_errors
 from app.ui.filters import choice_filter, filter_line, text_filter
-from app.ui.notices import (
-    look_at,
-    offer_way_back,
-    show_empty,
-    show_heading,
-    show_link,
-    show_note,
-    show_table,
-    show_text,
-    show_title,
-    show_warning,
-)
 from app.ui.pickers import pick_principal
 from app.ui.progress import offer_export
 from app.ui.tables import ALL_ROWS, PageAsked, pages_of, show_pages
@@ -82,36 +62,38 @@ class ReachQuery:
 
 def _row_of(found: ClassedResource) -> tuple[str, str, str, str]:
     name = one_line(found.name or found.resource_id)
-    return name, TYPES[found.resource_type], through_in_words(found.through or ()), found.resource_id
+    return name, TYPES[found.resource_type], browsing.through_in_words(found.through or ()), found.resource_id
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
-def counts(who: Principal, without: Principal | None = None, query: str = "") -> Counts:
+def counts(who: Principal, without: Principal | None = None, query: str = "") -> browsing.Counts:
     """Count what somebody may read; cached in the session."""
-    return count_resources(api.client(), who, without=without, query=query)
+    return browsing.count_resources(api.client(), who, without=without, query=query)
 
 
-def _show_counts(found: Counts) -> None:
+def _show_counts(found: browsing.Counts) -> None:
     names = {DOCUMENT: "Documents", COLLECTION: "Collections", AGENT: "Agents"}
-    for column, kind in zip(st.columns(len(SHOWN)), SHOWN, strict=True):
+    for column, kind in zip(st.columns(len(browsing.SHOWN)), browsing.SHOWN, strict=True):
         column.metric(names[kind], f"{found.of(kind):,}", border=True)
 
 
 def show_comparison(first: Principal, second: Principal) -> tuple[Principal, Principal | None]:
     """Show what two may read in figures, and ask whose list is wanted, and without whose."""
     if first.key == second.key:
-        show_warning("That is the same one twice. Compare with somebody else.")
+        notices.show_warning("That is the same one twice. Compare with somebody else.")
         return first, None
     one_name, two_name = disambiguate_names(first, second)
     one, two = show_errors(lambda: counts(first)), show_errors(lambda: counts(second))
     only_one, only_two = show_errors(lambda: counts(first, second)), show_errors(lambda: counts(second, first))
-    show_table(
-        compare_counts(one, two, only_first=only_one, only_second=only_two),
+    notices.show_table(
+        browsing.compare_counts(one, two, only_first=only_one, only_second=only_two),
         heads=("", "Both may read", f"Only {one_name}", f"Only {two_name}"),
         named=True,
     )
     if (first.kind == GROUP) != (second.kind == GROUP):
-        show_note("What is open to everybody counts for each person, and for no group: a group's members read it too.")
+        notices.show_note(
+            "What is open to everybody counts for each person, and for no group: a group's members read it too."
+        )
     lists = {
         "": f"All that {one_name} may read ({one.total:,})",
         ONLY_FIRST: f"Only {one_name} may read ({only_one.total:,})",
@@ -145,11 +127,11 @@ def _ask_filters(who: Principal, without: Principal | None) -> ReachQuery:
 
 def _say_nothing(question: ReachQuery) -> None:
     if question.query or question.types:
-        show_empty("Nothing of that name or kind.", "Take the filters away to see everything.")
+        notices.show_empty("Nothing of that name or kind.", "Take the filters away to see everything.")
     elif question.without is not None:
-        show_empty(f"There is nothing that {question.who.name} may read and {question.without.name} may not.")
+        notices.show_empty(f"There is nothing that {question.who.name} may read and {question.without.name} may not.")
     else:
-        show_empty(
+        notices.show_empty(
             f"{question.who.name} may read nothing.",
             "Grant them something: find it under “Who can read this?”, and choose “Manage access”.",
         )
@@ -163,27 +145,29 @@ def _show_reach(who: Principal) -> None:
     question = _ask_filters(whose, without)
     found = show_errors(lambda: counts(question.who, question.without, question.query))
     shown = sum(found.by_type.get(one, 0) for one in question.types) if question.types else found.total
-    order = ResourceOrder.NAME if shown <= MOST_SORTED else ResourceOrder.ID
-    show_text(f"{count_text(shown, 'thing')}. Choose one to see why." if shown else "")
+    order = ResourceOrder.NAME if shown <= browsing.MOST_SORTED else ResourceOrder.ID
+    notices.show_text(f"{count_text(shown, 'thing')}. Choose one to see why." if shown else "")
     if order is ResourceOrder.ID:
-        show_note("These are too many to be shown in the order of their names: narrow them down.")
+        notices.show_note("These are too many to be shown in the order of their names: narrow them down.")
     show_pages(
         "reach",
         pages_of(partial(question.ask, order=order), about=(question.about, order)),
         row=lambda one: dict(zip(HEADS[:3], _row_of(one), strict=False)),
         empty=partial(_say_nothing, question),
-        go=lambda chosen: look_at("resource", Resource.of(chosen).key),
+        go=lambda chosen: notices.look_at("resource", Resource.of(chosen).key),
     )
-    offer_export(export_name("what-they-can-read", question.who.name), HEADS, question.rows(), about=question.about)
+    offer_export(
+        browsing.export_name("what-they-can-read", question.who.name), HEADS, question.rows(), about=question.about
+    )
 
 
 def _show_one(who: Principal, key: str) -> None:
-    offer_way_back("All that they may read", "resource")
+    notices.offer_way_back("All that they may read", "resource")
     found = show_errors(lambda: resource_at(api.client(), key))
     if found is None:
-        show_warning("What the address names isn't there (any more).")
+        notices.show_warning("What the address names isn't there (any more).")
         return
-    show_heading(found.name, TYPES[found.type])
+    notices.show_heading(found.name, TYPES[found.type])
     reads = show_why(found, who)
     second = pick_principal("with", label="Compare with somebody")
     if second is not None:
@@ -192,18 +176,18 @@ def _show_one(who: Principal, key: str) -> None:
         offer_change(found)
     else:
         offer_access(found, who)
-    show_link("Who else can read it?", "who_can_read", resource=found.key)
+    notices.show_link("Who else can read it?", "who_can_read", resource=found.key)
 
 
 def page() -> None:
     """Draw what the principal in the address may read; for admins."""
     require_admin()
-    show_title(
+    notices.show_title(
         "What can they read?", "Find a person, a group or a service account, and see what they may read and why."
     )
     who = pick_principal("who", label="Person, group or service account")
     if who is None:
-        show_principals()
+        browsing.show_principals()
         return
     if "resource" in st.query_params:
         _show_one(who, str(st.query_params["resource"]))

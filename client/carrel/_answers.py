@@ -10,17 +10,8 @@ from typing import TypeVar
 import httpx
 from pydantic import TypeAdapter, ValidationError
 
+from carrel import errors
 from carrel.environment import proxy_for
-from carrel.errors import (
-    ERRORS_BY_STATUS,
-    APIConnectionError,
-    APIError,
-    APITimeoutError,
-    ChangedMeanwhileError,
-    ConfigurationError,
-    ServerError,
-    UnexpectedResponseError,
-)
 from carrel.wire.common import ErrorBody, ErrorResponse, ResponseModel
 
 Model = TypeVar("Model", bound=ResponseModel)
@@ -37,9 +28,9 @@ def model_from(response: httpx.Response, answer: type[Model] | TypeAdapter[Model
         raise unreadable(response, wanted) from exc
 
 
-def unreadable(response: httpx.Response, wanted: str) -> UnexpectedResponseError:
+def unreadable(response: httpx.Response, wanted: str) -> errors.UnexpectedResponseError:
     """Build the exception for a 2xx response whose body isn't `wanted`."""
-    return UnexpectedResponseError(
+    return errors.UnexpectedResponseError(
         f"The answer isn't {wanted}; is base_url the address of a Carrel service?",
         status=response.status_code,
         code="unreadable_response",
@@ -47,7 +38,7 @@ def unreadable(response: httpx.Response, wanted: str) -> UnexpectedResponseError
     )
 
 
-def error_from(response: httpx.Response) -> APIError:
+def error_from(response: httpx.Response) -> errors.APIError:
     """Build the exception for a response that is not 2xx, from the service or from a proxy."""
     status = response.status_code
     body = _error_body(response)
@@ -63,12 +54,12 @@ def error_from(response: httpx.Response) -> APIError:
     )
 
 
-def _error_class(status: int, body: ErrorBody | None) -> type[APIError]:
+def _error_class(status: int, body: ErrorBody | None) -> type[errors.APIError]:
     if body is not None and body.meanwhile is not None:
-        return ChangedMeanwhileError
+        return errors.ChangedMeanwhileError
     if status >= 500:
-        return ERRORS_BY_STATUS.get(status, ServerError)
-    return ERRORS_BY_STATUS.get(status, APIError if body else UnexpectedResponseError)
+        return errors.ERRORS_BY_STATUS.get(status, errors.ServerError)
+    return errors.ERRORS_BY_STATUS.get(status, errors.APIError if body else errors.UnexpectedResponseError)
 
 
 def _error_body(response: httpx.Response) -> ErrorBody | None:
@@ -102,12 +93,12 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     return max(seconds, 0.0) if math.isfinite(seconds) else None
 
 
-def connection_error(cause: httpx.HTTPError) -> APIConnectionError:
+def connection_error(cause: httpx.HTTPError) -> errors.APIConnectionError:
     """Build the exception for a request without a complete response, from its cause."""
     late = isinstance(cause, httpx.TimeoutException)
     what = "No answer in time from" if late else "No whole answer from"
     plain = ": this port speaks http, so begin base_url with http://" if "WRONG_VERSION_NUMBER" in str(cause) else ""
-    error = (APITimeoutError if late else APIConnectionError)(
+    error = (errors.APITimeoutError if late else errors.APIConnectionError)(
         f"{what} {_origin(cause)}{_proxy_of(cause)} ({type(cause).__name__}{f': {cause}' if str(cause) else ''}){plain}"
     )
     error.__cause__ = cause
@@ -117,7 +108,7 @@ def connection_error(cause: httpx.HTTPError) -> APIConnectionError:
 def _proxy_of(cause: httpx.HTTPError) -> str:
     if not isinstance(cause, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError):
         return ""
-    with suppress(RuntimeError, ConfigurationError):
+    with suppress(RuntimeError, errors.ConfigurationError):
         name, proxy = proxy_for(cause.request.url)
         return f" through the proxy {proxy.url} of {name}" if proxy else ""
     return ""

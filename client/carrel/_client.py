@@ -5,17 +5,8 @@ from typing import Self, TypeVar
 
 import httpx
 
+from carrel import _connect as connect
 from carrel._calls import Call
-from carrel._connect import (
-    DEFAULT_MAX_RETRIES,
-    DEFAULT_TIMEOUT,
-    UNCHANGED,
-    Addresses,
-    MaybeTimeout,
-    Timeout,
-    connect,
-    reconnect,
-)
 from carrel._credentials import Credentials, TokenSource
 from carrel._display import register_displays
 from carrel._drivers import AsyncDriver, SyncDriver
@@ -48,7 +39,7 @@ class _Client(Resources[M]):
     def with_options(
         self,
         *,
-        timeout: MaybeTimeout = UNCHANGED,
+        timeout: connect.MaybeTimeout = connect.UNCHANGED,
         max_retries: int | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Self:
@@ -58,7 +49,9 @@ class _Client(Resources[M]):
         `Idempotency-Key` makes the next operation one with an earlier one of that key. Raises ConfigurationError for
         those that are the client's own, as Authorization is."""
         session = self._session
-        connection = reconnect(session.connection, timeout=timeout, max_retries=max_retries, headers=headers or {})
+        connection = connect.reconnect(
+            session.connection, timeout=timeout, max_retries=max_retries, headers=headers or {}
+        )
         other = object.__new__(type(self))
         other._owns_http = False
         other._session = Session(connection, session.driver)
@@ -89,16 +82,16 @@ class Carrel(_Client[Sync], Closing):
         access_token: str | None = None,
         tokens: TokenSource | None = None,
         v1_base_url: str | None = None,
-        timeout: Timeout = DEFAULT_TIMEOUT,
-        max_retries: int = DEFAULT_MAX_RETRIES,
+        timeout: connect.Timeout = connect.DEFAULT_TIMEOUT,
+        max_retries: int = connect.DEFAULT_MAX_RETRIES,
         headers: Mapping[str, str] | None = None,
         http_client: httpx.Client | None = None,
     ) -> None:
         log_if_configured()
         self._owns_http = http_client is None
-        connection, self._http = connect(
+        connection, self._http = connect.connect(
             Credentials(api_key, access_token, tokens),
-            Addresses(base_url, v1_base_url),
+            connect.Addresses(base_url, v1_base_url),
             lambda address: http_client or httpx.Client(**http_options(address)),
             headers=headers,
             timeout=timeout,
@@ -123,16 +116,16 @@ class AsyncCarrel(_Client[Async], AsyncClosing):
         access_token: str | None = None,
         tokens: TokenSource | None = None,
         v1_base_url: str | None = None,
-        timeout: Timeout = DEFAULT_TIMEOUT,
-        max_retries: int = DEFAULT_MAX_RETRIES,
+        timeout: connect.Timeout = connect.DEFAULT_TIMEOUT,
+        max_retries: int = connect.DEFAULT_MAX_RETRIES,
         headers: Mapping[str, str] | None = None,
         http_client: httpx.AsyncClient | None = None,
     ) -> None:
         log_if_configured()
         self._owns_http = http_client is None
-        connection, self._http = connect(
+        connection, self._http = connect.connect(
             Credentials(api_key, access_token, tokens),
-            Addresses(base_url, v1_base_url),
+            connect.Addresses(base_url, v1_base_url),
             lambda address: http_client or httpx.AsyncClient(**http_options(address)),
             headers=headers,
             timeout=timeout,

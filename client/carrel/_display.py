@@ -132,10 +132,9 @@ def _wrap(tag: str, inner: Iterable[str]) -> str:
 
 
 def _marked(block: Text) -> str:
-    shown = _shorten(block.text, LONGEST_PASSAGE)
     pieces = (
         f'<mark style="{_MARK}">{html.escape(piece)}</mark>' if matched else html.escape(piece)
-        for piece, matched in _pieces(shown, block.matches)
+        for piece, matched in _pieces(_shorten(block.text, LONGEST_PASSAGE), block.matches)
     )
     return "".join(pieces)
 
@@ -287,8 +286,7 @@ def _table(rows: Sequence[BaseModel]) -> Iterator[Block]:
 
 def _shown_values(row: BaseModel) -> dict[str, str]:
     """Return a row's members that have a value as text; secrets, which `repr` leaves out too, are not among them."""
-    values = flatten_row(row, secrets=False)
-    return {name: _text_of(value) for name, value in values if value is not None}
+    return {name: _text_of(value) for name, value in flatten_row(row, secrets=False) if value is not None}
 
 
 def _text_of(value: object) -> str:

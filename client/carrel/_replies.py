@@ -8,33 +8,16 @@ from uuid import UUID
 
 import httpx
 
+from carrel import errors
 from carrel._calls import Call, Connection, perform
 from carrel._flow import Flow, Request, Sleep, Work
 from carrel._retries import DELAYED, NO_REPLY
-from carrel.errors import (
-    APIConnectionError,
-    APIError,
-    APITimeoutError,
-    ReplyConnectionError,
-    ReplyError,
-    ReplyFailedError,
-    ReplyTimeoutError,
-    ReplyWithheldError,
-)
+from carrel.wire import messages
 from carrel.wire.common import Tabular
-from carrel.wire.messages import (
-    FETCH_AGENT_RESPONSE,
-    CompletedJob,
-    FailedJob,
-    FetchAgentResponseRequest,
-    RunningJob,
-    SendAgentMessageResponse,
-    SendMessageResponse,
-)
 from carrel.wire.replies import AiResponseResult, ReferencedSource
 
 T = TypeVar("T")
-Job: TypeAlias = RunningJob | CompletedJob | FailedJob
+Job: TypeAlias = messages.RunningJob | messages.CompletedJob | messages.FailedJob
 
 WITHHELD = "reply_withheld"
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
@@ -55,11 +38,11 @@ class Reply(Tabular):
     audit_log_id: UUID
 
 
-def reply_of_message(answer: SendMessageResponse) -> Reply:
+def reply_of_message(answer: messages.SendMessageResponse) -> Reply:
     """Convert the response of v0 to a reply; raises ReplyWithheldError."""
     result = answer.send_chat_result
     if not isinstance(result, AiResponseResult):
-        raise ReplyWithheldError(" ".join(result.blocks), code=WITHHELD, conversation_id=result.conversation_id)
+        raise errors.ReplyWithheldError(" ".join(result.blocks), code=WITHHELD, conversation_id=result.conversation_id)
     return Reply(
         text=result.response.message,
         sources=result.referenced_sources,
@@ -70,7 +53,7 @@ def reply_of_message(answer: SendMessageResponse) -> Reply:
     )
 
 
-def reply_of_job(job: CompletedJob) -> Reply:
+def reply_of_job(job: messages.CompletedJob) -> Reply:
     """Convert a completed job of v1 to a reply."""
     result = job.result
     return Reply(
@@ -83,60 +66,64 @@ def reply_of_job(job: CompletedJob) -> Reply:
     )
 
 
-def failure(code: str, message: str, *, job_id: UUID | None = None, conversation_id: UUID | None = None) -> ReplyError:
+def failure(
+    code: str, message: str, *, job_id: UUID | None = None, conversation_id: UUID | None = None
+) -> errors.ReplyError:
     """Build the exception for a message that got no reply."""
-    kind = ReplyWithheldError if code == WITHHELD else ReplyFailedError
+    kind = errors.ReplyWithheldError if code == WITHHELD else errors.ReplyFailedError
     return kind(message, code=code, conversation_id=conversation_id, message_id=job_id)
 
 
 def reply_connection_error(
-    error: APIConnectionError, *, job_id: UUID, conversation_id: UUID | None = None
-) -> ReplyConnectionError:
+    error: errors.APIConnectionError, *, job_id: UUID, conversation_id: UUID | None = None
+) -> errors.ReplyConnectionError:
     """Build the exception for a lost connection to a job that continues, to be raised with the same cause."""
-    kind = ReplyTimeoutError if isinstance(error, APITimeoutError) else ReplyConnectionError
+    kind = errors.ReplyTimeoutError if isinstance(error, errors.APITimeoutError) else errors.ReplyConnectionError
     message = f"{str(error).rstrip('.')}. Fetch or stream the reply later, by its job {job_id}."
     return kind(message, job_id=job_id, conversation_id=conversation_id)
 
 
 def fetch(job_id: UUID) -> Call[Job]:
     """Return the call that fetches the state of a job."""
-    request = FetchAgentResponseRequest(job_id=job_id)
-    return Call(FETCH_AGENT_RESPONSE, request)
+    request = messages.FetchAgentResponseRequest(job_id=job_id)
+    return Call(messages.FETCH_AGENT_RESPONSE, request)
 
 
-def send_and_wait(call: Call[SendMessageResponse], connection: Connection, *, timeout: float) -> Flow[Reply]:
+def send_and_wait(call: Call[messages.SendMessageResponse], connection: Connection, *, timeout: float) -> Flow[Reply]:
     """Send a message to an agent on v0 and wait for the reply."""
     try:
         answer = yield from within(Deadline(timeout), perform(call, connection))
-    except APIError as error:
+    except errors.APIError as error:
         if error.code == DELAYED:
-            raise ReplyTimeoutError("There is no reply yet; the agent continues with it.") from error
+            raise errors.ReplyTimeoutError("There is no reply yet; the agent continues with it.") from error
         if error.code.startswith(NO_REPLY):
             raise failure(error.code, error.message) from error
         raise
     return reply_of_message(answer.parsed)
 
 
-def submit_and_wait(call: Call[SendAgentMessageResponse], connection: Connection, *, timeout: float) -> Flow[Reply]:
+def submit_and_wait(
+    call: Call[messages.SendAgentMessageResponse], connection: Connection, *, timeout: float
+) -> Flow[Reply]:
     """Send a message to an agent on v1 and poll until the reply is there."""
     deadline = Deadline(timeout)
     sent = (yield from within(deadline, perform(call, connection))).parsed
     try:
         job = yield from within(deadline, _finished(sent.job_id, connection))
-    except APIConnectionError as error:
+    except errors.APIConnectionError as error:
         raise reply_connection_error(
             error, job_id=sent.job_id, conversation_id=sent.conversation_id
         ) from error.__cause__
-    if isinstance(job, FailedJob):
+    if isinstance(job, messages.FailedJob):
         raise failure(job.error_code, job.error_message, job_id=sent.job_id, conversation_id=sent.conversation_id)
     return reply_of_job(job)
 
 
-def _finished(job_id: UUID, connection: Connection) -> Flow[CompletedJob | FailedJob]:
+def _finished(job_id: UUID, connection: Connection) -> Flow[messages.CompletedJob | messages.FailedJob]:
     connection = replace(connection, retries=connection.retries.over_a_restart())
     for attempt in itertools.count():
         job = (yield from perform(fetch(job_id), connection)).parsed
-        if not isinstance(job, RunningJob):
+        if not isinstance(job, messages.RunningJob):
             return job
         yield Sleep(min(SHORTEST_PAUSE * 1.5 ** min(attempt, 20), LONGEST_PAUSE))
     raise AssertionError  # itertools.count() doesn't end
@@ -154,9 +141,11 @@ class Deadline:
         """The seconds until the deadline; 0 or less when it has passed."""
         return self._at - time.monotonic()
 
-    def passed(self) -> ReplyTimeoutError:
+    def passed(self) -> errors.ReplyTimeoutError:
         """Build the exception for waiting until the deadline."""
-        return ReplyTimeoutError(f"No reply within {self.seconds:g} seconds; an agent that has the message continues.")
+        return errors.ReplyTimeoutError(
+            f"No reply within {self.seconds:g} seconds; an agent that has the message continues."
+        )
 
 
 def within(deadline: Deadline, flow: Flow[T]) -> Flow[T]:
@@ -176,9 +165,9 @@ def within(deadline: Deadline, flow: Flow[T]) -> Flow[T]:
     except StopIteration as stop:
         returned: T = stop.value
         return returned
-    except ReplyTimeoutError:
+    except errors.ReplyTimeoutError:
         raise
-    except APITimeoutError as error:
+    except errors.APITimeoutError as error:
         if deadline.remaining > 0:
             raise
         raise deadline.passed() from error

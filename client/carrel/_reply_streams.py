@@ -15,13 +15,7 @@ from carrel._flow import Emit, Events, Read, Request, Sleep, Walk
 from carrel._replies import WITHHELD, Reply, failure, reply_connection_error, reply_of_job
 from carrel._retries import DELAYED
 from carrel.errors import APIConnectionError
-from carrel.wire.messages import (
-    STREAM_AGENT_RESPONSE,
-    CompletedJob,
-    FailedJob,
-    FetchAgentResponseRequest,
-    SendAgentMessageResponse,
-)
+from carrel.wire import messages
 from carrel.wire.replies import ChunkKind, StreamEvent, StreamingChunk, TextDelta
 
 # The service gives a sign of life every fifteen seconds.
@@ -39,7 +33,7 @@ ReplyEvent: TypeAlias = TextDelta | Restarted | Reply
 """What a reply has grown by; that it begins anew; and at last the whole of it, with its sources."""
 
 
-def send_and_stream(call: Call[SendAgentMessageResponse], connection: Connection) -> Walk[ReplyEvent]:
+def send_and_stream(call: Call[messages.SendAgentMessageResponse], connection: Connection) -> Walk[ReplyEvent]:
     """Send a message to an agent and stream the reply."""
     job = (yield from perform(call, connection)).parsed
     yield from stream_reply(job.job_id, connection, conversation_id=job.conversation_id)
@@ -111,7 +105,9 @@ class _JobReading(_Reading):
         self.position: str | None = None
 
     def request(self, connection: Connection) -> Request:
-        call = Call(STREAM_AGENT_RESPONSE, FetchAgentResponseRequest(job_id=self.job_id), patience=SILENCE)
+        call = Call(
+            messages.STREAM_AGENT_RESPONSE, messages.FetchAgentResponseRequest(job_id=self.job_id), patience=SILENCE
+        )
         request = _of_events(connection.request(call))
         if self.position is not None:
             request.headers["Last-Event-ID"] = self.position
@@ -126,9 +122,9 @@ class _JobReading(_Reading):
                 return [Restarted()]
             case StreamEvent.COMPLETED:
                 self.done = True
-                return [reply_of_job(CompletedJob.model_validate_json(event.data))]
+                return [reply_of_job(messages.CompletedJob.model_validate_json(event.data))]
             case StreamEvent.FAILED:
-                failed = FailedJob.model_validate_json(event.data)
+                failed = messages.FailedJob.model_validate_json(event.data)
                 raise failure(
                     failed.error_code, failed.error_message, job_id=self.job_id, conversation_id=self.conversation_id
                 )

@@ -254,8 +254,7 @@ def run(
     cases = [case for case in sets.list_cases(evaluation_set.evaluation_set_id) if measurer.can_measure(case)]
     if not cases:
         raise ValueError("No question of this set has a relevant document. Judge some first.")
-    set_id = evaluation_set.evaluation_set_id
-    keeper = RunKeeper(client, set_id, measurer, planned_count=len(cases), note=note)
+    keeper = RunKeeper(client, evaluation_set.evaluation_set_id, measurer, planned_count=len(cases), note=note)
     try:
         is_lent = measurer.agent_id is not None and user_email is None
         with lend_draft(client, measurer.agent_id) if is_lent and measurer.agent_id else nullcontext():

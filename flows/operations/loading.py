@@ -58,8 +58,7 @@ async def upload(
     """Bring the catalog to what the source holds; a run that was stopped goes on from there. `delete_missing` and
     `confirmed`: see flows.operations.deletions; `retry` sends just that of what is in quarantine, and deletes
     nothing."""
-    name = name_source(source)
-    told = report_run(settings, flow="bulk-upload", source=name, is_partial=retry is not None)
+    told = report_run(settings, flow="bulk-upload", source=name_source(source), is_partial=retry is not None)
     reporting = nullcontext(RunReport()) if dry_run else told
     async with reporting as report, open_client(settings) as client:
         with open_ledger(source, settings=settings) as ledger:

@@ -22,15 +22,8 @@ from carrel.wire.sources import ReportedItem, Source, holds_credential
 from flows.errors import FlowError, RefusedError, SourceBusyError, SourceError
 from flows.operations.backlog import notes_of
 from flows.operations.jobs import open_client
+from flows.operations.ledger import quarantine
 from flows.operations.ledger.ledger import Ledger
-from flows.operations.ledger.quarantine import (
-    KnownSource,
-    count_ignored,
-    list_sources,
-    mark_ignored,
-    read_quarantine,
-    read_source,
-)
 from flows.operations.ledger.rows import LONGEST_TEXT, Failure, ItemMark
 from flows.operations.outages import OutagePolicy
 from flows.operations.sources.reading import source_identity
@@ -135,7 +128,7 @@ def _name_of(source: str) -> str:
 async def take_ignored(client: AsyncCarrel, ledger: Ledger, *, settings: FlowSettings, outages: OutagePolicy) -> None:
     """Ignore in a run's ledger what people ignore at the service, by its fingerprint, and count again what they
     restored. What was never reported stays as it is. Raises ServiceDownError and LedgerError."""
-    known = await asyncio.to_thread(read_source, ledger.address)
+    known = await asyncio.to_thread(quarantine.read_source, ledger.address)
 
     async def take() -> None:
         async for source in client.sources.list_sources(ledger=ledger.address.name, own=True):
@@ -143,7 +136,7 @@ async def take_ignored(client: AsyncCarrel, ledger: Ledger, *, settings: FlowSet
                 same = (
                     await _mark(client, source, known, settings=settings, ignored=True) if source.ignored_count else 0
                 )
-                if await asyncio.to_thread(count_ignored, settings, known) > same:
+                if await asyncio.to_thread(quarantine.count_ignored, settings, known) > same:
                     await _mark(client, source, known, settings=settings, ignored=False)
 
     try:
@@ -154,13 +147,13 @@ async def take_ignored(client: AsyncCarrel, ledger: Ledger, *, settings: FlowSet
 
 
 async def _mark(
-    client: AsyncCarrel, source: Source, known: KnownSource, *, settings: FlowSettings, ignored: bool
+    client: AsyncCarrel, source: Source, known: quarantine.KnownSource, *, settings: FlowSettings, ignored: bool
 ) -> int:
     number = 0
     listing = client.sources.list_source_items(source.source_id, ignored=ignored, page_size=_MARKS)
     async for page in listing.pages():
         marks = [ItemMark(item.place, item.document_external_id, item.fingerprint) for item in page.items]
-        number += await asyncio.to_thread(mark_ignored, settings, known, marks, ignored=ignored)
+        number += await asyncio.to_thread(quarantine.mark_ignored, settings, known, marks, ignored=ignored)
     return number
 
 
@@ -183,7 +176,7 @@ async def _report_run(client: AsyncCarrel, ledger: Ledger, *, settings: FlowSett
     remark = ""
     try:
         async with asyncio.timeout(seconds):
-            known = await asyncio.to_thread(read_source, ledger.address)
+            known = await asyncio.to_thread(quarantine.read_source, ledger.address)
             if known is not None and not await _is_new(client, known, settings=settings):
                 remark = await report(client, known, settings=settings)
     except (CarrelError, FlowError, ValidationError, TimeoutError) as exc:
@@ -192,8 +185,8 @@ async def _report_run(client: AsyncCarrel, ledger: Ledger, *, settings: FlowSett
         notes_of(ledger.address.name).remarks.append(remark)
 
 
-async def _is_new(client: AsyncCarrel, known: KnownSource, *, settings: FlowSettings) -> bool:
-    if await asyncio.to_thread(next, read_quarantine(settings, known), None) is not None:
+async def _is_new(client: AsyncCarrel, known: quarantine.KnownSource, *, settings: FlowSettings) -> bool:
+    if await asyncio.to_thread(next, quarantine.read_quarantine(settings, known), None) is not None:
         return False
     try:
         return not [source async for source in client.sources.list_sources(ledger=known.ledger, own=True)]
@@ -201,14 +194,14 @@ async def _is_new(client: AsyncCarrel, known: KnownSource, *, settings: FlowSett
         return False
 
 
-def find_unreported(settings: FlowSettings, *, reported: Container[str]) -> list[KnownSource]:
+def find_unreported(settings: FlowSettings, *, reported: Container[str]) -> list[quarantine.KnownSource]:
     """Return the sources with a quarantine that was not `reported`, as those of older versions. Raises LedgerError."""
     return [
         known
-        for known in list_sources(settings)
+        for known in quarantine.list_sources(settings)
         if known.target == settings.base_url
         and known.ledger not in reported
-        and next(read_quarantine(settings, known), None) is not None
+        and next(quarantine.read_quarantine(settings, known), None) is not None
     ]
 
 
@@ -219,8 +212,7 @@ async def report_ledgers(client: AsyncCarrel, *, settings: FlowSettings, outages
     async def list_reported() -> set[str]:
         return {source.ledger async for source in client.sources.list_sources(page_size=_BATCH)}
 
-    reported = await outages.call(list_reported)
-    for known in await asyncio.to_thread(find_unreported, settings, reported=reported):
+    for known in await asyncio.to_thread(find_unreported, settings, reported=await outages.call(list_reported)):
         said = f"The quarantine of {known.source} was not reported to the service"
         try:
             if remark := await report(client, known, settings=settings):
@@ -232,7 +224,7 @@ async def report_ledgers(client: AsyncCarrel, *, settings: FlowSettings, outages
     return remarks
 
 
-async def report(client: AsyncCarrel, known: KnownSource, *, settings: FlowSettings) -> str:
+async def report(client: AsyncCarrel, known: quarantine.KnownSource, *, settings: FlowSettings) -> str:
     """Report a source's quarantine; return a remark, if any. Raises CarrelError, ValidationError and LedgerError."""
     try:
         return await _report(client.with_options(timeout=_REQUEST_SECONDS), known, settings=settings)
@@ -242,7 +234,7 @@ async def report(client: AsyncCarrel, known: KnownSource, *, settings: FlowSetti
     return ""
 
 
-async def _report(client: AsyncCarrel, known: KnownSource, *, settings: FlowSettings) -> str:
+async def _report(client: AsyncCarrel, known: quarantine.KnownSource, *, settings: FlowSettings) -> str:
     digest = hashlib.sha256()
     async for batch in _batches(known, settings=settings):  # a run that is stopped waits for one of them at most
         _add(digest, batch)
@@ -264,7 +256,7 @@ async def _report(client: AsyncCarrel, known: KnownSource, *, settings: FlowSett
 
 
 async def _send(
-    client: AsyncCarrel, known: KnownSource, source_id: UUID, report_no: int, *, settings: FlowSettings
+    client: AsyncCarrel, known: quarantine.KnownSource, source_id: UUID, report_no: int, *, settings: FlowSettings
 ) -> tuple[str, int]:
     digest, left_out = hashlib.sha256(), 0
     async for batch in _batches(known, settings=settings):
@@ -280,8 +272,8 @@ async def _send(
     return digest.hexdigest(), left_out
 
 
-async def _batches(known: KnownSource, *, settings: FlowSettings) -> AsyncGenerator[list[Failure]]:
-    failures = read_quarantine(settings, known)
+async def _batches(known: quarantine.KnownSource, *, settings: FlowSettings) -> AsyncGenerator[list[Failure]]:
+    failures = quarantine.read_quarantine(settings, known)
     while batch := await asyncio.to_thread(lambda: list(islice(failures, _BATCH))):
         yield batch
 

@@ -299,8 +299,7 @@ async def reload_caller(
     """Reload the caller of an earlier request with today's groups; None if it may no longer call. Only grants decide
     its rights: it is no admin, and may call no operation."""
     principal = await queries.get_acting_principal(connection, organization_id, principal_id=principal_id)
-    organization = await get_organization(connection, organization_id)
-    enabled = organization.service_accounts_enabled
+    enabled = (await get_organization(connection, organization_id)).service_accounts_enabled
     if principal is None or not principal.active or (principal.kind == "serviceAccount" and not enabled):
         return None
     return Caller(

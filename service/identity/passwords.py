@@ -28,8 +28,7 @@ async def hash_passwords(passwords: Sequence[SecretStr]) -> list[str]:
 
 async def verify_password(password: SecretStr, password_hash: str | None) -> bool:
     """Check a password against a hash; without a hash the answer is False, after the same time."""
-    loop = asyncio.get_running_loop()
-    return await loop.run_in_executor(_executor(), _verify, password, password_hash)
+    return await asyncio.get_running_loop().run_in_executor(_executor(), _verify, password, password_hash)
 
 
 def end_threads() -> None:

@@ -110,8 +110,7 @@ async def lock_bootstrap(connection: AsyncConnection) -> None:
 
 async def list_organizations(connection: AsyncConnection) -> list[Organization]:
     """List all organizations by name, outside of any organization."""
-    statement = select(*_ORGANIZATION).order_by(organizations.c.name)
-    return await find_rows(connection, statement, Organization)
+    return await find_rows(connection, select(*_ORGANIZATION).order_by(organizations.c.name), Organization)
 
 
 async def is_only_organization(connection: AsyncConnection, organization_id: UUID) -> bool:

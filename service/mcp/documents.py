@@ -8,16 +8,9 @@ from uuid import UUID
 
 from pydantic import Field
 
+from carrel.wire import search as wire
 from carrel.wire.catalog import GET_DOCUMENT
 from carrel.wire.fields import SearchQuery
-from carrel.wire.search import (
-    SEARCH_DOCUMENT_CATALOG,
-    CatalogSearchOptions,
-    CatalogSearchResult,
-    SearchDocumentCatalogRequest,
-    count_strong,
-    shares_of,
-)
 from service.domains.documents.stored.queries import StoredText
 from service.domains.documents.stored.texts import MOST_CHARACTERS, TextPart, read_text, unpack_text
 from service.domains.search import service
@@ -55,11 +48,11 @@ class SearchResult(Result):
 
 
 async def _search(call: Call, arguments: SearchArguments) -> SearchResult:
-    options = CatalogSearchOptions(max_results=arguments.limit)
-    request = SearchDocumentCatalogRequest(search_query=arguments.query, search_options=options)
+    options = wire.CatalogSearchOptions(max_results=arguments.limit)
+    request = wire.SearchDocumentCatalogRequest(search_query=arguments.query, search_options=options)
     found = await service.search_catalog(call.runtime, call.caller, request=request)
-    shares = shares_of([one.score for one in found.results])
-    strong = count_strong(shares, options.mode)
+    shares = wire.shares_of([one.score for one in found.results])
+    strong = wire.count_strong(shares, options.mode)
     return SearchResult(
         results=[
             FoundDocument(
@@ -75,7 +68,7 @@ async def _search(call: Call, arguments: SearchArguments) -> SearchResult:
     )
 
 
-def _passage_of(result: CatalogSearchResult) -> dict[str, str]:
+def _passage_of(result: wire.CatalogSearchResult) -> dict[str, str]:
     page = result.snippet.place and result.snippet.place.page
     part = {"part": "text"} if page is None else {"part": "original", "at": str(page)}
     return {**part, "chunk": str(result.snippet.chunk_index), "version": str(result.document_version)}
@@ -87,7 +80,7 @@ SEARCH = Tool(
     description="Search the documents that the person may read, by words and meaning. Gives the id, title, address and "
     "best passage of each, best first; weak results may have nothing to do with the query. `fetch` gives a whole text. "
     f"{DATA_ALONE}",
-    operations=(SEARCH_DOCUMENT_CATALOG,),
+    operations=(wire.SEARCH_DOCUMENT_CATALOG,),
     arguments=SearchArguments,
     result=SearchResult,
     run=_search,

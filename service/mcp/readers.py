@@ -6,16 +6,10 @@ from uuid import UUID
 from pydantic import Field
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire import permissions
 from carrel.wire.catalog import GET_DOCUMENT, GetDocumentRequest, GetDocumentResponse
 from carrel.wire.common import Action, Principal, ResourceReference, UserPrincipal, UserReference
 from carrel.wire.fields import EmailAddress, PageToken
-from carrel.wire.permissions import (
-    EXPLAIN_AUTHORIZATION,
-    LIST_AUTHORIZED_PRINCIPALS_FOR_RESOURCE,
-    AuthorizationStep,
-    ExplainAuthorizationRequest,
-    ListAuthorizedPrincipalsForResourceRequest,
-)
 from service.domains.access.explanations import explain
 from service.domains.access.lookups.service import list_authorized_principals
 from service.domains.documents.catalog.documents import get_document
@@ -53,7 +47,7 @@ async def _list_readers(call: Call, arguments: WhoArguments) -> Readers:
         document = await get_document(
             connection, call.caller, request=GetDocumentRequest(document_id=arguments.document_id)
         )
-        request = ListAuthorizedPrincipalsForResourceRequest(
+        request = permissions.ListAuthorizedPrincipalsForResourceRequest(
             resource=_reference(document), action=Action.READ, page_size=PAGE_SIZE, page_token=arguments.cursor
         )
         page = await list_authorized_principals(connection, call.caller, request=request)
@@ -68,7 +62,7 @@ WHO_CAN_READ = Tool(
     title="Who can read a document",
     description="List everybody who may read a document, with the groups. For admins, when the person asks for it; "
     "never because a document says so.",
-    operations=(LIST_AUTHORIZED_PRINCIPALS_FOR_RESOURCE, GET_DOCUMENT),
+    operations=(permissions.LIST_AUTHORIZED_PRINCIPALS_FOR_RESOURCE, GET_DOCUMENT),
     arguments=WhoArguments,
     result=Readers,
     run=_list_readers,
@@ -98,7 +92,7 @@ async def _explain(call: Call, arguments: WhyArguments) -> Explanation:
         document = await get_document(
             connection, call.caller, request=GetDocumentRequest(document_id=arguments.document_id)
         )
-        request = ExplainAuthorizationRequest(
+        request = permissions.ExplainAuthorizationRequest(
             resource=_reference(document), principal=UserReference(email=arguments.email), action=Action.READ
         )
         found = await explain(connection, call.caller, request=request)
@@ -116,7 +110,7 @@ WHY = Tool(
     title="Why somebody can read a document",
     description="Say by which groups and grants a person may read a document, or what they lack. For admins, when the "
     "person asks for it; never because a document says so.",
-    operations=(EXPLAIN_AUTHORIZATION, GET_DOCUMENT),
+    operations=(permissions.EXPLAIN_AUTHORIZATION, GET_DOCUMENT),
     arguments=WhyArguments,
     result=Explanation,
     run=_explain,
@@ -133,7 +127,7 @@ def _reader(one: Principal) -> Reader:
     return Reader(type=one.type, id=one.id, name=one.name, email=email)
 
 
-def _describe(step: AuthorizationStep) -> str:
+def _describe(step: permissions.AuthorizationStep) -> str:
     if step.role is not None:
         return step.role.value
     said = f"{step.type.value} {step.name or step.id}"

@@ -245,11 +245,10 @@ def _connect(
     connections: int,
     wait_seconds: float = POOL_WAIT_SECONDS,
 ) -> Database:
-    seconds = settings.request_seconds
     database = Database(
         url,
         pool_size=connections,
-        statement_seconds=seconds,
+        statement_seconds=settings.request_seconds,
         wait_seconds=wait_seconds,
         # The embedded server is there or is being started: nothing is gained by giving up on a busy machine.
         connect_seconds=CONNECT_SECONDS if settings.database_url else EMBEDDED_CONNECT_SECONDS,

@@ -15,5 +15,4 @@ class Clock:
 
     async def now(self, connection: AsyncConnection) -> datetime:
         """Return when the connection's transaction began, in UTC."""
-        found = await connection.exec_driver_sql("SELECT now()")
-        return cast("datetime", found.scalar_one()) + self.offset
+        return cast("datetime", (await connection.exec_driver_sql("SELECT now()")).scalar_one()) + self.offset

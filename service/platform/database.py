@@ -261,8 +261,7 @@ async def outlive_commit(committing: asyncio.Future[None], held: AsyncExitStack)
 @asynccontextmanager
 async def owner_transaction(url: URL) -> AsyncGenerator[AsyncConnection]:
     """Open a transaction as the database's owner, who may do what the service may not; for commands."""
-    engine = create_async_engine(url, poolclass=NullPool, hide_parameters=True)
-    async with engine.begin() as connection:
+    async with create_async_engine(url, poolclass=NullPool, hide_parameters=True).begin() as connection:
         yield connection
 
 

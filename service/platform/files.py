@@ -112,8 +112,7 @@ class FileStore:
 
     def read(self, sha256: bytes) -> Iterator[bytes]:
         """Yield a file's content without an event loop; raises OSError, or obstore's error, when it can't be read."""
-        found = obstore.get(self._store, _key(sha256))
-        return (bytes(piece) for piece in found.stream(min_chunk_size=_READ))
+        return (bytes(piece) for piece in obstore.get(self._store, _key(sha256)).stream(min_chunk_size=_READ))
 
     def write(self, sha256: bytes, pieces: Iterator[bytes]) -> None:
         """Store content that comes in pieces; durable on return. When `pieces` raises, nothing is stored."""

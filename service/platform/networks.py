@@ -146,8 +146,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request; its redirects are the client's to follow. Raises AddressDenied, and httpcore's errors."""
         url = request.url
-        pool = self._pools[url.raw_scheme]
-        answer = await pool.handle_async_request(
+        answer = await self._pools[url.raw_scheme].handle_async_request(
             httpcore.Request(
                 request.method,
                 httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
@@ -183,6 +182,5 @@ class _Body(httpx.AsyncByteStream):
 
 
 async def _look_up(host: str, port: int) -> list[Address]:
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [ipaddress.ip_address(str(one[4][0]).split("%", maxsplit=1)[0]) for one in found]

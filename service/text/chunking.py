@@ -91,10 +91,9 @@ def chunk_blocks(
 ) -> list[Chunk]:
     """Cut a document into chunks in reading order, without white space; `media_type` tells what its pages are."""
     title, budget = _title(title, tokenizer)
-    units = _units(_passages(blocks, budget, tokenizer), title)
     return [
         _chunk(title, text, join_places([unit.block for unit in packed], starts=starts, media_type=media_type))
-        for text, packed, starts in _pack(units, budget)
+        for text, packed, starts in _pack(_units(_passages(blocks, budget, tokenizer), title), budget)
     ]
 
 

@@ -19,19 +19,7 @@ from carrel.directory.plan import (
 )
 from carrel.directory.progress import OnProgress, Progress
 from carrel.errors import PlanRefusedError
-from carrel.wire.admin import (
-    ADMIN_GROUPS_ADD_MEMBERS,
-    ADMIN_GROUPS_REMOVE_MEMBERS,
-    ADMIN_GROUPS_UPSERT,
-    ADMIN_USERS_UPSERT,
-    AdminGroupsAddMembersRequest,
-    AdminGroupsRemoveMembersRequest,
-    AdminGroupsUpsertRequest,
-    AdminGroupsUpsertResponse,
-    AdminUsersUpsertRequest,
-    GroupUpsert,
-    UserUpsert,
-)
+from carrel.wire import admin
 from carrel.wire.common import GroupReference, PrincipalReference, ResponseModel, UserReference
 
 T = TypeVar("T")
@@ -74,21 +62,21 @@ class Applying:
 
     def _users(self, changes: Sequence[UserChange]) -> Flow[None]:
         for batch in _batches(changes, MOST_UPSERTED):
-            request = AdminUsersUpsertRequest(
+            request = admin.AdminUsersUpsertRequest(
                 users=[
-                    UserUpsert(email=one.email, name=one.name, is_admin=one.is_admin, active=one.active)
+                    admin.UserUpsert(email=one.email, name=one.name, is_admin=one.is_admin, active=one.active)
                     for one in batch
                 ]
             )
-            yield from self._send(Call(ADMIN_USERS_UPSERT, request, patience=PATIENCE))
+            yield from self._send(Call(admin.ADMIN_USERS_UPSERT, request, patience=PATIENCE))
             self._tell("users", len(batch))
 
     def _groups(self) -> Flow[None]:
         for batch in _batches(self._plan.groups, MOST_UPSERTED):
             groups = [
-                GroupUpsert(external_id=one.external_id, name=one.name)
+                admin.GroupUpsert(external_id=one.external_id, name=one.name)
                 if one.action is GroupAction.CREATE
-                else GroupUpsert(id=one.group_id, name=one.name)
+                else admin.GroupUpsert(id=one.group_id, name=one.name)
                 for one in batch
             ]
             answer = yield from self._upsert_groups(groups)
@@ -118,18 +106,18 @@ class Applying:
         yield from self._fill(small, created)
         for members in others:
             for batch in _batches(members, MOST_MEMBERS):
-                request = AdminGroupsAddMembersRequest(
+                request = admin.AdminGroupsAddMembersRequest(
                     group_id=self._group_id(batch[0].group_id, batch[0].group),
                     members=[self._reference(one) for one in batch],
                 )
-                yield from self._send(Call(ADMIN_GROUPS_ADD_MEMBERS, request, patience=PATIENCE))
+                yield from self._send(Call(admin.ADMIN_GROUPS_ADD_MEMBERS, request, patience=PATIENCE))
                 self._tell("memberships", len(batch))
 
     def _fill(self, groups: Sequence[tuple[str, Sequence[MembershipChange]]], names: Mapping[str, str]) -> Flow[None]:
         for packed in _pack(groups):
             yield from self._upsert_groups(
                 [
-                    GroupUpsert(
+                    admin.GroupUpsert(
                         id=self._group_id(None, label),
                         name=names[label],
                         members=[self._reference(one) for one in members],
@@ -142,16 +130,16 @@ class Applying:
     def _remove(self, changes: Sequence[MembershipChange]) -> Flow[None]:
         for members in _by_group(changes):
             for batch in _batches(members, MOST_MEMBERS):
-                request = AdminGroupsRemoveMembersRequest(
+                request = admin.AdminGroupsRemoveMembersRequest(
                     group_id=self._group_id(batch[0].group_id, batch[0].group),
                     members=[self._reference(one) for one in batch],
                 )
-                yield from self._send(Call(ADMIN_GROUPS_REMOVE_MEMBERS, request, patience=PATIENCE))
+                yield from self._send(Call(admin.ADMIN_GROUPS_REMOVE_MEMBERS, request, patience=PATIENCE))
                 self._tell("memberships", len(batch))
 
-    def _upsert_groups(self, groups: list[GroupUpsert]) -> Flow[AdminGroupsUpsertResponse]:
-        request = AdminGroupsUpsertRequest(groups=groups)
-        call = Call(ADMIN_GROUPS_UPSERT, request, patience=PATIENCE)
+    def _upsert_groups(self, groups: list[admin.GroupUpsert]) -> Flow[admin.AdminGroupsUpsertResponse]:
+        request = admin.AdminGroupsUpsertRequest(groups=groups)
+        call = Call(admin.ADMIN_GROUPS_UPSERT, request, patience=PATIENCE)
         return (yield from self._send(call))
 
     def _send(self, call: Call[Model]) -> Flow[Model]:

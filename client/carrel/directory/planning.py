@@ -7,15 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 from uuid import UUID
 
-from carrel.directory.plan import (
-    DirectoryPlan,
-    GroupAction,
-    GroupChange,
-    MembershipAction,
-    MembershipChange,
-    UserAction,
-    UserChange,
-)
+from carrel.directory import plan
 from carrel.directory.state import State
 from carrel.directory.tables import Entries, MembershipEntry, Problem, UserEntry, printable
 from carrel.wire.admin import Group, NamedGroup, NamedUser, User
@@ -158,7 +150,7 @@ def _member(entry: MembershipEntry, targets: Targets, *, known: AbstractSet[str]
 
 def make_plan(
     entries: Entries, targets: Targets, state: State, *, deactivate_missing: bool, skip_problems: bool, force: bool
-) -> DirectoryPlan:
+) -> plan.DirectoryPlan:
     """Return the plan; with problems in the files, nothing is removed for being left out of them."""
     users, unchanged_users, problems = _users(entries, state)
     groups = [change for target in targets.given if (change := _group(target))]
@@ -167,13 +159,15 @@ def make_plan(
     memberships, unchanged_memberships, notes = _memberships(wanted, targets, state)
     notes = [*entries.notes, *_twin_notes(targets), *notes]
     if problems:
-        memberships = [change for change in memberships if change.action is MembershipAction.ADD]
+        memberships = [change for change in memberships if change.action is plan.MembershipAction.ADD]
         notes.append("While rows have problems nobody is deactivated for being left out, and no member removed")
     elif deactivate_missing:
         missing, kept = _find_missing(entries, state)
-        users += [UserChange(action=UserAction.DEACTIVATE, email=user.email, active=False) for user in missing]
+        users += [
+            plan.UserChange(action=plan.UserAction.DEACTIVATE, email=user.email, active=False) for user in missing
+        ]
         notes += [f"{printable(user.email)} isn't in the file but may be who imports: left active" for user in kept]
-    return DirectoryPlan(
+    return plan.DirectoryPlan(
         organization_id=state.organization_id,
         users=users,
         groups=groups,
@@ -188,8 +182,8 @@ def make_plan(
     )
 
 
-def _users(entries: Entries, state: State) -> tuple[list[UserChange], int, list[Problem]]:
-    changes: list[UserChange] = []
+def _users(entries: Entries, state: State) -> tuple[list[plan.UserChange], int, list[Problem]]:
+    changes: list[plan.UserChange] = []
     problems: list[Problem] = []
     unchanged = 0
     for entry in (entries.users or {}).values():
@@ -217,18 +211,22 @@ def _forbidden(entry: UserEntry, state: State) -> str | None:
     return None
 
 
-def _user(entry: UserEntry, user: User | None) -> UserChange | None:
+def _user(entry: UserEntry, user: User | None) -> plan.UserChange | None:
     if user is None:
-        return UserChange(
-            action=UserAction.CREATE, email=entry.email, name=entry.name, is_admin=entry.is_admin, active=entry.active
+        return plan.UserChange(
+            action=plan.UserAction.CREATE,
+            email=entry.email,
+            name=entry.name,
+            is_admin=entry.is_admin,
+            active=entry.active,
         )
     name = None if entry.name == user.name else entry.name
     is_admin = None if entry.is_admin == user.is_admin else entry.is_admin
     active = None if entry.active == user.active else entry.active
     if name is None and is_admin is None and active is None:
         return None
-    return UserChange(
-        action=UserAction.UPDATE,
+    return plan.UserChange(
+        action=plan.UserAction.UPDATE,
         email=entry.email,
         name=name,
         is_admin=is_admin,
@@ -237,14 +235,14 @@ def _user(entry: UserEntry, user: User | None) -> UserChange | None:
     )
 
 
-def _group(target: Target) -> GroupChange | None:
+def _group(target: Target) -> plan.GroupChange | None:
     external_id = target.external_id or ""
     if target.existing is None:
-        return GroupChange(action=GroupAction.CREATE, external_id=external_id, name=target.name)
+        return plan.GroupChange(action=plan.GroupAction.CREATE, external_id=external_id, name=target.name)
     if target.existing.name == target.name:
         return None
-    return GroupChange(
-        action=GroupAction.RENAME,
+    return plan.GroupChange(
+        action=plan.GroupAction.RENAME,
         external_id=external_id,
         name=target.name,
         group_id=target.existing.id,
@@ -252,9 +250,9 @@ def _group(target: Target) -> GroupChange | None:
     )
 
 
-def _memberships(wanted: Wanted, targets: Targets, state: State) -> tuple[list[MembershipChange], int, list[str]]:
-    added: list[MembershipChange] = []
-    removed: list[MembershipChange] = []
+def _memberships(wanted: Wanted, targets: Targets, state: State) -> tuple[list[plan.MembershipChange], int, list[str]]:
+    added: list[plan.MembershipChange] = []
+    removed: list[plan.MembershipChange] = []
     unchanged = others = 0
     for key, members in wanted.members.items():
         target = targets.by_key[key]
@@ -268,19 +266,19 @@ def _memberships(wanted: Wanted, targets: Targets, state: State) -> tuple[list[M
                 others += 1
         new = [member for member in members if member not in current]
         unchanged += len(members) - len(new)
-        added += [_change(MembershipAction.ADD, target, member, targets) for member in new]
+        added += [_change(plan.MembershipAction.ADD, target, member, targets) for member in new]
         gone = [member for member in current if member not in members]
-        removed += [_change(MembershipAction.REMOVE, target, member, targets) for member in gone]
+        removed += [_change(plan.MembershipAction.REMOVE, target, member, targets) for member in gone]
     notes = (
         [f"{others} memberships of service accounts stay: an import neither adds nor removes those"] if others else []
     )
     return added + removed, unchanged, notes
 
 
-def _change(action: MembershipAction, group: Target, member: Member, targets: Targets) -> MembershipChange:
+def _change(action: plan.MembershipAction, group: Target, member: Member, targets: Targets) -> plan.MembershipChange:
     kind, key = member
     inner = targets.by_key[key] if kind == "group" else None
-    return MembershipChange(
+    return plan.MembershipChange(
         action=action,
         group=group.label,
         group_id=group.group_id,
@@ -298,13 +296,13 @@ def _find_missing(entries: Entries, state: State) -> tuple[list[User], list[User
 
 
 def _refusal(
-    users: Sequence[UserChange], memberships: Sequence[MembershipChange], unchanged: int, state: State
+    users: Sequence[plan.UserChange], memberships: Sequence[plan.MembershipChange], unchanged: int, state: State
 ) -> str | None:
     """Return why too many users or memberships would be removed; `unchanged` ones are part of the total."""
     active = sum(user.active for user in state.users.values())
-    missing = sum(change.action is UserAction.DEACTIVATE for change in users)
-    inactive = sum(change.action is not UserAction.CREATE and change.active is False for change in users)
-    removed = sum(change.action is MembershipAction.REMOVE for change in memberships)
+    missing = sum(change.action is plan.UserAction.DEACTIVATE for change in users)
+    inactive = sum(change.action is not plan.UserAction.CREATE and change.active is False for change in users)
+    removed = sum(change.action is plan.MembershipAction.REMOVE for change in memberships)
     if missing > MOST_TAKEN * active:
         what = f"{missing} of {active} active users are missing from the file and would be deactivated"
     elif inactive > max(FEW, MOST_TAKEN * active):

@@ -7,17 +7,8 @@ from uuid import UUID
 
 import httpx
 
+from carrel import _connect as connect
 from carrel._calls import Connection
-from carrel._connect import (
-    DEFAULT_BASE_URL,
-    DEFAULT_MAX_RETRIES,
-    DEFAULT_TIMEOUT,
-    USER_AGENT,
-    Timeout,
-    normalize,
-    policy,
-    seconds,
-)
 from carrel._drivers import AsyncDriver, SyncDriver
 from carrel._flow import Flow
 from carrel._logging import log_if_configured
@@ -137,8 +128,8 @@ class OAuthClient(_OAuthClient[Sync], Closing):
         redirect_uri: str,
         scopes: Sequence[str] = (),
         auth_url: str | None = None,
-        timeout: Timeout = DEFAULT_TIMEOUT,
-        max_retries: int = DEFAULT_MAX_RETRIES,
+        timeout: connect.Timeout = connect.DEFAULT_TIMEOUT,
+        max_retries: int = connect.DEFAULT_MAX_RETRIES,
         http_client: httpx.Client | None = None,
     ) -> None:
         log_if_configured()
@@ -165,8 +156,8 @@ class AsyncOAuthClient(_OAuthClient[Async], AsyncClosing):
         redirect_uri: str,
         scopes: Sequence[str] = (),
         auth_url: str | None = None,
-        timeout: Timeout = DEFAULT_TIMEOUT,
-        max_retries: int = DEFAULT_MAX_RETRIES,
+        timeout: connect.Timeout = connect.DEFAULT_TIMEOUT,
+        max_retries: int = connect.DEFAULT_MAX_RETRIES,
         http_client: httpx.AsyncClient | None = None,
     ) -> None:
         log_if_configured()
@@ -185,14 +176,14 @@ class AsyncOAuthClient(_OAuthClient[Async], AsyncClosing):
 def authorization_address(auth_url: str | None) -> str:
     """Return the address of the authorization server: the given one, else that of the environment."""
     environment = os.environ.get("CARREL_AUTH_URL") or os.environ.get("CARREL_BASE_URL")
-    return normalize(auth_url or environment or DEFAULT_BASE_URL)
+    return connect.normalize(auth_url or environment or connect.DEFAULT_BASE_URL)
 
 
-def _connect(address: str, http_headers: httpx.Headers, *, timeout: Timeout, max_retries: int) -> Connection:
+def _connect(address: str, http_headers: httpx.Headers, *, timeout: connect.Timeout, max_retries: int) -> Connection:
     headers = http_headers.copy()
-    headers["User-Agent"] = USER_AGENT
+    headers["User-Agent"] = connect.USER_AGENT
     headers["Accept"] = "application/json"
-    return Connection(address, headers, seconds(timeout), policy(max_retries))
+    return Connection(address, headers, connect.seconds(timeout), connect.policy(max_retries))
 
 
 def _endpoints(connection: Connection, client_id: UUID | str, client_secret: str) -> Endpoints:

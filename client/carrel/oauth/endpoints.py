@@ -8,32 +8,17 @@ from urllib.parse import urlencode
 import httpx
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from carrel import errors
 from carrel._answers import error_from, retry_after
 from carrel._calls import Connection, exchange
 from carrel._flow import Flow, Request
-from carrel.errors import (
-    APIError,
-    ConfigurationError,
-    InvalidClientError,
-    InvalidGrantError,
-    SignInRequiredError,
-    TokenRequestError,
-    UnexpectedResponseError,
-)
-from carrel.oauth.authorization import (
-    AuthorizationRequest,
-    ServerMetadata,
-    code_of,
-    description_url,
-    metadata_from,
-    readable,
-)
+from carrel.oauth import authorization
 from carrel.oauth.tokens import TokenResponse, Tokens
 
 FORM = "application/x-www-form-urlencoded"
-ERRORS: Mapping[str, type[TokenRequestError]] = {
-    "invalid_grant": InvalidGrantError,
-    "invalid_client": InvalidClientError,
+ERRORS: Mapping[str, type[errors.TokenRequestError]] = {
+    "invalid_grant": errors.InvalidGrantError,
+    "invalid_client": errors.InvalidClientError,
 }
 
 
@@ -41,16 +26,16 @@ ERRORS: Mapping[str, type[TokenRequestError]] = {
 class Endpoints:
     """An authorization server, the application, and the connection's options; safe to share between threads."""
 
-    server: ServerMetadata
+    server: authorization.ServerMetadata
     client_id: str
     client_secret: str = field(repr=False)
     connection: Connection
 
-    def redeem(self, callback: str, request: AuthorizationRequest) -> Flow[Tokens]:
+    def redeem(self, callback: str, request: authorization.AuthorizationRequest) -> Flow[Tokens]:
         """Exchange a callback's code (RFC 6749, section 4.1.3; RFC 7636, section 4.5)."""
         form = {
             "grant_type": "authorization_code",
-            "code": code_of(callback, request, self.server),
+            "code": authorization.code_of(callback, request, self.server),
             "redirect_uri": request.redirect_uri,
             "code_verifier": request.code_verifier,
         }
@@ -62,7 +47,7 @@ class Endpoints:
         """Exchange a refresh token (RFC 6749, section 6); repeated after a lost answer, a used one is refused."""
         if tokens.refresh_token is None:
             msg = "The access token has ended and came without a refresh token. Send the person to authorize again."
-            raise SignInRequiredError(msg, code="sign_in_required")
+            raise errors.SignInRequiredError(msg, code="sign_in_required")
         asked_at = datetime.now(UTC)
         answer = yield from self._tokens({"grant_type": "refresh_token", "refresh_token": tokens.refresh_token})
         return answer.tokens(asked_at=asked_at, asked=tokens)
@@ -70,23 +55,25 @@ class Endpoints:
     def revoke(self, tokens: Tokens | str) -> Flow[None]:
         """Revoke a token, and the tokens given with it (RFC 7009); an unknown token counts as revoked."""
         if self.server.revocation_endpoint is None:
-            raise ConfigurationError("The authorization server names no revocation endpoint")
+            raise errors.ConfigurationError("The authorization server names no revocation endpoint")
         token = tokens if isinstance(tokens, str) else tokens.refresh_token or tokens.access_token
         yield from self._post(self.server.revocation_endpoint, {"token": token})
 
-    def discover(self) -> Flow[ServerMetadata]:
+    def discover(self) -> Flow[authorization.ServerMetadata]:
         """Fetch the server's metadata (RFC 8414)."""
         issuer = self.server.issuer
-        request = Request(description_url(issuer), self.connection.headers, b"", self.connection.timeout, method="GET")
+        request = Request(
+            authorization.description_url(issuer), self.connection.headers, b"", self.connection.timeout, method="GET"
+        )
         response = yield from exchange(request, self.connection.retries)
-        return metadata_from(response, issuer=issuer)
+        return authorization.metadata_from(response, issuer=issuer)
 
     def _tokens(self, form: Mapping[str, str]) -> Flow[TokenResponse]:
         response = yield from self._post(self.server.token_endpoint, form)
         try:
             return TokenResponse.model_validate_json(response.content)
         except ValidationError as exc:
-            raise UnexpectedResponseError(
+            raise errors.UnexpectedResponseError(
                 "The answer holds no Bearer token; is auth_url the address of a Carrel service?",
                 status=response.status_code,
                 code="unreadable_response",
@@ -109,16 +96,16 @@ class _ErrorResponse(BaseModel):
     error_description: str = ""
 
 
-def refusal(response: httpx.Response) -> APIError:
+def refusal(response: httpx.Response) -> errors.APIError:
     """Build the exception for a response that is not 2xx: an OAuth error, or another server's."""
     try:
         body = _ErrorResponse.model_validate_json(response.content)
     except ValidationError:
         return error_from(response)
-    return ERRORS.get(body.error, TokenRequestError)(
-        readable(body.error_description) or "The authorization server refused",
+    return ERRORS.get(body.error, errors.TokenRequestError)(
+        authorization.readable(body.error_description) or "The authorization server refused",
         status=response.status_code,
-        code=readable(body.error),
+        code=authorization.readable(body.error),
         request_id=response.headers.get("x-request-id"),
         retry_after=retry_after(response.headers),
     )

@@ -18,14 +18,8 @@ from urllib.parse import parse_qs, urlsplit
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from carrel import errors
 from carrel._client import Carrel
-from carrel.errors import (
-    AuthenticationError,
-    ConfigurationError,
-    InvalidClientError,
-    PermissionDeniedError,
-    SignInRequiredError,
-)
 from carrel.oauth.authorization import AuthorizationRequest
 from carrel.oauth.client import OAuthClient, authorization_address
 from carrel.oauth.stores import FileTokenStore, replace_private_file
@@ -209,7 +203,7 @@ def _take_turn(folder: Path, timeout: float) -> AbstractContextManager[object]:
     try:
         return FileLock(folder / "sign-in.lock", mode=0o600).acquire(timeout=timeout)
     except Timeout as exc:
-        raise SignInRequiredError(
+        raise errors.SignInRequiredError(
             f"Another notebook has been signing in for {timeout:g} seconds. Sign in there or stop it, and begin again.",
             code="sign_in_required",
         ) from exc
@@ -218,7 +212,7 @@ def _take_turn(folder: Path, timeout: float) -> AbstractContextManager[object]:
 def _is_signed_in(client: Carrel) -> bool:
     try:
         client.me()
-    except SignInRequiredError:
+    except errors.SignInRequiredError:
         return False
     return True
 
@@ -227,7 +221,7 @@ def _revoke(application: _Application, address: str, tokens: Tokens) -> None:
     try:
         with _connect(application, address) as oauth:
             oauth.revoke(tokens)
-    except InvalidClientError:
+    except errors.InvalidClientError:
         return  # the application is gone, and its tokens with it
 
 
@@ -255,7 +249,7 @@ def _await_callback(listener: Listener, timeout: float) -> str:
     _say("Sign in, in the browser that opens now …")
     callback = listener.wait(timeout)
     if callback is None:
-        raise SignInRequiredError(
+        raise errors.SignInRequiredError(
             f"Nobody signed in within {timeout:g} seconds. If no browser opened on your screen, use "
             "sign_in(open_browser=False); if its page said that the application is unknown, give another one with "
             "client_id=… and client_secret=….",
@@ -287,7 +281,7 @@ def _choose_application(
         return _Application(client_id=client_id, client_secret=client_secret)
     application = _ask_with_key(next(reversed(_read_applications(address)), None), address, base_url)
     if application is None:
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             "No application is known here that people may sign in to. An admin registers one, once, with the redirect "
             "addresses of carrel.oauth.LOOPBACK_REDIRECT_URIS; then give its client_id=… and client_secret=…, or set "
             f"{CLIENT_ID} and {CLIENT_SECRET}."
@@ -307,7 +301,10 @@ def _ask_with_key(known: _Application | None, address: str, base_url: str | None
             application = _Application(client_id=str(made.client_id), client_secret=made.client_secret)
             _keep_application(address, application)
             return application
-    except (AuthenticationError, PermissionDeniedError):  # no admin's, or it works no more: people sign in all the same
+    except (
+        errors.AuthenticationError,
+        errors.PermissionDeniedError,
+    ):  # no admin's, or it works no more: people sign in all the same
         return known
 
 

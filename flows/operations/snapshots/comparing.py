@@ -8,17 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from flows.operations.snapshots.files import (
-    COLUMNS,
-    GROUP_PEOPLE,
-    HOLDERS,
-    PRINCIPALS,
-    RESOURCES,
-    Change,
-    Difference,
-    read_manifest,
-    table,
-)
+from flows.operations.snapshots import files
 from flows.operations.snapshots.parquet import Row, read_rows
 
 _CLASSES = 4096  # whose readers are remembered; others are put together again
@@ -66,15 +56,15 @@ class Readers:
         self._folder = folder
         self._people = people
         self.everyone = self._everyone()
-        self._groups = self._sets(GROUP_PEOPLE)
+        self._groups = self._sets(files.GROUP_PEOPLE)
         self._holders: dict[str, list[tuple[str, str]]] = defaultdict(list)
-        for access_class, principal_id, kind, _ in self._rows(HOLDERS):
+        for access_class, principal_id, kind, _ in self._rows(files.HOLDERS):
             self._holders[str(access_class)].append((str(kind), str(principal_id)))
         self.of = lru_cache(_CLASSES)(self._of)
 
     def resources(self) -> Iterator[tuple[str, str, str]]:
         """Yield every resource in the order of object ids: its object's id, its identity, and its class."""
-        for object_id, kind, resource_id, access_class in self._rows(RESOURCES):
+        for object_id, kind, resource_id, access_class in self._rows(files.RESOURCES):
             yield str(object_id), f"{kind}:{resource_id}", str(access_class)
 
     def _of(self, access_class: str) -> int:
@@ -92,7 +82,7 @@ class Readers:
 
     def _everyone(self) -> int:
         users: list[str] = []
-        for principal_id, kind, name, email, active in self._rows(PRINCIPALS):
+        for principal_id, kind, name, email, active in self._rows(files.PRINCIPALS):
             if kind == "group":
                 continue
             self._people.name(str(principal_id), email or name or "")
@@ -111,7 +101,7 @@ class Readers:
         return sets
 
     def _rows(self, name: str) -> Iterator[Row]:
-        return read_rows(table(self._folder, name), COLUMNS[name])
+        return read_rows(files.table(self._folder, name), files.COLUMNS[name])
 
 
 SHOWN, WHO, EXAMPLES = 100, 5, 3
@@ -152,9 +142,9 @@ class _Tally:
             group.examples.append(identity)
 
 
-def compare(before: Path, after: Path) -> Difference:
+def compare(before: Path, after: Path) -> files.Difference:
     """Compare two snapshots; SnapshotError when one can't be read. Memory grows with people and classes alone."""
-    manifests = [read_manifest(folder) for folder in (before, after)]  # first, since it says what is no snapshot
+    manifests = [files.read_manifest(folder) for folder in (before, after)]  # first, since it says what is no snapshot
     people = People()
     old, new = Readers(before, people), Readers(after, people)
     tally = _Tally(dict.fromkeys(("same", "widened", "narrowed", "added", "removed", "gained", "lost", "more"), 0), {})
@@ -171,7 +161,7 @@ def compare(before: Path, after: Path) -> Difference:
             tally.count(change_of(was[2], now[2]), now[1])
     changes = sorted(_changes(tally.groups, people), key=_weight)
     figures = {**tally.figures, "more": tally.figures["more"] + max(0, len(changes) - SHOWN)}
-    return Difference(
+    return files.Difference(
         since=before.name,
         consistent=all(one.consistent for one in manifests),
         joined=(new.everyone & ~old.everyone).bit_count(),
@@ -195,7 +185,7 @@ def _match(old: Iterator[Found], new: Iterator[Found]) -> Iterator[tuple[Found |
             was, now = next(old, None), next(new, None)
 
 
-def _changes(groups: dict[tuple[int, int], _Group], people: People) -> Iterator[Change]:
+def _changes(groups: dict[tuple[int, int], _Group], people: People) -> Iterator[files.Change]:
     for (gained, lost), group in groups.items():
         if gained:
             yield _change("widened", gained, group, people)
@@ -203,8 +193,8 @@ def _changes(groups: dict[tuple[int, int], _Group], people: People) -> Iterator[
             yield _change("narrowed", lost, group, people)
 
 
-def _change(kind: Literal["widened", "narrowed"], who: int, group: _Group, people: People) -> Change:
-    return Change(
+def _change(kind: Literal["widened", "narrowed"], who: int, group: _Group, people: People) -> files.Change:
+    return files.Change(
         change=kind,
         resources=group.resources,
         people=who.bit_count(),
@@ -213,6 +203,6 @@ def _change(kind: Literal["widened", "narrowed"], who: int, group: _Group, peopl
     )
 
 
-def _weight(change: Change) -> tuple[bool, int]:
+def _weight(change: files.Change) -> tuple[bool, int]:
     """Return a sort key that puts widened before narrowed, and the largest first."""
     return change.change == "narrowed", -change.resources * change.people

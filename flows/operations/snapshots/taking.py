@@ -17,22 +17,8 @@ from flows.errors import SnapshotError
 from flows.operations.jobs import open_client, outage_policy_of
 from flows.operations.outages import OutagePolicy, walk_pages
 from flows.operations.reporting import report_run
+from flows.operations.snapshots import files
 from flows.operations.snapshots.comparing import compare
-from flows.operations.snapshots.files import (
-    COLUMNS,
-    DIFFERENCE,
-    GROUP_PEOPLE,
-    HOLDERS,
-    MANIFEST,
-    PRINCIPALS,
-    RESOURCES,
-    Difference,
-    Manifest,
-    list_snapshots,
-    open_unfinished,
-    publish,
-    table,
-)
 from flows.operations.snapshots.parquet import Row, TableWriter
 from flows.settings import FlowSettings
 
@@ -42,8 +28,8 @@ class Taken:
     """A snapshot that was taken. `difference` is None for the first one, and when the one before can't be read."""
 
     folder: Path
-    manifest: Manifest
-    difference: Difference | None
+    manifest: files.Manifest
+    difference: files.Difference | None
     problems: tuple[str, ...]
 
     def as_json(self) -> dict[str, Any]:
@@ -56,7 +42,7 @@ class Taken:
 
     def text(self) -> str:
         """Return the result in a few lines, for people."""
-        first = f"{self.manifest.rows[RESOURCES]:,} resources are in {self.folder}."
+        first = f"{self.manifest.rows[files.RESOURCES]:,} resources are in {self.folder}."
         compared = self.difference.text() if self.difference else "There is nothing to compare it with."
         return "\n".join((first, compared, *self.problems))
 
@@ -70,9 +56,9 @@ async def take_snapshot(settings: FlowSettings, *, on_rows: "OnRows | None" = No
         organization = await outages.call(client.admin.organization.get)
         report.has_begun = True
         home = settings.snapshots / str(organization.organization_id)
-        with open_unfinished(home) as folder:
+        with files.open_unfinished(home) as folder:
             listed = await list_access(client, folder, outages=outages, on_rows=on_rows or (lambda _: None))
-            manifest = Manifest(
+            manifest = files.Manifest(
                 taken_at=datetime.now(UTC),
                 organization_id=organization.organization_id,
                 consistent=listed.consistent,
@@ -84,23 +70,23 @@ async def take_snapshot(settings: FlowSettings, *, on_rows: "OnRows | None" = No
             return taken
 
 
-def _finish(folder: Path, manifest: Manifest) -> Taken:
+def _finish(folder: Path, manifest: files.Manifest) -> Taken:
     problems: list[str] = []
     if not manifest.consistent:
         problems.append(
             f"Access changed during each of {ATTEMPTS} attempts: this snapshot is not of one moment. "
             "Take another one when less is going on."
         )
-    (folder / MANIFEST).write_text(manifest.model_dump_json(indent=2))
-    difference: Difference | None = None
-    earlier = list_snapshots(folder.parent)
+    (folder / files.MANIFEST).write_text(manifest.model_dump_json(indent=2))
+    difference: files.Difference | None = None
+    earlier = files.list_snapshots(folder.parent)
     if earlier:
         try:
             difference = compare(earlier[-1], folder)
-            (folder / DIFFERENCE).write_text(difference.model_dump_json(indent=2))
+            (folder / files.DIFFERENCE).write_text(difference.model_dump_json(indent=2))
         except SnapshotError as exc:
             problems.append(f"The last snapshot was not compared with: {exc} Move its folder away.")
-    return Taken(publish(folder, taken_at=manifest.taken_at), manifest, difference, tuple(problems))
+    return Taken(files.publish(folder, taken_at=manifest.taken_at), manifest, difference, tuple(problems))
 
 
 ATTEMPTS = 3
@@ -142,7 +128,7 @@ async def _write_tables(client: AsyncCarrel, folder: Path, outages: OutagePolicy
             yield [row_of(cast("Item", item)) for item in page.table_rows()]
 
     async def write(name: str, *lists: AsyncGenerator[list[Row]]) -> int:
-        with TableWriter(table(folder, name), COLUMNS[name]) as writer:
+        with TableWriter(files.table(folder, name), files.COLUMNS[name]) as writer:
             for listed in lists:
                 async for rows in listed:
                     await asyncio.to_thread(writer.add, rows)
@@ -150,13 +136,14 @@ async def _write_tables(client: AsyncCarrel, folder: Path, outages: OutagePolicy
             return writer.count
 
     return {
-        RESOURCES: await write(RESOURCES, list_rows(access.list_resources, _resource)),
-        HOLDERS: await write(HOLDERS, list_rows(access.list_holders, _holder)),
-        GROUP_PEOPLE: await write(
-            GROUP_PEOPLE, list_rows(access.list_group_people, lambda one: (str(one.group_id), str(one.principal_id)))
+        files.RESOURCES: await write(files.RESOURCES, list_rows(access.list_resources, _resource)),
+        files.HOLDERS: await write(files.HOLDERS, list_rows(access.list_holders, _holder)),
+        files.GROUP_PEOPLE: await write(
+            files.GROUP_PEOPLE,
+            list_rows(access.list_group_people, lambda one: (str(one.group_id), str(one.principal_id))),
         ),
-        PRINCIPALS: await write(
-            PRINCIPALS,
+        files.PRINCIPALS: await write(
+            files.PRINCIPALS,
             list_rows(admin.users.list, _user),
             list_rows(admin.service_accounts.list, _account),
             list_rows(admin.groups.list, lambda one: (str(one.id), "group", one.name, None, "true")),

@@ -21,15 +21,7 @@ from obstore.exceptions import BaseError, InvalidPathError
 from obstore.store import ObjectStore, from_url
 
 from flows.errors import SourceError
-from flows.operations.sources.documents import (
-    Defaults,
-    Problem,
-    Skipped,
-    SourceItem,
-    StoredObject,
-    document_at,
-    undecodable,
-)
+from flows.operations.sources import documents
 from flows.operations.sources.exclusions import HIDDEN
 
 if TYPE_CHECKING:
@@ -62,7 +54,7 @@ def object_identity(url: str) -> str:
     return f"{parts.scheme.lower()}://{parts.netloc}/{prefix}".rstrip("/")
 
 
-def list_objects(url: str, *, defaults: Defaults) -> Iterator[SourceItem]:
+def list_objects(url: str, *, defaults: documents.Defaults) -> Iterator[documents.SourceItem]:
     """Yield the objects under a prefix. Raises SourceError, also after some items, and for an empty prefix."""
     store = object_identity(url)
     found = 0
@@ -84,16 +76,18 @@ def list_objects(url: str, *, defaults: Defaults) -> Iterator[SourceItem]:
         raise SourceError(msg)
 
 
-def _item(meta: "ObjectMeta", *, store: str, defaults: Defaults) -> SourceItem:
+def _item(meta: "ObjectMeta", *, store: str, defaults: documents.Defaults) -> documents.SourceItem:
     key = meta["path"]
     if not key or (meta["size"] == 0 and key.endswith("/")):
-        return Skipped(place=key or ".", reason="folder marker")
-    if undecodable(key):
-        return Problem(place=key, code="name_undecodable", message="The key is not valid UTF-8. Rename the object.")
+        return documents.Skipped(place=key or ".", reason="folder marker")
+    if documents.undecodable(key):
+        return documents.Problem(
+            place=key, code="name_undecodable", message="The key is not valid UTF-8. Rename the object."
+        )
     if not defaults.hidden and any(part.startswith(".") for part in PurePosixPath(key).parts):
-        return Skipped(place=key, reason=HIDDEN)
-    return document_at(
-        key, normalize("NFC", key), defaults, stored=StoredObject(store, key, marker_of(meta), meta["size"])
+        return documents.Skipped(place=key, reason=HIDDEN)
+    return documents.document_at(
+        key, normalize("NFC", key), defaults, stored=documents.StoredObject(store, key, marker_of(meta), meta["size"])
     )
 
 
@@ -109,7 +103,7 @@ def marker_digest(marker: str) -> bytes:
     return hashlib.sha256(f"object {marker}".encode()).digest()
 
 
-def read_object(stored: StoredObject) -> tuple[IO[bytes], int, str]:
+def read_object(stored: documents.StoredObject) -> tuple[IO[bytes], int, str]:
     """Return an object's contents, their size and their marker. Raises OSError when it can't be read completely."""
     try:
         found = obstore.get(_open_store(stored.store), stored.key)

@@ -11,15 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from carrel.wire.file_names import forms_of
 from flows.errors import SourceError
-from flows.operations.sources.documents import (
-    Defaults,
-    Problem,
-    Skipped,
-    SourceDocument,
-    SourceItem,
-    document_at,
-    undecodable,
-)
+from flows.operations.sources import documents
 from flows.operations.sources.exclusions import HIDDEN, LEFTOVER, SECRETS, FileSelection, default_reason
 from flows.operations.sources.manifest import MANIFEST_SUFFIXES, read_manifest
 from flows.operations.sources.objects import SCHEMES, is_object_url, list_objects, object_identity
@@ -28,7 +20,7 @@ from flows.operations.sources.selection import is_selection
 _WILDCARDS = frozenset("*?[")
 
 
-def read_source(source: str, *, defaults: Defaults) -> Iterator[SourceItem]:
+def read_source(source: str, *, defaults: documents.Defaults) -> Iterator[documents.SourceItem]:
     """Yield the items of `source` (folder, glob, .csv / .jsonl manifest, object store's URL) in a stable order.
 
     A document's external id, where no manifest gives one, is its path relative to the source's root in POSIX form,
@@ -48,7 +40,7 @@ def select_files(source: str, files: FileSelection) -> FileSelection:
     return files if path.is_dir() else replace(files, named=path.name)
 
 
-def _read(source: str, defaults: Defaults) -> Iterator[SourceItem]:
+def _read(source: str, defaults: documents.Defaults) -> Iterator[documents.SourceItem]:
     if is_object_url(source):
         return list_objects(source, defaults=defaults)
     path = local_path(source)
@@ -74,21 +66,21 @@ def check_source(source: str) -> None:
         root = path if path.exists() or not _WILDCARDS & set(source) else _existing(_split_pattern(path)[0])
         is_folder = root.is_dir()
         if path.is_file() or not root.exists():
-            next(_read(source, Defaults()), None)
+            next(_read(source, documents.Defaults()), None)
     except OSError as exc:
         raise SourceError(f"{source} can't be read: {exc.strerror or exc}") from exc
     if not os.access(root, os.R_OK | os.X_OK if is_folder else os.R_OK):
         raise SourceError(f"{root} can't be read: the user of the flows may not open it")
 
 
-def _select(items: Iterator[SourceItem], files: FileSelection) -> Iterator[SourceItem]:
+def _select(items: Iterator[documents.SourceItem], files: FileSelection) -> Iterator[documents.SourceItem]:
     for item in items:
-        if isinstance(item, SourceDocument):
+        if isinstance(item, documents.SourceDocument):
             reason = files.reason_to_exclude(item.external_id, real_name=item.path.rpartition(os.sep)[2])
-            yield Skipped(item.place, reason) if reason else item
-        elif isinstance(item, Skipped) and item.reason == HIDDEN:
+            yield documents.Skipped(item.place, reason) if reason else item
+        elif isinstance(item, documents.Skipped) and item.reason == HIDDEN:
             reason = default_reason(item.place)
-            yield Skipped(item.place, reason) if reason in {SECRETS, LEFTOVER} else item
+            yield documents.Skipped(item.place, reason) if reason in {SECRETS, LEFTOVER} else item
         else:
             yield item
 
@@ -109,7 +101,7 @@ def source_identity(source: str) -> str:
     else:
         root, pattern = _split_pattern(path)
         identity = f"{root.resolve()}::{pattern}"
-    if undecodable(identity):
+    if documents.undecodable(identity):
         msg = f"The name {_readable(identity)} is not valid UTF-8. Rename the folder, or reach it by another name."
         raise SourceError(msg)
     return identity
@@ -141,58 +133,60 @@ def _split_pattern(path: Path) -> tuple[Path, str]:
     return Path(*fixed), str(PurePosixPath(*path.parts[len(fixed) :]))
 
 
-def _walk(folder: str, root: str, defaults: Defaults) -> Iterator[SourceItem]:
+def _walk(folder: str, root: str, defaults: documents.Defaults) -> Iterator[documents.SourceItem]:
     """Yield the items below a folder, depth first and sorted by name, with one system call for a plain file."""
     try:
         with os.scandir(folder) as entries:
             ordered = sorted(entries, key=lambda entry: entry.name)
     except OSError as exc:
-        yield Problem(place=_relative(folder, root), code="folder_unreadable", message=f"Can't be listed: {exc}")
+        yield documents.Problem(
+            place=_relative(folder, root), code="folder_unreadable", message=f"Can't be listed: {exc}"
+        )
         return
     for entry in ordered:
         place = _relative(entry.path, root)
-        if undecodable(place):
+        if documents.undecodable(place):
             yield _name_problem(place)
         elif entry.name.startswith(".") and not defaults.hidden:
-            yield Skipped(place=place, reason=HIDDEN)
+            yield documents.Skipped(place=place, reason=HIDDEN)
         elif entry.is_symlink():
             yield _link(entry.path, root, defaults)
         elif entry.is_dir():
             yield from _walk(entry.path, root, defaults)
         elif entry.is_file():
-            yield document_at(entry.path, place, defaults)
+            yield documents.document_at(entry.path, place, defaults)
         else:
-            yield Skipped(place=place, reason="not a regular file")
+            yield documents.Skipped(place=place, reason="not a regular file")
 
 
-def _link(path: str, root: str, defaults: Defaults) -> SourceItem:
+def _link(path: str, root: str, defaults: documents.Defaults) -> documents.SourceItem:
     place = _relative(path, root)
     target = os.path.realpath(path)
     if not is_inside(target, root):
         message = "The link leads out of the source's folder, so it is not followed. Copy the file into the folder."
-        return Problem(place, code="link_escapes", message=message, external_id=place)
-    if undecodable(target):
+        return documents.Problem(place, code="link_escapes", message=message, external_id=place)
+    if documents.undecodable(target):
         message = "The link leads to a name that is not valid UTF-8. Rename what it leads to."
-        return Problem(place, code="name_undecodable", message=message, external_id=place)
+        return documents.Problem(place, code="name_undecodable", message=message, external_id=place)
     return _follow_link(target, place, defaults)
 
 
-def _follow_link(target: str, place: str, defaults: Defaults) -> SourceItem:
+def _follow_link(target: str, place: str, defaults: documents.Defaults) -> documents.SourceItem:
     try:
         kind = Path(target).stat().st_mode
     except FileNotFoundError:
-        return Problem(place, code="link_broken", message="The link leads nowhere.", external_id=place)
+        return documents.Problem(place, code="link_broken", message="The link leads nowhere.", external_id=place)
     except OSError as exc:
         message = f"The link can't be followed: {exc.strerror or exc}"
-        return Problem(place, code="file_unreadable", message=message, external_id=place)
+        return documents.Problem(place, code="file_unreadable", message=message, external_id=place)
     if stat.S_ISDIR(kind):
-        return Skipped(place=place, reason="link to a folder")
+        return documents.Skipped(place=place, reason="link to a folder")
     if not stat.S_ISREG(kind):
-        return Skipped(place=place, reason="not a regular file")
-    return document_at(target, place, defaults)
+        return documents.Skipped(place=place, reason="not a regular file")
+    return documents.document_at(target, place, defaults)
 
 
-def _glob(pattern: Path, defaults: Defaults) -> Iterator[SourceItem]:
+def _glob(pattern: Path, defaults: documents.Defaults) -> Iterator[documents.SourceItem]:
     base, rest = _split_pattern(pattern)
     base = _existing(base)
     if not base.is_dir():
@@ -205,7 +199,7 @@ def _glob(pattern: Path, defaults: Defaults) -> Iterator[SourceItem]:
     return chain(_matches(root, found, defaults), _find_unreadable_folders(root, rest, defaults))
 
 
-def _find_unreadable_folders(root: Path, pattern: str, defaults: Defaults) -> Iterator[Problem]:
+def _find_unreadable_folders(root: Path, pattern: str, defaults: documents.Defaults) -> Iterator[documents.Problem]:
     told: set[str] = set()
     parts = PurePosixPath(pattern).parts
     for end, part in enumerate(parts):
@@ -219,29 +213,31 @@ def _find_unreadable_folders(root: Path, pattern: str, defaults: Defaults) -> It
                 os.scandir(folder).close()
             except OSError as exc:
                 told.add(place)
-                yield Problem(place=_readable(place), code="folder_unreadable", message=f"Can't be listed: {exc}")
+                yield documents.Problem(
+                    place=_readable(place), code="folder_unreadable", message=f"Can't be listed: {exc}"
+                )
 
 
-def _matches(root: Path, found: list[Path], defaults: Defaults) -> Iterator[SourceItem]:
+def _matches(root: Path, found: list[Path], defaults: documents.Defaults) -> Iterator[documents.SourceItem]:
     for path in found:
         place = _relative(str(path), str(root))
-        if undecodable(place):
+        if documents.undecodable(place):
             yield _name_problem(place)
         elif not defaults.hidden and _is_hidden(place):
-            yield Skipped(place=place, reason=HIDDEN)
+            yield documents.Skipped(place=place, reason=HIDDEN)
         elif os.path.islink(path) or not is_inside(os.path.realpath(path), str(root)):  # noqa: PTH114 - never raises
             yield _link(str(path), str(root), defaults)
         elif os.path.isfile(path):  # noqa: PTH113 - never raises
-            yield document_at(str(path), place, defaults)
+            yield documents.document_at(str(path), place, defaults)
 
 
 def _is_hidden(place: str) -> bool:
     return any(part.startswith(".") for part in PurePosixPath(place).parts)
 
 
-def _name_problem(place: str) -> Problem:
+def _name_problem(place: str) -> documents.Problem:
     message = "The name is not valid UTF-8, so nothing here was read. Rename it."
-    return Problem(place=_readable(place), code="name_undecodable", message=message)
+    return documents.Problem(place=_readable(place), code="name_undecodable", message=message)
 
 
 def _readable(name: str) -> str:

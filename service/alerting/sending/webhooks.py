@@ -98,8 +98,7 @@ async def post(url: str, body: bytes, *, message_id: UUID, secret: SecretStr, al
 
 async def _post(url: str, body: bytes, *, headers: dict[str, str], allowed: AllowedHosts) -> Attempt:
     # Of the address the host alone: what follows it may be a secret.
-    host = {"server.address": httpx.URL(url).host}
-    with traces.span("post webhook", host, kind=SpanKind.CLIENT) as span:
+    with traces.span("post webhook", {"server.address": httpx.URL(url).host}, kind=SpanKind.CLIENT) as span:
         async with (
             httpx.AsyncClient(transport=GuardedTransport(allowed), timeout=_CONNECT_SECONDS) as http,
             http.stream("POST", url, headers=headers, content=body) as response,

@@ -14,19 +14,13 @@ from carrel.wire.scopes import ApiScope
 from service.audit.service import Change, record_for
 from service.auth.queries import get_acting_principal
 from service.auth.scopes import covers
+from service.identity_server.oauth import signing_in
 from service.identity_server.oauth.consented import queries as consented
 from service.identity_server.oauth.consents import meanings_to
 from service.identity_server.oauth.describing import describe_client
 from service.identity_server.oauth.records import ReadableCollection
 from service.identity_server.oauth.second_factor import ACTIONS
 from service.identity_server.oauth.server import Answer
-from service.identity_server.oauth.signing_in import (
-    SIGN_INS,
-    second_step,
-    sign_in_page,
-    submit_second_factor,
-    submit_sign_in,
-)
 from service.identity_server.oauth.visits import PROMPTS_SIGN_IN, STALE, AuthorizationRequest, Visit
 from service.identity_server.requests import all_of, first_of, form_of
 from service.identity_server.signin.factors.pending import find_pending
@@ -99,10 +93,10 @@ async def decide(request: Request, runtime: RuntimeDep) -> Response:
     visit = Visit.of(request, runtime)
     sent = await form_of(request)
     form = first_of(sent)
-    if form.get("action") in SIGN_INS:
-        return await submit_sign_in(visit, form)
+    if form.get("action") in signing_in.SIGN_INS:
+        return await signing_in.submit_sign_in(visit, form)
     if form.get("action") in ACTIONS:
-        return await submit_second_factor(visit, form)
+        return await signing_in.submit_second_factor(visit, form)
     async with runtime.database.transaction(None) as connection:
         asked = await visit.open(connection)
         if isinstance(asked, Answer):
@@ -142,8 +136,8 @@ async def _sign_in_page(visit: Visit, asked: AuthorizationRequest, *, notice: st
     if asked.person is None and not asked.prompts & PROMPTS_SIGN_IN:
         pending = await find_pending(asked.connection, visit.browser, now=asked.now)
         if pending is not None:
-            return await second_step(visit, leads_to=[asked.redirect_uri]).show(pending, now=asked.now)
-    return await sign_in_page(visit, asked, asked.connection, Refused(notice, 200) if notice else None)
+            return await signing_in.second_step(visit, leads_to=[asked.redirect_uri]).show(pending, now=asked.now)
+    return await signing_in.sign_in_page(visit, asked, asked.connection, Refused(notice, 200) if notice else None)
 
 
 def grantable(scopes: Sequence[str], person: SignedIn) -> tuple[str, ...]:

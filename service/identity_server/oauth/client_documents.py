@@ -98,8 +98,7 @@ class DocumentFetches:
 async def fetch_document(settings: Settings, address: str) -> ClientDocument:
     """Fetch a document. Raises Unreadable; redirects are not followed."""
     hosts = AllowedHosts.of(settings.webhook_allowed_hosts)
-    parts = urlsplit(address)
-    if not hosts.may_allow(parts.hostname or ""):
+    if not hosts.may_allow(urlsplit(address).hostname or ""):
         raise Unreadable("Its host is not public.")
     try:
         async with asyncio.timeout(SECONDS):

@@ -11,16 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.oauth_clients import OAuthAudience
 from service.audit.service import Change, record_unattended
 from service.identity.queries import lock_organization
-from service.identity_server.oauth import queries
-from service.identity_server.oauth.client_documents import (
-    SCOPES,
-    ClientDocument,
-    DocumentFetches,
-    Unreadable,
-    client_id_of,
-    host_of,
-    is_address,
-)
+from service.identity_server.oauth import client_documents, queries
 from service.identity_server.oauth.queries import get_client
 from service.identity_server.requests import Parameters, first_of
 from service.identity_server.signin.sessions import Browser, SignedIn, find_session
@@ -31,7 +22,7 @@ from service.platform.senders import current_sender
 from service.runtime import Runtime
 
 MOST_ADMINS = 5
-_FETCHES = DocumentFetches()
+_FETCHES = client_documents.DocumentFetches()
 
 
 async def describe_client(runtime: Runtime, browser: Browser, parameters: Parameters) -> bool:
@@ -39,9 +30,9 @@ async def describe_client(runtime: Runtime, browser: Browser, parameters: Parame
     the organization. Raises BadRequest for an unusable document, Forbidden for a host that isn't allowed, without
     fetching; TooMany after too many vain fetches from this address."""
     address = first_of(parameters).get("client_id", "")
-    if not is_address(address):
+    if not client_documents.is_address(address):
         return True
-    host = host_of(address)
+    host = client_documents.host_of(address)
     if host is None:
         raise _unusable("Its id is not the address of a document.")
     async with runtime.database.transaction(None) as connection:
@@ -50,7 +41,7 @@ async def describe_client(runtime: Runtime, browser: Browser, parameters: Parame
         organization_id = await _organization(connection, person, host=host)
         if organization_id is None:
             return False
-        client_id = client_id_of(organization_id, address)
+        client_id = client_documents.client_id_of(organization_id, address)
         if await queries.is_fresh(connection, organization_id, client_id=client_id, now=now):
             return True
     sender = current_sender().address
@@ -61,9 +52,9 @@ async def describe_client(runtime: Runtime, browser: Browser, parameters: Parame
             ("client document", address),
             partial(_FETCHES.fetch, runtime.settings, address),
             since=time.monotonic() - kept.ERROR_SECONDS,
-            errors=Unreadable,
+            errors=client_documents.Unreadable,
         )
-    except Unreadable as error:
+    except client_documents.Unreadable as error:
         await runtime.rate_limits.count_refused_sign_in(sender)
         raise _unusable(f"The document at {address} can't be used. {error}") from error
     async with runtime.database.transaction(organization_id) as connection:
@@ -75,15 +66,20 @@ async def describe_client(runtime: Runtime, browser: Browser, parameters: Parame
 
 
 async def _keep(
-    connection: AsyncConnection, organization_id: UUID, address: str, document: ClientDocument, *, now: datetime
+    connection: AsyncConnection,
+    organization_id: UUID,
+    address: str,
+    document: client_documents.ClientDocument,
+    *,
+    now: datetime,
 ) -> None:
-    client_id, redirect_uris = client_id_of(organization_id, address), list(document.redirect_uris)
+    client_id, redirect_uris = client_documents.client_id_of(organization_id, address), list(document.redirect_uris)
     before = await get_client(connection, organization_id, client_id=client_id)
     row = {
         "client_id": client_id,
         "name": document.name,
         "redirect_uris": redirect_uris,
-        "scopes": list(SCOPES),
+        "scopes": list(client_documents.SCOPES),
         "status": "approved",
         "hint": "",
         "secret_hash": secrets.token_bytes(32),
@@ -104,7 +100,7 @@ async def _keep(
 async def with_client_of(connection: AsyncConnection, parameters: Parameters, person: SignedIn | None) -> Parameters:
     """Return an authorization request with the id of the client that its document describes, where it names one."""
     address = first_of(parameters).get("client_id", "")
-    host = host_of(address) if is_address(address) else None
+    host = client_documents.host_of(address) if client_documents.is_address(address) else None
     organization_id = None if host is None else await _organization(connection, person, host=host)
     return parameters if organization_id is None else _rename_client(parameters, organization_id, address)
 
@@ -114,14 +110,14 @@ async def with_client_of_secret(connection: AsyncConnection, parameters: Paramet
     form = first_of(parameters)
     address = form.get("client_id", "")
     secret = form.get("code") or form.get("refresh_token") or form.get("token")
-    if not is_address(address) or secret is None:
+    if not client_documents.is_address(address) or secret is None:
         return parameters
     organization_id = await queries.find_organization(connection, secret_hash=hash_secret(secret))
     return parameters if organization_id is None else _rename_client(parameters, organization_id, address)
 
 
 def _rename_client(parameters: Parameters, organization_id: UUID, address: str) -> Parameters:
-    client_id = str(client_id_of(organization_id, address))
+    client_id = str(client_documents.client_id_of(organization_id, address))
     return [(name, client_id if name == "client_id" and value == address else value) for name, value in parameters]
 
 

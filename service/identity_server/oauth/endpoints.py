@@ -114,8 +114,7 @@ async def _answer(
         asked = OAuthRequest("POST", parameters=parameters, headers=request.headers)
         named = first_of(sent).get("client_id", "")
         store = Store(connection, await runtime.clock.now(connection), named=named)
-        server = AuthorizationServer(store, issuer=runtime.settings.issuer)
-        answer = await in_thread(endpoint, server, asked)
+        answer = await in_thread(endpoint, AuthorizationServer(store, issuer=runtime.settings.issuer), asked)
     if answer.status == HTTPStatus.UNAUTHORIZED:
         await runtime.rate_limits.count_failure(request.client.host if request.client else None)
     return JSONResponse(dict(answer.body), status_code=answer.status, headers=dict(answer.headers))

@@ -37,8 +37,7 @@ router = APIRouter(include_in_schema=False)
 async def take_logout(request: Request, runtime: RuntimeDep, provider_id: UUID) -> JSONResponse:
     """End the sessions of whom a provider's logout token names; 400 for a token that is not right."""
     try:
-        token = first_of(await form_of(request)).get("logout_token", "")
-        await _log_out(runtime, provider_id, token)
+        await _log_out(runtime, provider_id, first_of(await form_of(request)).get("logout_token", ""))
     except (NotVouched, ProviderAway, ServiceError) as error:
         reason = error.reason if isinstance(error, NotVouched) else "unavailable"
         logger.warning("logout_refused", reason=reason)

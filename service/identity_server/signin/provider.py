@@ -19,19 +19,7 @@ import httpcore
 import httpx
 from pydantic import SecretStr
 
-from service.identity_server.signin.id_tokens import (
-    ALGORITHMS,
-    ENTRA_HOSTS,
-    GOOGLE_HOST,
-    REASONS,
-    Expected,
-    NotVouched,
-    Subject,
-    names_claim,
-    signed_claims,
-    subject_of,
-    usable_keys,
-)
+from service.identity_server.signin import id_tokens
 from service.platform import base64url
 from service.platform.addresses import is_confidential, parts_of
 from service.platform.bodies import read_at_most
@@ -91,7 +79,7 @@ def registration_of(settings: Settings) -> Registration | None:
 class SignedInThere:
     """Whom the provider vouches for, and the ID token that says so."""
 
-    subject: Subject
+    subject: id_tokens.Subject
     id_token: str
 
 
@@ -162,13 +150,13 @@ class Provider:
             raise _not_vouched("issuer")
         tokens = await self._exchange(metadata, code, verifier=proof.verifier)
         id_token: object = tokens.get("id_token")
-        expected = Expected(self._issuer, self._client_id, proof.nonce, self._accepted_audiences)
+        expected = id_tokens.Expected(self._issuer, self._client_id, proof.nonce, self._accepted_audiences)
         try:
-            subject = await self._verify(lambda keys: subject_of(id_token, keys, expected), again_since=begun)
-        except NotVouched as exc:
+            subject = await self._verify(lambda keys: id_tokens.subject_of(id_token, keys, expected), again_since=begun)
+        except id_tokens.NotVouched as exc:
             logger.warning("upstream_refused", reason=exc.reason)
             raise
-        if not all(any(names_claim(subject.claims, claim) for claim in need) for need in needs):
+        if not all(any(id_tokens.names_claim(subject.claims, claim) for claim in need) for need in needs):
             subject = subject.complete_by(await self._user_info(metadata, tokens))
         return SignedInThere(subject, str(id_token))
 
@@ -186,9 +174,9 @@ class Provider:
 
     async def logout_claims(self, logout_token: str) -> Mapping[str, Any]:
         """Return the claims of a logout token that the provider signed for this service. Raises as `subject`."""
-        expected = Expected(self._issuer, self._client_id)
+        expected = id_tokens.Expected(self._issuer, self._client_id)
         return await self._verify(
-            lambda keys: signed_claims(logout_token, keys, expected, essential=("jti", "events")),
+            lambda keys: id_tokens.signed_claims(logout_token, keys, expected, essential=("jti", "events")),
             again_since=time.monotonic() - PAUSE_SECONDS,
         )
 
@@ -197,7 +185,7 @@ class Provider:
         NotVouched and ProviderAway."""
         try:
             return verify(await self._keys())
-        except NotVouched as exc:
+        except id_tokens.NotVouched as exc:
             if exc.reason != "signature":
                 raise
         return verify(await self._keys(since=again_since))
@@ -217,9 +205,11 @@ class Provider:
             metadata, keys = await self._discover(since=begun), await self._keys(since=begun)
         except ProviderAway as exc:
             return [str(exc)]
-        found = [] if any(usable_keys(keys)) else ["It publishes no key that tokens could be verified with."]
+        found = [] if any(id_tokens.usable_keys(keys)) else ["It publishes no key that tokens could be verified with."]
         algorithms: object = metadata.get("id_token_signing_alg_values_supported")
-        if isinstance(algorithms, list) and not {*ALGORITHMS} & {str(one) for one in cast("list[object]", algorithms)}:
+        if isinstance(algorithms, list) and not {*id_tokens.ALGORITHMS} & {
+            str(one) for one in cast("list[object]", algorithms)
+        }:
             found.append("It signs tokens in no way that is accepted: it needs RS256, ES256 or the like.")
         methods: object = metadata.get("token_endpoint_auth_methods_supported")
         if isinstance(methods, list) and not KNOWN_METHODS & {*map(str, cast("list[object]", methods))}:
@@ -228,7 +218,7 @@ class Provider:
             found.append("It has no address to sign out at (end_session_endpoint): people are signed out here alone.")
         try:
             await self._exchange(metadata, "test", verifier="t" * 43)
-        except NotVouched as exc:
+        except id_tokens.NotVouched as exc:
             found += ["It doesn't take the client id and secret."] if exc.reason == "invalid_client" else []
         except ProviderAway as exc:
             found.append(f"Its token endpoint can't be used. {exc}")
@@ -325,9 +315,9 @@ def _asking_again(issuer: str) -> Mapping[str, str]:
     after the password (issue 444 of AzureAD/microsoft-authentication-library-for-python), so it gets `prompt`. Google
     never asks again and has no `login`; by `claims` it tells the sign-in time (its "Security bundle")."""
     host = urlsplit(issuer).hostname
-    if host in ENTRA_HOSTS:
+    if host in id_tokens.ENTRA_HOSTS:
         return {"prompt": "login", "max_age": "900"}
-    if host == GOOGLE_HOST:
+    if host == id_tokens.GOOGLE_HOST:
         return {"prompt": "select_account", "claims": '{"id_token": {"auth_time": {"essential": true}}}'}
     return {"prompt": "login", "max_age": "0"}
 
@@ -341,6 +331,6 @@ def _away(reason: str, message: str) -> ProviderAway:
     return ProviderAway(message)
 
 
-def _not_vouched(reason: str) -> NotVouched:
+def _not_vouched(reason: str) -> id_tokens.NotVouched:
     logger.warning("upstream_refused", reason=reason if ERROR_NAME.fullmatch(reason) else "unknown")
-    return NotVouched(reason if reason in REASONS else "code")
+    return id_tokens.NotVouched(reason if reason in id_tokens.REASONS else "code")

@@ -128,8 +128,7 @@ _PERSON = columns_of(principals, Person, _PASSWORD.label("password_hash"))
 
 async def get_person(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> Person | None:
     """Get a person with the hash of their password; None when unknown."""
-    statement = select(*_PERSON).where(_user(organization_id, principal_id))
-    return await find_row(connection, statement, Person)
+    return await find_row(connection, select(*_PERSON).where(_user(organization_id, principal_id)), Person)
 
 
 async def find_person(connection: AsyncConnection, organization_id: UUID, *, email: str) -> Person | None:

@@ -170,8 +170,7 @@ class Archive:
     def base_names(self) -> list[str]:
         """Return the names of all backups, also of those that are being taken or were cut off."""
         listed = obstore.list_with_delimiter(self._store, "bases")  # pyright: ignore[reportUnknownMemberType] - it leaves Arrow's untyped
-        prefixes = listed["common_prefixes"]
-        return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in prefixes)
+        return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in listed["common_prefixes"])
 
     def write_base(self, name: str) -> Any:
         """Open a backup's tar for writing."""

@@ -96,8 +96,7 @@ def restore_moment(
     """Restore the database of a moment, bring its files and migrate; the server runs then. Raises RecoveryError if the
     log can't be replayed, BackupError: do not use the target."""
     unpack(archive, plan, server)
-    moment = _replay(plan, server)
-    return finish_restore(archive, server, moment=moment, files=files, key_folder=key_folder)
+    return finish_restore(archive, server, moment=_replay(plan, server), files=files, key_folder=key_folder)
 
 
 def finish_restore(

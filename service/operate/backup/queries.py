@@ -46,8 +46,7 @@ _HIDDEN = """
 @contextmanager
 def connect(url: URL) -> Generator[Connection]:
     """Connect as the owner, in autocommit mode, to read whatever there is."""
-    engine = _engine(url)
-    with engine.connect() as connection:
+    with _engine(url).connect() as connection:
         yield connection.execution_options(isolation_level="AUTOCOMMIT")
 
 
@@ -93,8 +92,7 @@ class Snapshot:
 @contextmanager
 def open_snapshot(url: URL) -> Generator[Snapshot]:
     """Open a snapshot that others read by name; it keeps its files, and locks tables against migrations meanwhile."""
-    engine = _engine(url)
-    with engine.connect() as plain:
+    with _engine(url).connect() as plain:
         names = table_names(plain)
         # Before the snapshot: what it refers to is not removed until the connection is closed.
         plain.execute(text("SELECT pg_advisory_lock_shared(:key)"), {"key": FILES_LOCK})

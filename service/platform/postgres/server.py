@@ -26,13 +26,7 @@ from sqlalchemy.engine import URL
 from service.platform.database import SERVICE_ROLE
 from service.platform.disk import make_room
 from service.platform.logs import logger
-from service.platform.postgres.host import (
-    DatabaseServerError,
-    can_reach,
-    cluster_folder,
-    reachable_binaries,
-    server_account,
-)
+from service.platform.postgres import host
 from service.platform.postgres.process import (
     WORKING_FOLDER,
     UnknownServerError,
@@ -110,7 +104,7 @@ class FolderLock:
             if psutil.pid_exists(holder) or time.monotonic() >= deadline:
                 self._file.close()
                 message = f"Another Carrel service (process {holder or 'unknown'}) is using {data_dir}."
-                raise DatabaseServerError(f"{message} Stop it, or set CARREL_DATA_DIR.")
+                raise host.DatabaseServerError(f"{message} Stop it, or set CARREL_DATA_DIR.")
             time.sleep(0.02)  # it was killed, and its workers end by themselves
         # Only the message above names the process, so a full disk is no reason not to start.
         with suppress(OSError):
@@ -144,9 +138,9 @@ class EmbeddedPostgres:
         connections: int = FEWEST_CONNECTIONS,
         is_archived: bool = False,
     ) -> None:
-        self._account = server_account()
-        self._binaries = reachable_binaries(self._account)
-        self._folder = cluster_folder(data_dir)
+        self._account = host.server_account()
+        self._binaries = host.reachable_binaries(self._account)
+        self._folder = host.cluster_folder(data_dir)
         self._changing = threading.Lock()
         self._parameters = parameters
         self._connections = max(connections, FEWEST_CONNECTIONS)
@@ -170,7 +164,9 @@ class EmbeddedPostgres:
         deadline = time.monotonic() + START_SECONDS
         while not self._answers():
             if time.monotonic() >= deadline:
-                raise DatabaseServerError(f"The database of the running service does not answer in {self._folder}.")
+                raise host.DatabaseServerError(
+                    f"The database of the running service does not answer in {self._folder}."
+                )
             time.sleep(0.1)
 
     def stop(self) -> None:
@@ -234,7 +230,7 @@ class EmbeddedPostgres:
         except (OSError, subprocess.CalledProcessError) as exc:
             shutil.rmtree(partial, ignore_errors=True)
             told = exc.output if isinstance(exc, subprocess.CalledProcessError) else exc
-            raise DatabaseServerError(f"No database can be made in {self._folder.parent}:\n{told}") from exc
+            raise host.DatabaseServerError(f"No database can be made in {self._folder.parent}:\n{told}") from exc
 
     def _make(self, folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True)
@@ -250,7 +246,7 @@ class EmbeddedPostgres:
         to a shell in quotes that some characters end."""
         folder = folder or self._folder
         is_plain = PLAIN_NAME.fullmatch(str(folder)) is not None
-        return str(folder) if is_plain and can_reach(folder, self._account) else WORKING_FOLDER
+        return str(folder) if is_plain and host.can_reach(folder, self._account) else WORKING_FOLDER
 
     def _bring_up(self) -> None:
         for attempt in range(1, ATTEMPTS + 1):
@@ -261,13 +257,15 @@ class EmbeddedPostgres:
                 if attempt == ATTEMPTS:
                     raise
             if attempt == ATTEMPTS:
-                raise DatabaseServerError(f"The embedded PostgreSQL does not start. Its log ends:\n{self._log_end()}")
+                raise host.DatabaseServerError(
+                    f"The embedded PostgreSQL does not start. Its log ends:\n{self._log_end()}"
+                )
             time.sleep(attempt)
         logger.debug("embedded_postgres_answers", folder=str(self._folder))
         try:
             self._prepare()
         except psycopg.Error as error:
-            raise DatabaseServerError(f"The embedded PostgreSQL can't be made ready: {error}") from error
+            raise host.DatabaseServerError(f"The embedded PostgreSQL can't be made ready: {error}") from error
 
     def _measured_parameters(self) -> dict[str, str]:
         segments = (path.stat().st_size for path in (self._folder / "pg_wal").glob("0*") if path.is_file())

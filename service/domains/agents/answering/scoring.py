@@ -59,8 +59,7 @@ async def choose_quotes(
         quotable = await asyncio.to_thread(_keep_having, quotable, having)
     if not quotable or not question.strip():
         return []
-    texts = [question, *(f"{each.context}\n{each.text}" for each in quotable)]
-    vectors = await embedder.embed(texts)
+    vectors = await embedder.embed([question, *(f"{each.context}\n{each.text}" for each in quotable)])
     overlaps = await asyncio.to_thread(_overlaps, question, quotable)
     scores = vectors[1:] @ vectors[0] + np.array(overlaps)
     return _choose(quotable, [float(score) for score in scores])

@@ -61,8 +61,7 @@ async def begin_conversation(
     """Begin a conversation before its first message; sendMessage begins one by itself.
 
     Nobody else can go on with it."""
-    agent = await _require_agent(connection, caller, agent_id=request.agent_id)
-    _require_api_access(agent)
+    _require_api_access(await _require_agent(connection, caller, agent_id=request.agent_id))
     conversation_id = uuid7()
     await queries.insert_conversation(connection, caller, conversation_id=conversation_id, agent_id=request.agent_id)
     return CreateConversationResponse(conversation_id=conversation_id)

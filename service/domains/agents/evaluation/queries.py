@@ -216,8 +216,7 @@ async def save_cases(
     }
     changes = or_(*(value.is_distinct_from(evaluation_cases.c[name]) for name, value in values.items()))
     upsert = statement.on_conflict_do_update(index_elements=["case_id"], set_=values, where=changes)
-    result = await connection.execute(upsert.returning(evaluation_cases.c.case_id))
-    return set(result.scalars())
+    return set((await connection.execute(upsert.returning(evaluation_cases.c.case_id))).scalars())
 
 
 async def count_cases(connection: AsyncConnection, organization_id: UUID, *, set_id: UUID) -> int:

@@ -6,29 +6,7 @@ from uuid import UUID, uuid5
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.evaluation import (
-    ADMIN_EVALUATION_SETS_LIST,
-    ADMIN_EVALUATION_SETS_LIST_CASES,
-    MOST_CASES,
-    MOST_JUDGEMENTS,
-    AdminEvaluationSetsCreateRequest,
-    AdminEvaluationSetsCreateResponse,
-    AdminEvaluationSetsDeleteRequest,
-    AdminEvaluationSetsDeleteResponse,
-    AdminEvaluationSetsListCasesRequest,
-    AdminEvaluationSetsListCasesResponse,
-    AdminEvaluationSetsListRequest,
-    AdminEvaluationSetsListResponse,
-    AdminEvaluationSetsPutJudgementsRequest,
-    AdminEvaluationSetsPutJudgementsResponse,
-    AdminEvaluationSetsRemoveJudgementsRequest,
-    AdminEvaluationSetsRemoveJudgementsResponse,
-    AdminEvaluationSetsUpdateRequest,
-    AdminEvaluationSetsUpdateResponse,
-    EvaluationCase,
-    EvaluationSet,
-    KeptJudgement,
-)
+from carrel.wire import evaluation
 from service.audit.service import Change, record, record_all
 from service.audit.versions import change_between, differences, refuse_stale, to_text
 from service.auth.callers import Caller
@@ -48,8 +26,8 @@ MOST_TOLD = 20
 
 
 async def create_set(
-    connection: AsyncConnection, caller: Caller, *, request: AdminEvaluationSetsCreateRequest
-) -> AdminEvaluationSetsCreateResponse:
+    connection: AsyncConnection, caller: Caller, *, request: evaluation.AdminEvaluationSetsCreateRequest
+) -> evaluation.AdminEvaluationSetsCreateResponse:
     """Create an evaluation set: questions with judged documents, to measure searches or an agent by."""
     organization_id = caller.organization_id
     await lock_organization(connection, organization_id)
@@ -69,24 +47,24 @@ async def create_set(
     about = {"collectionId": request.document_collection_id, "agentId": request.agent_id}
     details = {name: str(value) for name, value in about.items() if value is not None}
     await record_change(connection, caller, "create", set_id, details=details)
-    return AdminEvaluationSetsCreateResponse(**dict(await require_set(connection, caller, set_id)))
+    return evaluation.AdminEvaluationSetsCreateResponse(**dict(await require_set(connection, caller, set_id)))
 
 
 async def list_sets(
-    connection: AsyncConnection, caller: Caller, *, request: AdminEvaluationSetsListRequest
-) -> AdminEvaluationSetsListResponse:
+    connection: AsyncConnection, caller: Caller, *, request: evaluation.AdminEvaluationSetsListRequest
+) -> evaluation.AdminEvaluationSetsListResponse:
     """List evaluation sets, with how many cases and runs each has."""
-    cursor = Cursor.read(caller, operation=ADMIN_EVALUATION_SETS_LIST.path, request=request)
+    cursor = Cursor.read(caller, operation=evaluation.ADMIN_EVALUATION_SETS_LIST.path, request=request)
     rows = await queries.list_sets(
         connection, caller.organization_id, request=request, after=cursor.after_id, limit=cursor.limit
     )
     page = cursor.page(rows, position=lambda row: [str(row.evaluation_set_id)])
-    return AdminEvaluationSetsListResponse(evaluation_sets=page.items, next_page_token=page.next_page_token)
+    return evaluation.AdminEvaluationSetsListResponse(evaluation_sets=page.items, next_page_token=page.next_page_token)
 
 
 async def rename_set(
-    connection: AsyncConnection, caller: Caller, *, request: AdminEvaluationSetsUpdateRequest
-) -> AdminEvaluationSetsUpdateResponse:
+    connection: AsyncConnection, caller: Caller, *, request: evaluation.AdminEvaluationSetsUpdateRequest
+) -> evaluation.AdminEvaluationSetsUpdateResponse:
     """Rename an evaluation set; 409 `evaluation_set_name_taken`."""
     set_id, name = request.evaluation_set_id, request.name
     await lock_organization(connection, caller.organization_id)
@@ -100,23 +78,23 @@ async def rename_set(
         after = await require_set(connection, caller, set_id)
         change = change_between(f"{TARGET}.update", TARGET, set_id, before, after, details=before_name)
         await record_all(connection, caller, changes=[change])
-    return AdminEvaluationSetsUpdateResponse(**dict(await require_set(connection, caller, set_id)))
+    return evaluation.AdminEvaluationSetsUpdateResponse(**dict(await require_set(connection, caller, set_id)))
 
 
 async def delete_set(
-    connection: AsyncConnection, caller: Caller, *, request: AdminEvaluationSetsDeleteRequest
-) -> AdminEvaluationSetsDeleteResponse:
+    connection: AsyncConnection, caller: Caller, *, request: evaluation.AdminEvaluationSetsDeleteRequest
+) -> evaluation.AdminEvaluationSetsDeleteResponse:
     """Delete an evaluation set with its cases and its runs."""
     set_id = request.evaluation_set_id
     await lock_set(connection, caller, set_id)
     await record_change(connection, caller, "delete", set_id)
     await queries.delete_set(connection, caller.organization_id, set_id=set_id)
-    return AdminEvaluationSetsDeleteResponse(evaluation_set_id=request.evaluation_set_id)
+    return evaluation.AdminEvaluationSetsDeleteResponse(evaluation_set_id=request.evaluation_set_id)
 
 
 async def put_judgements(
-    connection: AsyncConnection, caller: Caller, *, request: AdminEvaluationSetsPutJudgementsRequest
-) -> AdminEvaluationSetsPutJudgementsResponse:
+    connection: AsyncConnection, caller: Caller, *, request: evaluation.AdminEvaluationSetsPutJudgementsRequest
+) -> evaluation.AdminEvaluationSetsPutJudgementsResponse:
     """Add questions and judgements to an evaluation set; what is there and isn't named stays.
 
     Keeps nothing when it raises: NotFound, Conflict `too_many_cases`, `too_many_judgements`, `case_contradicts_itself`.
@@ -153,19 +131,19 @@ async def put_judgements(
         details |= {"changes": dict.fromkeys(words)} if words else {}
         change = Change(f"{TARGET}.judge", TARGET, set_id, details, to_text(words))
         await record_all(connection, caller, changes=[change])
-    return AdminEvaluationSetsPutJudgementsResponse(case_ids=ids)
+    return evaluation.AdminEvaluationSetsPutJudgementsResponse(case_ids=ids)
 
 
 async def _find_cases(
     connection: AsyncConnection, caller: Caller, set_id: UUID, case_ids: Sequence[UUID]
-) -> dict[UUID, EvaluationCase]:
+) -> dict[UUID, evaluation.EvaluationCase]:
     rows = await queries.find_cases(connection, caller.organization_id, set_id=set_id, case_ids=case_ids)
     return {row.case_id: _to_case(row) for row in rows}
 
 
 async def remove_judgements(
-    connection: AsyncConnection, caller: Caller, *, request: AdminEvaluationSetsRemoveJudgementsRequest
-) -> AdminEvaluationSetsRemoveJudgementsResponse:
+    connection: AsyncConnection, caller: Caller, *, request: evaluation.AdminEvaluationSetsRemoveJudgementsRequest
+) -> evaluation.AdminEvaluationSetsRemoveJudgementsResponse:
     """Remove judgements of a question, or the question with its results; 404 for an unknown set alone."""
     organization_id, set_id, case_id = caller.organization_id, request.evaluation_set_id, request.case_id
     await lock_set(connection, caller, set_id)
@@ -179,14 +157,14 @@ async def remove_judgements(
     if changed:
         details = {"caseId": str(case_id), "documentExternalIds": external_ids}
         await record_change(connection, caller, "remove_judgements", set_id, details=details)
-    return AdminEvaluationSetsRemoveJudgementsResponse(evaluation_set_id=request.evaluation_set_id)
+    return evaluation.AdminEvaluationSetsRemoveJudgementsResponse(evaluation_set_id=request.evaluation_set_id)
 
 
 async def list_cases(
-    connection: AsyncConnection, caller: Caller, *, request: AdminEvaluationSetsListCasesRequest
-) -> AdminEvaluationSetsListCasesResponse:
+    connection: AsyncConnection, caller: Caller, *, request: evaluation.AdminEvaluationSetsListCasesRequest
+) -> evaluation.AdminEvaluationSetsListCasesResponse:
     """List the cases of an evaluation set, in the order of their addition."""
-    cursor = Cursor.read(caller, operation=ADMIN_EVALUATION_SETS_LIST_CASES.path, request=request)
+    cursor = Cursor.read(caller, operation=evaluation.ADMIN_EVALUATION_SETS_LIST_CASES.path, request=request)
     await require_set(connection, caller, request.evaluation_set_id)
     rows = await queries.list_cases(
         connection,
@@ -197,7 +175,7 @@ async def list_cases(
         limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: [str(row.case_no)])
-    return AdminEvaluationSetsListCasesResponse(
+    return evaluation.AdminEvaluationSetsListCasesResponse(
         cases=[_to_case(row) for row in page.items], next_page_token=page.next_page_token
     )
 
@@ -208,7 +186,7 @@ async def lock_set(connection: AsyncConnection, caller: Caller, set_id: UUID) ->
         raise _unknown_set()
 
 
-async def require_set(connection: AsyncConnection, caller: Caller, set_id: UUID) -> EvaluationSet:
+async def require_set(connection: AsyncConnection, caller: Caller, set_id: UUID) -> evaluation.EvaluationSet:
     """Return a set of the organization; raises NotFound."""
     found = await queries.find_set(connection, caller.organization_id, set_id=set_id)
     if found is None:
@@ -224,7 +202,7 @@ async def record_change(
 
 
 async def _require_target(
-    connection: AsyncConnection, caller: Caller, request: AdminEvaluationSetsCreateRequest
+    connection: AsyncConnection, caller: Caller, request: evaluation.AdminEvaluationSetsCreateRequest
 ) -> None:
     """Refuse a collection or agent that this organization doesn't have; whether the caller may use it is not asked."""
     if request.agent_id is not None:
@@ -237,12 +215,18 @@ async def _require_target(
 
 async def _refuse_too_many(connection: AsyncConnection, caller: Caller, set_id: UUID, case_ids: set[UUID]) -> None:
     organization_id = caller.organization_id
-    if await queries.count_cases(connection, organization_id, set_id=set_id) > MOST_CASES:
-        message = f"An evaluation set has at most {MOST_CASES:,} questions. Put the others into a further set."
+    if await queries.count_cases(connection, organization_id, set_id=set_id) > evaluation.MOST_CASES:
+        message = (
+            f"An evaluation set has at most {evaluation.MOST_CASES:,} questions. Put the others into a further set."
+        )
         raise Conflict(message, code="too_many_cases")
-    overfull = await queries.find_overfull_case(connection, organization_id, case_ids=case_ids, most=MOST_JUDGEMENTS)
+    overfull = await queries.find_overfull_case(
+        connection, organization_id, case_ids=case_ids, most=evaluation.MOST_JUDGEMENTS
+    )
     if overfull is not None:
-        message = f"A question has at most {MOST_JUDGEMENTS} judged documents; “{overfull[:100]}” would have more."
+        message = (
+            f"A question has at most {evaluation.MOST_JUDGEMENTS} judged documents; “{overfull[:100]}” would have more."
+        )
         raise Conflict(message, code="too_many_judgements")
 
 
@@ -265,12 +249,12 @@ def _name_taken() -> Conflict:
     return Conflict("Another evaluation set has this name. Choose another one.", code="evaluation_set_name_taken")
 
 
-def _to_case(row: StoredCase) -> EvaluationCase:
+def _to_case(row: StoredCase) -> evaluation.EvaluationCase:
     best_first = sorted(row.judgements.items(), key=lambda pair: (-pair[1], pair[0]))
-    return EvaluationCase(
+    return evaluation.EvaluationCase(
         case_id=row.case_id,
         question=row.question,
-        judgements=[KeptJudgement(document_external_id=name, grade=grade) for name, grade in best_first],
+        judgements=[evaluation.KeptJudgement(document_external_id=name, grade=grade) for name, grade in best_first],
         statements=row.statements,
         nothing_answers=row.nothing_answers,
         note=row.note or None,

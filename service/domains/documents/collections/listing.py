@@ -67,14 +67,13 @@ async def get_chunks(
         page_size=request.page_size,
         page_token=request.page_token,
     )
-    after = int(cursor.after[0]) if cursor.after else (request.first_chunk_index or 0) - 1
     rows = await queries.list_chunks(
         connection,
         caller,
         document_id=document.document_id,
         space_id=space_id,
         dimensions=dimensions,
-        after=after,
+        after=int(cursor.after[0]) if cursor.after else (request.first_chunk_index or 0) - 1,
         limit=cursor.limit,
     )
     if runtime.database.is_distributed:

@@ -57,12 +57,11 @@ async def create_collection(
     """Create a collection. It belongs to its creator. 409 `collection_name_taken`, 400 for an unknown model."""
     model = runtime.embedders.get(request.embeddings_model).model
     collection_id = uuid7()
-    space = await create_space(connection, caller.organization_id, model=model)
     added = await queries.insert_collection(
         connection,
         caller,
         collection_id=collection_id,
-        space_id=space.space_id,
+        space_id=(await create_space(connection, caller.organization_id, model=model)).space_id,
         name=request.collection_name,
         distance_metric=request.distance_metric,
         fields=[{"name": field.name, "type": str(field.type)} for field in request.custom_metadata_schema.fields],

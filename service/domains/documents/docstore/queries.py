@@ -603,5 +603,4 @@ async def list_unlisted_documents(
 async def delete_document_record(connection: AsyncConnection, key: SyncKey, *, document_id: UUID) -> None:
     """Delete the record of a document that is gone from source and catalog, and its failure."""
     for table in (docstore_failures, docstore_documents):
-        statement = delete(table).where(key.is_of(table), table.c.document_id == document_id)
-        await connection.execute(statement)
+        await connection.execute(delete(table).where(key.is_of(table), table.c.document_id == document_id))

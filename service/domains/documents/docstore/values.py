@@ -163,8 +163,7 @@ def _resolve(value: Any, segments: tuple[str, ...]) -> Any:
         items = cast("list[Any]", value)
         if first.isascii() and first.isdecimal():
             return _resolve(items[int(first)], rest) if int(first) < len(items) else _MISSING
-        found = [one for one in _resolve_each(items, segments) if one is not _MISSING]
-        return found or _MISSING
+        return [one for one in _resolve_each(items, segments) if one is not _MISSING] or _MISSING
     return _MISSING
 
 

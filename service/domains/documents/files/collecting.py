@@ -78,8 +78,7 @@ async def _is_own(database: Database, files: FileStore) -> bool:
     """Check that the store is this deployment's; a store without an owner becomes so, unless all files are strange."""
     async with database.transaction(None, read_only=True) as connection:
         store_id = await queries.read_store_id(connection)
-    has_owner = await asyncio.to_thread(files.has_owner)
-    may_claim = has_owner or not await _holds_only_strange(database, files)
+    may_claim = await asyncio.to_thread(files.has_owner) or not await _holds_only_strange(database, files)
     if may_claim and await asyncio.to_thread(files.claim, store_id):
         return True
     logger.error(

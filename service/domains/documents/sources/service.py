@@ -165,8 +165,7 @@ async def remove_source(
 ) -> wire.RemoveSourceResponse:
     """Remove a source that is never loaded again, with what is kept of its quarantine."""
     source_id = request.source_id
-    source = await _lock(connection, caller, source_id)
-    await _record(connection, caller, "source.remove", source)
+    await _record(connection, caller, "source.remove", await _lock(connection, caller, source_id))
     await queries.delete_source(connection, caller.organization_id, source_id=source_id)
     await Telling(runtime, connection, caller.organization_id).end_settled()
     return wire.RemoveSourceResponse(source_id=request.source_id)

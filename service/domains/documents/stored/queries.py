@@ -343,8 +343,7 @@ async def list_left_out(
     of_it = select((own.file_no + 1).label("number"), own.path, own.code, own.message).where(
         matches(left_out_files, organization_id, document_id=container_id)
     )
-    statement = rows_after(of_it, own.file_no, after=after, limit=limit)
-    return await find_rows(connection, statement, LeftOutFile)
+    return await find_rows(connection, rows_after(of_it, own.file_no, after=after, limit=limit), LeftOutFile)
 
 
 async def save_left_out(

@@ -79,8 +79,7 @@ async def _end_run(to: Telling, caller: Caller, request: wire.ReportRunRequest) 
     if whole and outcome in {wire.RunOutcome.COMPLETED, wire.RunOutcome.QUARANTINE}:
         await to.end(wire.AlertKind.RUN_FAILED, subject)
     elif whole and outcome in _CODES:
-        code = request.code or _CODES[outcome]
-        await to.begin(wire.AlertKind.RUN_FAILED, subject=subject, code=code, **run)
+        await to.begin(wire.AlertKind.RUN_FAILED, subject=subject, code=request.code or _CODES[outcome], **run)
     found = await queries.find_quarantine(to.connection, caller, ledger=request.ledger)
     count = request.quarantined_count if whole and outcome is wire.RunOutcome.QUARANTINE else 0
     if found is not None and (found[1] or count == 0):  # else the run could not report its quarantine

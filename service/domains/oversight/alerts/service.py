@@ -117,8 +117,7 @@ async def delete_rule(
 ) -> wire.AdminAlertRulesDeleteResponse:
     """Delete a rule with its secret and its deliveries."""
     rule_id = request.alert_rule_id
-    rule = await _require_rule(connection, caller, rule_id, lock=True)
-    await _record(connection, caller, "delete", rule)
+    await _record(connection, caller, "delete", await _require_rule(connection, caller, rule_id, lock=True))
     await queries.delete_rule(connection, caller.organization_id, rule_id=rule_id)
     return wire.AdminAlertRulesDeleteResponse(alert_rule_id=request.alert_rule_id)
 

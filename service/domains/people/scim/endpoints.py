@@ -12,15 +12,8 @@ from fastapi import APIRouter, Request, Response
 from carrel.wire import scim_tokens as wire
 from service.domains.people.scim import tokens
 from service.domains.people.scim.tokens import PATH, ScimCaller
+from service.platform import errors
 from service.platform.bodies import read_at_most
-from service.platform.errors import (
-    DATABASE_ERRORS,
-    BadRequest,
-    ServiceError,
-    TooLarge,
-    Unauthenticated,
-    answer_for_database,
-)
 from service.platform.logs import logger
 from service.runtime import Runtime
 from service.web.dependencies import RuntimeDep
@@ -51,21 +44,20 @@ async def scim(request: Request, runtime: RuntimeDep, path: str = "") -> Respons
     try:
         caller = await _authenticate(request, runtime)
         await runtime.rate_limits.count_request(caller.token_id)
-        asked = await _read(request, runtime, path)
-        return _to_response(await _answer(runtime, caller, asked))
+        return _to_response(await _answer(runtime, caller, await _read(request, runtime, path)))
     except serving.Refused as refused:
         return _to_response(refused.answer)
-    except ServiceError as error:
+    except errors.ServiceError as error:
         return _to_response(serving.refusal_of(error))
-    except DATABASE_ERRORS as error:
-        return _to_response(serving.refusal_of(answer_for_database(request, error)))
+    except errors.DATABASE_ERRORS as error:
+        return _to_response(serving.refusal_of(errors.answer_for_database(request, error)))
 
 
 async def _authenticate(request: Request, runtime: Runtime) -> ScimCaller:
     try:
         async with runtime.database.transaction(None) as connection:
             return await tokens.authenticate(connection, request.headers.get("authorization"))
-    except Unauthenticated:
+    except errors.Unauthenticated:
         await runtime.rate_limits.count_failure(request.client.host if request.client else None)
         raise
 
@@ -76,13 +68,13 @@ async def _read(request: Request, runtime: Runtime, path: str) -> "ScimRequest":
     limit = runtime.settings.max_json_bytes
     body = await read_at_most(request.stream(), most_bytes=limit)
     if body is None:
-        raise TooLarge(f"The body is larger than {limit} bytes. Send fewer members at a time.")
+        raise errors.TooLarge(f"The body is larger than {limit} bytes. Send fewer members at a time.")
     if body:
         _refuse_long(await to_thread.run_sync(decode, body))
     try:
         query = dict(parse_qsl(request.scope["query_string"].decode(), keep_blank_values=True, max_num_fields=100))
     except ValueError as exc:
-        raise BadRequest("The address has too many parameters, or they are not UTF-8.") from exc
+        raise errors.BadRequest("The address has too many parameters, or they are not UTF-8.") from exc
     return ScimRequest(
         method=request.method,
         base_url=tokens.base_url(runtime.settings),
@@ -99,9 +91,9 @@ def _refuse_long(decoded: Any) -> None:
     members = {name.lower(): value for name, value in given.items()}
     operations, text = members.get("operations"), members.get("filter")
     if isinstance(operations, list) and len(cast("list[Any]", operations)) > MOST_OPERATIONS:
-        raise TooLarge(f"There are more than {MOST_OPERATIONS} operations. Send fewer, of more members each.")
+        raise errors.TooLarge(f"There are more than {MOST_OPERATIONS} operations. Send fewer, of more members each.")
     if isinstance(text, str) and len(text) > LONGEST_FILTER:
-        raise TooLarge(f"The filter has more than {LONGEST_FILTER} characters. Ask in smaller ones.")
+        raise errors.TooLarge(f"The filter has more than {LONGEST_FILTER} characters. Ask in smaller ones.")
 
 
 async def _answer(runtime: Runtime, caller: ScimCaller, asked: "ScimRequest") -> "ScimResponse":
@@ -114,12 +106,14 @@ async def _answer(runtime: Runtime, caller: ScimCaller, asked: "ScimRequest") ->
     try:
         async with runtime.database.transaction(organization_id, **options) as connection:
             return await to_thread.run_sync(answer, Storage(connection, caller, writes=not reads), asked)
-    except ServiceError as error:
+    except errors.ServiceError as error:
         await _record_refusal(runtime, caller, asked, error)
         raise
 
 
-async def _record_refusal(runtime: Runtime, caller: ScimCaller, asked: "ScimRequest", error: ServiceError) -> None:
+async def _record_refusal(
+    runtime: Runtime, caller: ScimCaller, asked: "ScimRequest", error: errors.ServiceError
+) -> None:
     logger.warning("provisioning_refused", code=error.code, method=asked.method)
     async with runtime.database.transaction(caller.organization_id) as connection:
         await tokens.record_refusal(connection, caller, error=error, method=asked.method, path=asked.path)

@@ -121,8 +121,7 @@ async def search_users(
     connection: AsyncConnection, organization_id: UUID, *, search: Search
 ) -> tuple[int, list[StoredUser]]:
     """Count the people that a search finds, and return its page of them."""
-    statement = _narrow(_users(organization_id), search, USER_ATTRIBUTES)
-    total, page = await _page(connection, statement, search)
+    total, page = await _page(connection, _narrow(_users(organization_id), search, USER_ATTRIBUTES), search)
     return total, await find_rows(connection, page, StoredUser)
 
 

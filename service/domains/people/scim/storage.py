@@ -52,8 +52,7 @@ class Storage(ScimStorage):
         """Return a person or a group; a group without its members, if the answer leaves them out."""
         if resource_type.name == "User":
             return _to_user(self._user(resource_id))
-        group = self._group(resource_id)
-        return self._with_members([group], response_parameters)[0]
+        return self._with_members([self._group(resource_id)], response_parameters)[0]
 
     def search(
         self, resource_types: list[ResourceType], search_request: SearchRequest[Any], *, position: Any = None

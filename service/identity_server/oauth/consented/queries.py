@@ -94,8 +94,7 @@ async def put_consent(
         granted_at=now,
     )
     both = func.array_cat(oauth_consents.c.scopes, new.excluded.scopes)
-    each = func.unnest(both).column_valued("scope")
-    merged = select(func.array_agg(each.distinct())).scalar_subquery()
+    merged = select(func.array_agg(func.unnest(both).column_valued("scope").distinct())).scalar_subquery()
     statement = new.on_conflict_do_update(
         index_elements=[oauth_consents.c.principal_id, oauth_consents.c.client_id],
         set_={"scopes": merged, "collection_ids": narrowed_to, "granted_at": now},

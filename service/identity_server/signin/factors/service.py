@@ -111,11 +111,10 @@ async def add_app(
         return None
     had = (await read_factors(connection, organization_id, principal_id=principal_id)).factors
     factor_id = uuid7()
-    sealed = seal(keys.second_factor_key(organization_id), row_id=factor_id, secret=secret)
     row = {
         "factor_id": factor_id,
         "principal_id": principal_id,
-        "sealed_secret": sealed,
+        "sealed_secret": seal(keys.second_factor_key(organization_id), row_id=factor_id, secret=secret),
         "last_step": step,
         "created_at": now,
         "last_used_at": now,

@@ -17,15 +17,8 @@ from service.audit.service import Change, record_for
 from service.identity import queries as memberships
 from service.identity.queries import Membership, Principal, lock_organization, put_principals
 from service.identity.queries import find_person as find_account
+from service.identity_server.signin import id_tokens
 from service.identity_server.signin import queries as signin
-from service.identity_server.signin.id_tokens import (
-    ENTRA_HOSTS,
-    GOOGLE_HOST,
-    NotVouched,
-    Subject,
-    is_named_elsewhere,
-    text_of,
-)
 from service.identity_server.signin.providers import queries
 from service.identity_server.signin.providers.queries import StoredProvider
 from service.identity_server.signin.queries import Person
@@ -34,7 +27,7 @@ from service.platform.identifiers import uuid7
 LONGEST_NAME = 200
 # The accounts of these issuers are anybody's. Entra's tenant of personal accounts has this id.
 ENTRA_CONSUMERS = "9188040d-6c67-4c5b-b112-36a304b66dad"
-OPEN_TO_ANYBODY = frozenset({GOOGLE_HOST, "appleid.apple.com"})
+OPEN_TO_ANYBODY = frozenset({id_tokens.GOOGLE_HOST, "appleid.apple.com"})
 
 
 @dataclass(frozen=True)
@@ -49,7 +42,7 @@ def is_of_one_tenant(issuer: str) -> bool:
     parts = urlsplit(issuer)
     if parts.hostname in OPEN_TO_ANYBODY:
         return False
-    if parts.hostname not in ENTRA_HOSTS:
+    if parts.hostname not in id_tokens.ENTRA_HOSTS:
         return True
     tenant = parts.path.strip("/").split("/")[0].lower()
     try:
@@ -63,7 +56,7 @@ async def find_or_bind(
     organization_id: UUID,
     *,
     provider: StoredProvider | None,
-    subject: Subject,
+    subject: id_tokens.Subject,
     now: datetime,
 ) -> Person:
     """Return the active person bound to a subject, or bind it; `provider` None: the settings'. Raises NotVouched
@@ -75,19 +68,21 @@ async def find_or_bind(
     else:
         person = await signin.get_person(connection, organization_id, principal_id=bound)
     if person is None:
-        raise NotVouched("unknown")
+        raise id_tokens.NotVouched("unknown")
     if not person.active:
-        raise NotVouched("inactive", principal_id=person.principal_id)
+        raise id_tokens.NotVouched("inactive", principal_id=person.principal_id)
     if bound is None:
         await _bind(connection, organization_id, person=person, known=known, now=now)
     return person
 
 
-def _known_by(provider: StoredProvider | None, subject: Subject) -> _Known:
+def _known_by(provider: StoredProvider | None, subject: id_tokens.Subject) -> _Known:
     """Return what a subject is known by: at Entra by `oid`, since its `sub` is another one for each application."""
     if provider is None:
         return _Known(subject.issuer, subject.subject, None)
-    oid = text_of(subject.claims, "oid") if urlsplit(subject.issuer).hostname in ENTRA_HOSTS else None
+    oid = (
+        id_tokens.text_of(subject.claims, "oid") if urlsplit(subject.issuer).hostname in id_tokens.ENTRA_HOSTS else None
+    )
     return _Known(subject.issuer, oid or subject.subject, oid or subject.subject)
 
 
@@ -96,7 +91,7 @@ async def _find_person(
     organization_id: UUID,
     *,
     provider: StoredProvider | None,
-    subject: Subject,
+    subject: id_tokens.Subject,
     known: _Known,
 ) -> Person | None:
     brought: Person | None = None
@@ -112,10 +107,10 @@ async def _find_person(
         else domain in provider.confirmed_domains
     )
     if not decides:
-        raise NotVouched("domain")
+        raise id_tokens.NotVouched("domain")
     person = await signin.find_person(connection, organization_id, email=email)
     # Only Microsoft issues an `oid`. Of guests and others it may have provisioned a name of the tenant as the address.
-    is_of_entra = urlsplit(subject.issuer).hostname in ENTRA_HOSTS and known.subject == known.external_id
+    is_of_entra = urlsplit(subject.issuer).hostname in id_tokens.ENTRA_HOSTS and known.subject == known.external_id
     if person is None and brought is not None and is_of_entra and not brought.is_admin:
         domain = brought.email.rpartition("@")[2]
         if not await queries.has_domain(connection, organization_id, domain=domain):
@@ -125,41 +120,41 @@ async def _find_person(
     return person
 
 
-def _is_believed_about(provider: StoredProvider, person: Person, subject: Subject) -> bool:
+def _is_believed_about(provider: StoredProvider, person: Person, subject: id_tokens.Subject) -> bool:
     """Return whether a provider's id is enough to be a person: within its domains alone. Admins also need their
     address, verified or not, because a provisioning token sets ids."""
     if person.email.rpartition("@")[2] not in provider.confirmed_domains:
         return False
-    named = (subject.email, text_of(subject.claims, "preferred_username"))
+    named = (subject.email, id_tokens.text_of(subject.claims, "preferred_username"))
     return not person.is_admin or person.email in {normal_email(one) for one in named if one}
 
 
-def _refuse_personal(provider: StoredProvider | None, subject: Subject) -> None:
+def _refuse_personal(provider: StoredProvider | None, subject: id_tokens.Subject) -> None:
     """Refuse a Google account that no organization gave, by its claim `hd`. Raises NotVouched `personal`. Anyone can
     have such an account with a foreign address, which stays verified after its loss."""
-    if urlsplit(subject.issuer).hostname != GOOGLE_HOST:
+    if urlsplit(subject.issuer).hostname != id_tokens.GOOGLE_HOST:
         return
-    given_by = text_of(subject.claims, "hd")
+    given_by = id_tokens.text_of(subject.claims, "hd")
     if given_by is None or (provider is not None and given_by.lower() not in provider.confirmed_domains):
-        raise NotVouched("personal")
+        raise id_tokens.NotVouched("personal")
 
 
-def vouched_address(provider: StoredProvider | None, subject: Subject) -> str:
+def vouched_address(provider: StoredProvider | None, subject: id_tokens.Subject) -> str:
     """Return a subject's address, as addresses are kept, if its token says verified or an admin trusts the provider's
     addresses, which may be sign-in names. Raises NotVouched `unverified` or `personal`."""
     _refuse_personal(provider, subject)
     given = subject.email
     if not subject.is_verified:
         if provider is None or not provider.trust_addresses:
-            raise NotVouched("unverified")
-        if given is None and (named := text_of(subject.claims, "preferred_username")):
-            is_of_entra = urlsplit(subject.issuer).hostname in ENTRA_HOSTS
+            raise id_tokens.NotVouched("unverified")
+        if given is None and (named := id_tokens.text_of(subject.claims, "preferred_username")):
+            is_of_entra = urlsplit(subject.issuer).hostname in id_tokens.ENTRA_HOSTS
             given = (guest_address(named) if is_of_entra else None) or named
     email = normal_email(given or "")
     local, _, domain = email.rpartition("@")
     # Beyond ASCII there are letters that become others in lower case: such an address is somebody else's.
     if given is None or not (given.isascii() or given == email) or not local or not domain or "@" in local:
-        raise NotVouched("unverified")
+        raise id_tokens.NotVouched("unverified")
     return email
 
 
@@ -210,14 +205,14 @@ async def _bind(
     await lock_organization(connection, organization_id)
     current = await signin.get_person(connection, organization_id, principal_id=person.principal_id)
     if current is None or not current.active:
-        raise NotVouched("inactive", principal_id=person.principal_id)
+        raise id_tokens.NotVouched("inactive", principal_id=person.principal_id)
     issuer, subject = known.issuer, known.subject
     row = {"issuer": issuer, "subject": subject, "principal_id": person.principal_id, "bound_at": now}
     if not await signin.bind_identity(connection, organization_id, row=row):
         # Either the person is somebody else's, or came back twice at once and is bound by now.
         bound = await signin.find_identity(connection, organization_id, issuer=issuer, subject=subject)
         if bound != person.principal_id:
-            raise NotVouched("taken", principal_id=person.principal_id)
+            raise id_tokens.NotVouched("taken", principal_id=person.principal_id)
         return
     change = Change("identity.bind", "user", person.principal_id, {"issuer": issuer})
     await record_for(connection, organization_id, actor_id=person.principal_id, change=change)
@@ -267,7 +262,7 @@ def named_groups(claims: Mapping[str, Any], claim: str) -> set[str] | str:
     """Return a claim's groups, or the failure: `leftOut`, `absent` or `notAList`. Entra replaces too many groups by a
     link (`_claim_names`) or `hasgroups`. A single group may be plain text."""
     value: object = claims.get(claim)
-    if is_named_elsewhere(claims, claim):
+    if id_tokens.is_named_elsewhere(claims, claim):
         return "leftOut"
     if value is None:
         return "leftOut" if claim == "groups" and claims.get("hasgroups") in {True, "true"} else "absent"

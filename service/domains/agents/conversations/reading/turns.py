@@ -8,16 +8,8 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire import replies
 from carrel.wire.messages import AgentResponse, CompletedJob, FailedJob, FetchAgentResponseResponse, RunningJob
-from carrel.wire.replies import (
-    AiResponseResult,
-    BlockedResult,
-    ExternalResourceId,
-    InsertedAuditLog,
-    ReferencedSource,
-    ReplyMessage,
-    SendChatResult,
-)
 from service.auth.authorization import messageable_agents
 from service.auth.callers import Caller
 from service.domains.agents.conversations.reading import queries
@@ -43,8 +35,8 @@ class SeenTurn:
     row: StoredTurn
     status: Status
     text: str | None
-    cited: Sequence[ReferencedSource] = ()
-    sources: Sequence[ReferencedSource] = ()
+    cited: Sequence[replies.ReferencedSource] = ()
+    sources: Sequence[replies.ReferencedSource] = ()
 
     @property
     def turn_id(self) -> UUID:
@@ -111,7 +103,7 @@ def _to_seen_turn(row: StoredTurn, sources: Sources, *, with_text: bool) -> Seen
     )
 
 
-def _to_cited_source(row: Source, citation: Mapping[str, Any]) -> ReferencedSource:
+def _to_cited_source(row: Source, citation: Mapping[str, Any]) -> replies.ReferencedSource:
     chunk = {
         "document_collection_id": citation.get("collectionId"),
         "chunk_index": citation.get("chunkNo"),
@@ -120,34 +112,36 @@ def _to_cited_source(row: Source, citation: Mapping[str, Any]) -> ReferencedSour
     return _source(row, citation["quote"], **chunk)
 
 
-def _source(row: Source, quote: Any, **chunk: Any) -> ReferencedSource:
-    return ReferencedSource(
+def _source(row: Source, quote: Any, **chunk: Any) -> replies.ReferencedSource:
+    return replies.ReferencedSource(
         id=row.document_id,
         name=row.name,
         url=row.external_url,
-        external_resource_id=ExternalResourceId(external_resource_id=row.resource_id, resource_type=row.resource_type),
+        external_resource_id=replies.ExternalResourceId(
+            external_resource_id=row.resource_id, resource_type=row.resource_type
+        ),
         quote=quote,
         place=row.place,
         **chunk,
     )
 
 
-def result_of(turn: SeenTurn) -> SendChatResult:
+def result_of(turn: SeenTurn) -> replies.SendChatResult:
     """Convert a finished turn to the result of a message; raise the error of a failed turn."""
     if turn.status == "FAILED":
         raise _failure(turn)
-    entry = InsertedAuditLog(id=turn.audit_log_id)
+    entry = replies.InsertedAuditLog(id=turn.audit_log_id)
     if turn.status == "WITHHELD":
-        return BlockedResult(
+        return replies.BlockedResult(
             conversation_id=turn.row.conversation_id,
             blocks=[WITHHELD_REPLY],
             warnings=turn.warnings,
             inserted_audit_log=entry,
         )
-    return AiResponseResult(
+    return replies.AiResponseResult(
         conversation_id=turn.row.conversation_id,
         message_id=turn.turn_id,
-        response=ReplyMessage(message=turn.text or ""),
+        response=replies.ReplyMessage(message=turn.text or ""),
         referenced_sources=list(turn.cited),
         sources_in_data_context=list(turn.sources),
         warnings=turn.warnings,

@@ -8,23 +8,9 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire import evaluation_runs
 from carrel.wire.agents import AgentRetrieval
 from carrel.wire.evaluation import EvaluationSet
-from carrel.wire.evaluation_runs import (
-    ADMIN_EVALUATION_SETS_LIST_RESULTS,
-    ADMIN_EVALUATION_SETS_LIST_RUNS,
-    AdminEvaluationSetsAddRunRequest,
-    AdminEvaluationSetsDeleteRunRequest,
-    AdminEvaluationSetsDeleteRunResponse,
-    AdminEvaluationSetsListResultsRequest,
-    AdminEvaluationSetsListResultsResponse,
-    AdminEvaluationSetsListRunsRequest,
-    AdminEvaluationSetsListRunsResponse,
-    AskedSettings,
-    CaseResult,
-    EvaluationRun,
-    KeptResult,
-)
 from carrel.wire.search import SearchMode
 from service.auth.callers import Caller
 from service.domains.agents.definitions.service import require_agent
@@ -41,10 +27,10 @@ async def add_run(
     connection: AsyncConnection,
     caller: Caller,
     *,
-    request: AdminEvaluationSetsAddRunRequest,
+    request: evaluation_runs.AdminEvaluationSetsAddRunRequest,
     grounded: Mapping[UUID | None, float | None],
     default_model: str,
-) -> EvaluationRun:
+) -> evaluation_runs.EvaluationRun:
     """Keep a run's results so far, except of deleted cases; present results stay. `grounded`, by message, is from
     `runs.replies`. Raises BadRequest `unknown_case` when no case is left, and `wrong_mode`."""
     set_id = request.evaluation_set_id
@@ -79,7 +65,7 @@ async def _begin_run(
     connection: AsyncConnection,
     caller: Caller,
     stored: EvaluationSet,
-    request: AdminEvaluationSetsAddRunRequest,
+    request: evaluation_runs.AdminEvaluationSetsAddRunRequest,
     *,
     agent_id: UUID | None,
     default_model: str,
@@ -104,7 +90,10 @@ async def _begin_run(
 
 
 def _refuse_other_run(
-    caller: Caller, run: EvaluationRun, request: AdminEvaluationSetsAddRunRequest, agent_id: UUID | None
+    caller: Caller,
+    run: evaluation_runs.EvaluationRun,
+    request: evaluation_runs.AdminEvaluationSetsAddRunRequest,
+    agent_id: UUID | None,
 ) -> None:
     if run.ran_by.id != str(caller.principal_id):
         raise _unknown_run()
@@ -114,10 +103,10 @@ def _refuse_other_run(
 
 
 async def list_runs(
-    connection: AsyncConnection, caller: Caller, *, request: AdminEvaluationSetsListRunsRequest
-) -> AdminEvaluationSetsListRunsResponse:
+    connection: AsyncConnection, caller: Caller, *, request: evaluation_runs.AdminEvaluationSetsListRunsRequest
+) -> evaluation_runs.AdminEvaluationSetsListRunsResponse:
     """List the runs of an evaluation set with their means, newest first."""
-    cursor = Cursor.read(caller, operation=ADMIN_EVALUATION_SETS_LIST_RUNS.path, request=request)
+    cursor = Cursor.read(caller, operation=evaluation_runs.ADMIN_EVALUATION_SETS_LIST_RUNS.path, request=request)
     await require_set(connection, caller, request.evaluation_set_id)
     rows = await queries.list_runs(
         connection,
@@ -128,14 +117,14 @@ async def list_runs(
         limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: [str(row.evaluation_run_id)])
-    return AdminEvaluationSetsListRunsResponse(runs=page.items, next_page_token=page.next_page_token)
+    return evaluation_runs.AdminEvaluationSetsListRunsResponse(runs=page.items, next_page_token=page.next_page_token)
 
 
 async def list_results(
-    connection: AsyncConnection, caller: Caller, *, request: AdminEvaluationSetsListResultsRequest
-) -> AdminEvaluationSetsListResultsResponse:
+    connection: AsyncConnection, caller: Caller, *, request: evaluation_runs.AdminEvaluationSetsListResultsRequest
+) -> evaluation_runs.AdminEvaluationSetsListResultsResponse:
     """List what a run measured, case by case."""
-    cursor = Cursor.read(caller, operation=ADMIN_EVALUATION_SETS_LIST_RESULTS.path, request=request)
+    cursor = Cursor.read(caller, operation=evaluation_runs.ADMIN_EVALUATION_SETS_LIST_RESULTS.path, request=request)
     await _require_run(connection, caller, request.evaluation_set_id, request.evaluation_run_id)
     rows = await queries.list_results(
         connection,
@@ -145,9 +134,11 @@ async def list_results(
         limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: [str(row.case_no)])
-    return AdminEvaluationSetsListResultsResponse(
+    return evaluation_runs.AdminEvaluationSetsListResultsResponse(
         results=[
-            KeptResult.model_validate({**asdict(row), "found": sorted(row.ranks, key=row.ranks.__getitem__)})
+            evaluation_runs.KeptResult.model_validate(
+                {**asdict(row), "found": sorted(row.ranks, key=row.ranks.__getitem__)}
+            )
             for row in page.items
         ],
         next_page_token=page.next_page_token,
@@ -155,15 +146,15 @@ async def list_results(
 
 
 async def delete_run(
-    connection: AsyncConnection, caller: Caller, *, request: AdminEvaluationSetsDeleteRunRequest
-) -> AdminEvaluationSetsDeleteRunResponse:
+    connection: AsyncConnection, caller: Caller, *, request: evaluation_runs.AdminEvaluationSetsDeleteRunRequest
+) -> evaluation_runs.AdminEvaluationSetsDeleteRunResponse:
     """Delete a run with its results."""
     set_id, run_id = request.evaluation_set_id, request.evaluation_run_id
     await lock_set(connection, caller, set_id)
     if not await queries.delete_run(connection, caller.organization_id, set_id=set_id, run_id=run_id):
         raise _unknown_run()
     await record_change(connection, caller, "delete_run", set_id, details={"evaluationRunId": str(run_id)})
-    return AdminEvaluationSetsDeleteRunResponse(evaluation_run_id=request.evaluation_run_id)
+    return evaluation_runs.AdminEvaluationSetsDeleteRunResponse(evaluation_run_id=request.evaluation_run_id)
 
 
 def _refuse_wrong_mode(stored: EvaluationSet, mode: SearchMode | None) -> None:
@@ -177,7 +168,10 @@ def _refuse_wrong_mode(stored: EvaluationSet, mode: SearchMode | None) -> None:
 
 
 async def _require_agent(
-    connection: AsyncConnection, caller: Caller, stored: EvaluationSet, request: AdminEvaluationSetsAddRunRequest
+    connection: AsyncConnection,
+    caller: Caller,
+    stored: EvaluationSet,
+    request: evaluation_runs.AdminEvaluationSetsAddRunRequest,
 ) -> UUID | None:
     if request.agent_id is None or request.agent_id == stored.agent_id:
         return stored.agent_id
@@ -189,8 +183,8 @@ async def _require_agent(
 
 
 async def _existing_results(
-    connection: AsyncConnection, caller: Caller, request: AdminEvaluationSetsAddRunRequest
-) -> list[CaseResult]:
+    connection: AsyncConnection, caller: Caller, request: evaluation_runs.AdminEvaluationSetsAddRunRequest
+) -> list[evaluation_runs.CaseResult]:
     known = await queries.existing_cases(
         connection,
         caller.organization_id,
@@ -211,7 +205,7 @@ async def _describe_agent(
         return {}
     agent = await queries.read_agent_settings(connection, caller.organization_id, agent_id=agent_id)
     digest = hashlib.sha256(agent.instructions.encode()).hexdigest()
-    settings = AskedSettings(
+    settings = evaluation_runs.AskedSettings(
         instructions=agent.instructions,
         collection_ids=agent.collection_ids,
         retrieval=AgentRetrieval(**agent.retrieval),
@@ -224,7 +218,9 @@ async def _describe_agent(
     }
 
 
-async def _require_run(connection: AsyncConnection, caller: Caller, set_id: UUID, run_id: UUID) -> EvaluationRun:
+async def _require_run(
+    connection: AsyncConnection, caller: Caller, set_id: UUID, run_id: UUID
+) -> evaluation_runs.EvaluationRun:
     await require_set(connection, caller, set_id)
     found = await queries.list_runs(
         connection, caller.organization_id, set_id=set_id, ids=[run_id], before=None, limit=1
