@@ -63,7 +63,7 @@ def _slides(text: str) -> bytes:
     presentation = Presentation()
     for number, slide in enumerate(text.split("\n---\n")):
         title, _, body = slide.partition("\n")
-        made = presentation.slides.add_slide(presentation.slide_layouts[min(number, 1)])
+        made: Any = presentation.slides.add_slide(presentation.slide_layouts[min(number, 1)])
         made.shapes.title.text, made.placeholders[1].text = title, body
     return bytes_of(presentation)
 
@@ -99,7 +99,8 @@ def load(client: Carrel, folder: Path, documents: Sequence[Mapping[str, Any]]) -
             upload_as_user_email=f"{document['owner']}@{HOST}" if "owner" in document else None,
             source_system_updated=f"{document['changed']}T09:00:00Z" if "changed" in document else None,
             await_vector_store_sync=True,
-            **({"allowed_users_email_addresses": readers} if readers else {"internal_public": True}),
+            allowed_users_email_addresses=readers or None,
+            internal_public=None if readers else True,
         )
         if "collection" in document:
             client.document_collections.add_document_to_collection(
@@ -165,8 +166,8 @@ def _telling(question: Question, results: Sequence[dict[str, Any]], applied: Map
         if not {*map(fold, question["matched"])} <= {*map(fold, _strings(told))}:
             yield f"matched of the first is {told}"
     if question.get("relevance"):
-        told = [each.get("relevance") for each in results]
-        if None in told or told != sorted(told, reverse=True) or not all(0 < each <= 1 for each in told[:1]):
+        told = [each.get("relevance") or 0.0 for each in results]
+        if not told or told != sorted(told, reverse=True) or not 0 < told[0] <= 1:
             yield f"relevance is {told[:TOP]}"
     counts = [_count(each.get("similar")) for each in results[:SHOWN]]
     if max(counts, default=0) < question.get("more", 0):
@@ -178,8 +179,8 @@ def _corrections(question: Question, told: Any) -> Iterator[str]:
     if told is None:
         yield "corrections is None"
         return
-    each_told = [[*map(fold, _strings(each))] for each in (told.items() if isinstance(told, dict) else told)]
-    offered = {word: words for word, *words in each_told}
+    each_told: Any = told.items() if hasattr(told, "items") else told
+    offered = {word: words for word, *words in ([*map(fold, _strings(each))] for each in each_told)}
     if "corrected" in question:
         expected = {fold(word): fold(right) for word, right in question["corrected"].items()}
         if {*offered} != {*expected} or any(right not in offered[word] for word, right in expected.items()):
@@ -194,17 +195,28 @@ def _fits(name: str, patterns: str | Sequence[str]) -> bool:
 
 def _strings(value: Any) -> list[str]:
     """Return the strings within a value of JSON, in their order."""
-    if isinstance(value, str):
-        return [value]
-    within = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
-    return [each for inner in cast("Sequence[Any]", within) for each in _strings(inner)]
+    match value:
+        case str():
+            return [value]
+        case dict():
+            return _strings([*cast("dict[str, Any]", value).values()])
+        case list() | tuple():
+            return [each for inner in cast("Sequence[Any]", value) for each in _strings(inner)]
+        case _:
+            return []
 
 
 def _count(value: Any) -> int:
     """Return how many equal documents a result stands for: a number, a list, or an object with either."""
-    if isinstance(value, dict):
-        return max(map(_count, cast("dict[str, Any]", value).values()), default=0)
-    return value if isinstance(value, int) else len(value) if isinstance(value, list) else 0
+    match value:
+        case dict():
+            return max(map(_count, cast("dict[str, Any]", value).values()), default=0)
+        case list():
+            return len(cast("list[Any]", value))
+        case int():
+            return value
+        case _:
+            return 0
 
 
 def fold(text: str) -> str:
@@ -232,7 +244,7 @@ def measure(client: Carrel, folder: Path, modes: Sequence[str], kinds: Sequence[
             row[mode] = f"{len(asked[kind]) - len(wrong)}/{len(asked[kind])}"
         rows.append(row)
     number = sum(len(asked[kind]) for kind in kinds or asked)
-    rows.append({"kind": "all"} | {mode: f"{right[mode]}/{number} ({right[mode] / number:.0%})" for mode in modes})
+    rows.append({"kind": "all", **{mode: f"{right[mode]}/{number} ({right[mode] / number:.0%})" for mode in modes}})
     return rows
 
 
