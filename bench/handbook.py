@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from uuid import UUID
 
 from bench.running import run_client
 from carrel import Carrel
@@ -21,39 +22,38 @@ READ = {".md", ".docx", ".pdf", ".html", ".txt"}
 AT_ONCE = 4
 
 
-def load(client: Carrel, folder: Path) -> str:
-    """Upload the files of a folder; return the id of an agent that answers from them."""
+def load(client: Carrel, folder: Path) -> tuple[str, dict[UUID, str]]:
+    """Upload the files of a folder; return the id of an agent that answers from them, and their paths by their ids."""
     collection = client.document_collections.create_document_collection("Handbook").document_collection_id
     paths = [path for path in sorted(folder.rglob("*")) if path.suffix.lower() in READ and path.is_file()]
 
-    def upload(path: Path) -> None:
-        client.catalog.upload_file(
+    def upload(path: Path) -> tuple[UUID, str]:
+        name = path.relative_to(folder).as_posix()
+        uploaded = client.catalog.upload_file(
             path,
-            document_external_id=path.relative_to(folder).as_posix(),
+            document_external_id=name,
             collection_id=collection,
             internal_public=True,
             await_vector_store_sync=True,
         )
+        return uploaded.document_id, name
 
     with ThreadPoolExecutor(AT_ONCE) as threads:
-        list(threads.map(upload, paths))
+        names = dict(threads.map(upload, paths))
     print(f"loaded {len(paths)} files", flush=True)
     agent = client.admin.agents.create(
         "Handbook", model=BUILT_IN_MODEL, collection_ids=[collection], api_access_enabled=True
     )
     client.admin.agents.deploy(agent.agent_id, organization_wide=True)
-    return str(agent.agent_id)
+    return str(agent.agent_id), names
 
 
-def reply_to(client: Carrel, agent_id: str, number: int, question: Mapping[str, str]) -> str:
-    """Ask a question in a conversation of its own; return it with the reply as a section of Markdown."""
+def ask(client: Carrel, agent_id: str, names: Mapping[UUID, str], question: Mapping[str, str]) -> str:
+    """Ask a question in a conversation of its own; return it with the reply and its sources, in Markdown."""
     reply = client.agents.send_and_wait(agent_id, question["ask"])
-    lines = [f"## {number}. {question['ask']}", f"Kind: {question['kind']}. Judged:", _quoted(reply.text)]
+    lines = [question["ask"], f"Kind: {question['kind']}. Judged:", _quoted(reply.text)]
     for place, source in enumerate(reply.sources, 1):
-        lines += [
-            f"[{place}] {source.name} ({source.external_resource_id.external_resource_id})",
-            _quoted(source.quote),
-        ]
+        lines += [f"[{place}] {source.name} ({names.get(source.id, 'a file within')})", _quoted(source.quote)]
     return "\n\n".join([*lines, *(f"Warning: {each}" for each in reply.warnings)])
 
 
@@ -72,8 +72,8 @@ def main() -> None:
         return
     questions = json.loads(QUESTIONS.read_text())
     with run_client("handbook") as (client, _):
-        agent_id = load(client, arguments.folder)
-        replies = [reply_to(client, agent_id, number, each) for number, each in enumerate(questions, 1)]
+        agent_id, names = load(client, arguments.folder)
+        replies = [f"## {number}. {ask(client, agent_id, names, each)}" for number, each in enumerate(questions, 1)]
     arguments.out.write_text("\n\n".join(["# Replies to be judged", *replies]) + "\n")
     print(f"wrote {len(replies)} replies to {arguments.out}")
 
