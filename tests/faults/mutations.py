@@ -1,16 +1,19 @@
 """Files that are damaged and hostile in every way: mutations of good files of every format."""
 
+import gzip
 import io
 import random
 import re
 import struct
 import zipfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from bench.extraction import FILES, MAKERS, OFFICE, make_file, prose
 from tests import made_files
 
 Dice = random.Random
+_DATA = Path(__file__).parents[1] / "unit/data"
 Seeds = dict[str, bytes]
 """Good files by their names, whose suffixes say their formats."""
 
@@ -47,6 +50,8 @@ def make_seeds() -> Seeds:
         "old.xls": made_files.old_workbook(Stock=[["Tree", "Tons"], ["Pear", 3]]),
         "files.zip": made_files.archive({"a.txt": "Pears", "b/c.docx": seeds["made.docx"]}),
         "rows.csv": b"Tree,Tons\nPear,3\n",
+        "rows.csv.gz": gzip.compress(b"Tree,Tons\nPear,3\n"),
+        **{name: (_DATA / name).read_bytes() for name in ("numbers.xlsb", "pears.heic")},
         "rows.tsv": b"Tree\tTons\nPear\t3\n",
         "data.json": b'{"trees": [{"name": "Pear", "tons": 3}]}',
         "data.jsonl": b'{"name": "Pear"}\n{"name": "Plum"}\n',

@@ -1,6 +1,7 @@
 """Archives and mails: the files in them are documents of their own, read by those who may read the container."""
 
 import asyncio
+import gzip
 import os
 import signal
 from collections.abc import Mapping
@@ -99,6 +100,12 @@ FILES: dict[str, bytes | str] = {
     "empty.txt": "",
     **dict.fromkeys(["__MACOSX/notes/._ferry.txt", "notes/~$plan.docx", "Icon\r", "ferry.tmp"], b"\x00\x05\x16\x07"),
 }
+
+
+def test_the_file_in_a_gzip_file_is_a_document(service: RunningService) -> None:
+    document = brought(service, "log.txt.gz", gzip.compress(b"The ferry leaves at dusk."))
+    assert list(files_in(service, document)) == ["log.txt.gz!/log.txt"]
+    until(lambda: search(service, "leaves at dusk")[:1] == ["log.txt"])
 
 
 def test_files_of_an_archive_are_documents_of_their_own(service: RunningService) -> None:

@@ -1,5 +1,7 @@
 """Mails that are damaged, signed or packed, calendars, contacts and subtitles, names in archives, and titles."""
 
+import gzip
+import io
 import json
 from base64 import b64decode
 from pathlib import Path
@@ -37,6 +39,19 @@ def test_all_names_of_an_archive_tell_their_encoding_together(tmp_path, encoding
     path = made_files.saved(tmp_path, "a.zip", content)
     files = read_files(path, "a.zip", Limits(), start=0, most=None, largest=100)
     assert [(file.path, file.content) for file in files] == [(name, b"Quay.") for name in NAMES[encoding]]
+
+
+@pytest.mark.parametrize(("name", "said", "inner"), cases("names_of_gzip_files"))
+def test_a_gzip_file_holds_a_file(tmp_path, extract, name, said, inner):
+    with gzip.GzipFile(said, "wb", fileobj=(packed := io.BytesIO())) as file:
+        file.write(b"Quay;9")
+    found = extract(name, packed.getvalue())
+    assert (found.media_type, found.file_count, found.blocks[0].text) == ("application/gzip", 1, inner)
+    path = made_files.saved(tmp_path, "file", packed.getvalue())
+    [held] = read_files(path, name, Limits(), start=0, most=None, largest=6)
+    assert (held.path, held.content) == (inner, b"Quay;9")
+    assert read_files(path, name, Limits(), start=0, most=None, largest=5)[0].code == "file_too_large"
+    assert not read_files(path, name, Limits(), start=1, most=None, largest=6)
 
 
 def test_an_encrypted_archive_is_refused(extract):

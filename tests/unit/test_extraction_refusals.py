@@ -1,5 +1,7 @@
 """What can't be read is refused with its own code and a message that says what to do."""
 
+import gzip
+
 import pytest
 
 from carrel.wire.formats import NotReadKind
@@ -77,6 +79,11 @@ def test_a_pdf_is_told_by_its_mark_and_read_where_everybody_can_open_it(extract)
         ("a.zip", plain_zip("folder/"), "file_without_text"),
         ("a.zip", PDF, "file_type_mismatch"),
         ("a.docx", plain_zip(), "file_type_unsupported"),
+        ("a.csv.gz", gzip.compress(b"pears,9\n" * 99)[:-12], "file_corrupt"),
+        ("a.csv.gz", gzip.compress(bytes(40 << 20)), "file_too_complex"),
+        ("a.csv", gzip.compress(b"pears,9\n"), "file_type_mismatch"),
+        ("a.tar.gz", gzip.compress(bytes(257) + b"ustar" + bytes(250)), "file_type_unsupported"),
+        ("a.tgz", gzip.compress(b"pears"), "file_type_unsupported"),
         ("a.pdf", b"{\\rtf1 words}", "file_type_mismatch"),
         ("a.unknown", bytes(100), "file_type_unsupported"),
         ("a.xml", LAUGHS, "file_too_complex"),

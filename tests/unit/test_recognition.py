@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from math import cos, radians, sin
+from pathlib import Path
 
 import pytest
 
+from service.text.extraction.pages import render_page
 from service.text.reading import PageReader, ReadingInterrupted, UnreadablePage
 from service.text.recognition import workers
 from service.text.recognition.layout import PageView, RecognizedLine, make_blocks
@@ -82,6 +84,15 @@ async def test_a_page_that_is_damaged_or_takes_too_long_is_told(tmp_path, monkey
         await reader.read(page, **file)
     monkeypatch.undo()
     assert "lantern room" in (await reader.read(page, **file))[0].text
+
+
+async def test_the_photograph_of_a_phone_is_read(extract, reader):
+    path = Path(__file__).parent / "data" / "pears.heic"
+    found = extract("IMG_1.HEIC", path.read_bytes(), reads_scans=True)
+    assert (found.media_type, found.scanned) == ("image/heic", (1,))
+    [block] = await reader.read(path, media_type="image/heic", page=1, is_numbered=False)
+    assert block.text == "The pears ripen in autumn."
+    assert render_page(path, media_type="image/heic", page=1, pixels=10**6).jpeg
 
 
 async def test_boxes_are_of_the_page_as_its_file_shows_it(tmp_path, reader):

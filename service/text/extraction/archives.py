@@ -64,7 +64,12 @@ def check_declared(entries: list[zipfile.ZipInfo], limits: Limits) -> None:
         raise too_complex(f"The file is an archive of more than {limits.archive_entries:,} parts.")
     total = sum(entry.file_size for entry in entries)
     packed = sum(entry.compress_size for entry in entries)
-    if total > limits.archive_bytes or any(entry.file_size > limits.entry_bytes for entry in entries):
+    check_size(total, packed, limits, largest=max((entry.file_size for entry in entries), default=0))
+
+
+def check_size(total: int, packed: int, limits: Limits, *, largest: int) -> None:
+    """Raise Unreadable when the unpacked size, or that of the largest entry, is more than the limits allow."""
+    if total > limits.archive_bytes or largest > limits.entry_bytes:
         raise too_complex(f"The file unpacks to {total:,} bytes, more than is accepted.")
     if total > _RATIO_FROM and total > packed * limits.archive_ratio:
         raise too_complex(f"The file unpacks to {total // max(packed, 1):,} times its size.")

@@ -47,8 +47,9 @@ class BlockBuilder:
     unread parts. `forms_chosen` and `entries_read` keep a picture shown twice from being read twice. `causes` are the
     failed refinements for the log; `inserted` counts inner documents."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, file_name: str = "") -> None:
         self.limits = limits
+        self.file_name = file_name
         self.blocks: list[Block] = []
         self.page: int | None = None
         self.sheet: str | None = None
@@ -119,8 +120,7 @@ class BlockBuilder:
 
     @contextmanager
     def refinement(self, what: str) -> Generator[None]:
-        """Skip the block when it fails, and note `what` (`tables of page 3`) as not read. The text must be reachable
-        without the block."""
+        """Skip the block when it fails, and note `what` as not read; the text must be reachable without the block."""
         try:
             yield
         except BaseException as error:  # noqa: BLE001 - libraries raise anything on a broken file, those in Rust no Exception

@@ -1,5 +1,6 @@
-"""Files that hold other files: the entries of ZIP archives and the attachments of mails, each to be read on its own."""
+"""Files that hold other files, each to be read on its own: ZIP archives, gzip files, and mails with attachments."""
 
+import gzip
 import mimetypes
 import re
 import zipfile
@@ -9,22 +10,26 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from lzma import LZMAError
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from carrel.wire.file_names import is_leftover
-from service.text.extraction.archives import ENCRYPTED, check_declared
+from service.text.extraction.archives import ENCRYPTED, check_declared, check_size
 from service.text.extraction.blocks import ContainedFile
 from service.text.extraction.building import BlockBuilder, Limits
 from service.text.extraction.failures import Unreadable, corrupt_file, encrypted_file, without_text
 from service.text.extraction.mail import attachments_of, bytes_of, name_of, read_mail
 from service.text.extraction.names import decode_names
 from service.text.extraction.outlook import open_attachments
-from service.text.extraction.sniffing import sniff
+from service.text.extraction.sniffing import refuse_unread, sniff
 
 # What one call reads: several small files, or one large one.
 MOST_BYTES = 16 << 20
 _UTF_8 = 0x800
 _ODD = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+# Names of files that are compressed alone, where the file within has another suffix.
+_INNER = {".gz": "", ".svgz": ".svg", ".emz": ".emf", ".wmz": ".wmf"}
+# The header of a gzip file, with the name that most programs keep in it.
+_GZIP = re.compile(rb"\x1f\x8b\x08[\x08-\x0b\x18-\x1b].{6}([^\0]{1,255})\0", re.DOTALL)
 _BROKEN = (zipfile.BadZipFile, zlib.error, LZMAError, EOFError, OSError, RuntimeError, ValueError, LookupError)
 
 
@@ -39,13 +44,30 @@ class _Entry:
 
 def parse_archive(path: Path, builder: BlockBuilder) -> None:
     """Add the paths of an archive's files, which are documents of their own; it has no title."""
-    with _open_archive(path, builder.limits) as entries:
+    with _open_archive(path, builder.limits, builder.file_name) as entries:
         if not entries:
             raise without_text("The archive holds no files. Check that it is the one you meant to send.")
         if all(entry.is_encrypted for entry in entries):
             raise encrypted_file("ZIP")
         builder.file_count = len(entries)
         builder.lines("\n".join(entry.path for entry in entries))
+
+
+def parse_gzip(path: Path, builder: BlockBuilder) -> None:
+    """Add the name of a compressed file, which is a document of its own; it has no title."""
+    size, packed = 0, path.stat().st_size
+    try:
+        with gzip.open(path) as unpacked:
+            while data := unpacked.read(1 << 20):
+                if not size:
+                    refuse_unread(data)
+                size += len(data)
+                check_size(size, packed, builder.limits, largest=size)
+    except _BROKEN as error:
+        raise corrupt_file("a gzip file") from error
+    with _open_gzip(path, builder.limits, builder.file_name) as entries:
+        builder.file_count = len(entries)
+        builder.lines(entries[0].path)
 
 
 def read_files(
@@ -56,7 +78,7 @@ def read_files(
     the paths are read."""
     found: list[ContainedFile] = []
     size = 0
-    with _CONTAINERS[sniff(path, file_name).name](path, limits) as entries:
+    with _CONTAINERS[sniff(path, file_name).name](path, limits, file_name) as entries:
         for entry in entries[start : None if most is None else start + most]:
             file = _read(entry, min(largest, limits.entry_bytes))
             size += len(file.content or b"")
@@ -86,7 +108,7 @@ def _unread(entry: _Entry, why: Unreadable) -> ContainedFile:
 
 
 @contextmanager
-def _open_archive(path: Path, limits: Limits) -> Generator[Sequence[_Entry]]:
+def _open_archive(path: Path, limits: Limits, _file_name: str) -> Generator[Sequence[_Entry]]:
     try:
         archive = zipfile.ZipFile(path)
     except _BROKEN as error:
@@ -108,8 +130,7 @@ def _read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, most: int) -> 
 
 
 def _name_all(entries: Sequence[zipfile.ZipInfo]) -> Sequence[tuple[str, zipfile.ZipInfo]]:
-    """Return entries with their names. All names that are not UTF-8 together tell the packing program's encoding;
-    Python reads them as code page 437."""
+    """Return entries with their names, whose encoding all names together tell; Python takes it for code page 437."""
     unmarked = [each for each in entries if not each.flag_bits & _UTF_8]
     named = dict(
         zip(map(id, unmarked), decode_names([each.filename.encode("cp437") for each in unmarked]), strict=True)
@@ -118,14 +139,25 @@ def _name_all(entries: Sequence[zipfile.ZipInfo]) -> Sequence[tuple[str, zipfile
 
 
 @contextmanager
-def _open_mail(path: Path, limits: Limits) -> Generator[Sequence[_Entry]]:
-    del limits
+def _open_gzip(path: Path, _limits: Limits, file_name: str) -> Generator[Sequence[_Entry]]:
+    outer = PurePosixPath(file_name)
+    name = outer.stem + _INNER.get(outer.suffix.lower(), outer.suffix)
+    with path.open("rb") as file:
+        said = _GZIP.match(file.read(300))
+    if said and not PurePosixPath(name).suffix:
+        [name] = decode_names([said[1]])
+    with gzip.open(path) as unpacked:
+        yield [_Entry(_clean_path(name), unpacked.read)]
+
+
+@contextmanager
+def _open_mail(path: Path, _limits: Limits, _file_name: str) -> Generator[Sequence[_Entry]]:
     parts = attachments_of(read_mail(path.read_bytes()))
     yield _entries([(name_of(part), part.get_content_type(), partial(bytes_of, part)) for part in parts])
 
 
 @contextmanager
-def _open_outlook(path: Path, limits: Limits) -> Generator[Sequence[_Entry]]:
+def _open_outlook(path: Path, limits: Limits, _file_name: str) -> Generator[Sequence[_Entry]]:
     with open_attachments(path, limits.archive_bytes) as parts:
         yield _entries(parts)
 
@@ -166,8 +198,9 @@ def _unique(path: str, used: dict[str, int]) -> str:
             return changed
 
 
-_CONTAINERS: Mapping[str, Callable[[Path, Limits], AbstractContextManager[Sequence[_Entry]]]] = {
+_CONTAINERS: Mapping[str, Callable[[Path, Limits, str], AbstractContextManager[Sequence[_Entry]]]] = {
     "ZIP": _open_archive,
+    "gzip": _open_gzip,
     "mail": _open_mail,
     "Outlook attachments": _open_mail,
     "Outlook message": _open_outlook,

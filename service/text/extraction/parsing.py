@@ -44,7 +44,7 @@ _SILENT = frozenset(
 def parse_file(path: Path, file_name: str, limits: Limits) -> Extraction:
     """Return a file's text; raise Unreadable with the reason when it can't or mustn't be read."""
     file_format = sniff(path, file_name)
-    builder = BlockBuilder(limits)
+    builder = BlockBuilder(limits, file_name)
     if file_format.within and is_archive(path):
         check_archive(path, limits, whole=file_format not in _ARCHIVES, for_library=file_format.name == "EPUB")
     try:

@@ -4,7 +4,8 @@ import io
 
 from PIL import Image
 
-_FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "GIF", "BMP")
+# pictures.py registers HEIF.
+_FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "GIF", "BMP", "HEIF")
 _LEAST_SIDE, _LEAST_PIXELS = 64, 10_000
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import IO
 
+from pi_heif import options, register_heif_opener  # pyright: ignore[reportUnknownVariableType] - partly untyped
 from PIL import Image, UnidentifiedImageError
 
 from carrel.wire.formats import NotReadKind
@@ -15,6 +16,9 @@ from service.text.extraction.svg import read_drawing, to_drawing
 
 # Their frames are pages; those of other formats are an animation.
 _PAGED = ("TIFF",)
+# Threads of its own would use up the limit of processor time.
+register_heif_opener()
+options.DECODE_THREADS = 1
 
 
 def parse_picture(path: Path, builder: BlockBuilder) -> None:

@@ -13,7 +13,7 @@ from service.text.extraction.packages import find_main_part, read_undamaged
 _HEAD = 65_536
 _ACCEPTED = ", ".join(each.suffixes[0] for each in FORMATS if each.kind != "archive")
 PDF, WORD, POWERPOINT, EXCEL = (BY_NAME[name] for name in ("PDF", "Word", "PowerPoint", "Excel"))
-ZIP = BY_NAME["ZIP"]
+ZIP, GZIP = BY_NAME["ZIP"], BY_NAME["gzip"]
 HTML, TEXT, JSON, XML, _SVG = (BY_NAME[name] for name in ("HTML", "text", "JSON", "XML", "SVG"))
 # Content tells these formats; all others are text, and their names tell them.
 _BINARY = frozenset(each for each in FORMATS if each.mark or each.within)
@@ -52,8 +52,7 @@ _OFFICE_KINDS = frozenset({"word", "sheet", "slides", "picture"})
 
 
 def sniff(path: Path, file_name: str) -> FileFormat:
-    """Return a file's format; Unreadable if it is empty, unsupported or contradicts its name. A text file's name
-    decides (Markdown in a .txt is text); without a known name, the content does."""
+    """Return a file's format by content, of text by its name; Unreadable if empty, unsupported or contradictory."""
     with path.open("rb") as file:
         head = file.read(_HEAD)
     if not head:
@@ -92,12 +91,19 @@ def _binary_kind(path: Path, head: bytes, named: FileFormat | None, unread: Unre
     # After the kinds of files that may begin with a whole PDF of their own; the mark of a PDF may follow other bytes.
     if found is None and b"%PDF-" in head[:1024] and is_binary(head):
         return PDF
+    if found is GZIP and unread:
+        raise _unsupported(unread)
     if found is not None and (found.kind != "picture" or is_binary(head)):
         return found
+    refuse_unread(head, unread)
+    return None
+
+
+def refuse_unread(head: bytes, unread: UnreadFormat | None = None) -> None:
+    """Raise Unreadable when a file begins as those of a format that is refused; `unread` is the format of its name."""
     refused = next((kind for at, mark, kind in _UNREAD_MARKS if head.startswith(mark, at)), None)
     if refused and (is_binary(head) or head.startswith(_PRINTABLE_MAGIC)):
         raise _unsupported(unread or refused)
-    return None
 
 
 def _archive_kind(path: Path, named: FileFormat | None, unread: UnreadFormat | None) -> FileFormat:
@@ -118,8 +124,7 @@ def _archive_kind(path: Path, named: FileFormat | None, unread: UnreadFormat | N
 
 
 def _compound_kind(path: Path, named: FileFormat | None, unread: UnreadFormat | None) -> FileFormat:
-    """Return a compound file's format by its streams; if others are embedded, its name decides. Unreadable for a
-    password or an unknown kind."""
+    """Return a compound file's format by its streams, among several by its name; Unreadable for a password or none."""
     found: set[FileFormat | UnreadFormat] = set()
     rest = b""
     with path.open("rb") as file:

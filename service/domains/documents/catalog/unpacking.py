@@ -375,7 +375,7 @@ async def _end(
     file = document.file
     if not file.file_count:
         return
-    is_archive = file.media_type == BY_NAME["ZIP"].media_type
+    is_archive = file.media_type in {BY_NAME[name].media_type for name in ("ZIP", "gzip")}
     kind = NotReadKind.EMBEDDED if is_archive else NotReadKind.ATTACHMENT
     parts = [part for part in file.not_read or () if part["kind"] != kind]
     if numbers := sorted(left_out):
