@@ -93,6 +93,15 @@ def test_a_damaged_sheet_is_read_before_the_damage_and_told(extract):
     assert [(each.kind, each.where) for each in found.not_read] == [(NotReadKind.DETAIL, ("rest of sheet 1",))]
 
 
+@pytest.mark.parametrize("part", [b"r\x002", b"r\x009"])
+def test_an_unreadable_sheet_of_a_binary_workbook_is_told(extract, part):
+    book, first = (FOLDER / "numbers.xlsb").read_bytes(), b"r\x001"
+    more = rewritten(book, lambda name, old: (name, old.replace(first, part) + old if first in old else old))
+    found = extract("a.xlsb", more)
+    assert found.blocks[1].text == "15.3% (0.153)"
+    assert [(each.kind, each.where) for each in found.not_read] == [(NotReadKind.DETAIL, ("rest of sheet 1",))]
+
+
 def test_formulas_that_nobody_calculated_are_shown_and_told(extract):
     book = Workbook()
     book.active.append(["Total", "=SUM(2,3)", "Northlight_x000D_\n Ferries", True, "#DIV/0!"])
@@ -101,10 +110,12 @@ def test_formulas_that_nobody_calculated_are_shown_and_told(extract):
     assert [(each.kind, each.count) for each in found.not_read] == [(NotReadKind.FORMULA, 1)]
 
 
-def test_documents_in_a_document_and_boxes_are_read_in_place(texts):
+@pytest.mark.parametrize("main", ["", ".main+xml"])
+def test_documents_in_a_document_and_boxes_are_read_in_place(texts, main):
     document = docx.Document()
     for number, (kind, content) in enumerate(DATA["chunks"].items()):
-        part = Part(PackURI(f"/word/chunk{number}.bin"), kind, content.encode() or WORDS, document.part.package)
+        kind_said = kind + main * (not content)
+        part = Part(PackURI(f"/word/{number}.bin"), kind_said, content.encode() or WORDS, document.part.package)
         chunk = DATA["chunk"].format(document.part.relate_to(part, DATA["relation"]))
         document.element.body.insert(number, parse_xml(chunk))
     document.element.body.insert(5, parse_xml(DATA["paragraph"]))

@@ -1,7 +1,6 @@
 """Binary workbooks ([MS-XLSB]): cells and their formats, from records."""
 
 import struct
-import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -11,10 +10,11 @@ from carrel.wire.formats import NotReadKind
 from service.text.extraction.archives import open_archive
 from service.text.extraction.building import BlockBuilder
 from service.text.extraction.cells import GENERAL, show_number, show_text
+from service.text.extraction.failures import corrupt_file
 from service.text.extraction.packages import find_main_part, read_title, read_undamaged, related
 from service.text.extraction.sheets import ERRORS, add_sheet
 
-_SHEET, _PROPERTIES, _SHARED, _FORMAT, _STYLE, _STYLES, _ROW = 156, 153, 19, 44, 47, 617, 0
+_SHEET, _PROPERTIES, _SHARED, _FORMAT, _STYLE, _STYLES, _ROW, _BEGIN, _END = 156, 153, 19, 44, 47, 617, 0, 129, 130
 _RK, _ERROR, _BOOL, _REAL, _TEXT, _SHARED_TEXT, _RICH = 2, 3, 4, 5, 6, 7, 62
 # The values that formulas had when they were last calculated.
 _FORMULAS = {8: _TEXT, 9: _REAL, 10: _BOOL, 11: _ERROR}
@@ -27,12 +27,18 @@ def parse_xlsb(path: Path, builder: BlockBuilder) -> str | None:
         main = find_main_part(archive)
         parts = {identity: (kind, name) for identity, kind, name in related(archive, main)}
         named = dict(parts.values())
-        texts, forms = (
-            _read_texts(archive, named.get("sharedStrings", "")),
-            _read_forms(archive, named.get("styles", "")),
-        )
-        is_1904 = False
-        for kind, record in _records(read_undamaged(archive, main)):
+
+        def read(part: str, what: str) -> bytes:
+            return read_undamaged(archive, part, tell=lambda error: builder.skip(what, error))
+
+        texts, forms = list[str](), list[str]()
+        with builder.refinement("shared texts of the workbook"):
+            shared = read(named.get("sharedStrings", ""), "rest of the shared texts")
+            texts.extend(_text(record, 1)[0] for kind, record in _records(shared) if kind == _SHARED)
+        with builder.refinement("styles of the workbook"):
+            forms = _read_forms(read(named.get("styles", ""), "rest of the styles"))
+        is_1904, number = False, 0
+        for kind, record in _records(read(main, "rest of the workbook")):
             if kind == _PROPERTIES:
                 is_1904 = bool(record[0] & 1)
             elif kind == _SHEET:
@@ -41,19 +47,21 @@ def parse_xlsb(path: Path, builder: BlockBuilder) -> str | None:
                 if kind_of_sheet in _UNREAD:
                     builder.leave_out(NotReadKind.SHEET)
                     continue
-                rows = _read_rows(read_undamaged(archive, part), texts, forms, is_1904=is_1904)
-                add_sheet(_text(record, end)[0], rows, builder)
+                number += 1
+                with builder.refinement(f"rest of sheet {number}"):
+                    damage = list[Exception]()
+                    content = read_undamaged(archive, part, tell=damage.append)
+                    add_sheet(_text(record, end)[0], _read_rows(content, texts, forms, is_1904=is_1904), builder)
+                    kinds = {kind for kind, _ in _records(content)}
+                    if damage or (_BEGIN in kinds) != (_END in kinds) or kinds.isdisjoint({_BEGIN, _ROW}):
+                        raise corrupt_file("a sheet") from next(iter(damage), None)
         return read_title(archive)
 
 
-def _read_texts(archive: zipfile.ZipFile, part: str) -> list[str]:
-    return [_text(record, 1)[0] for kind, record in _records(read_undamaged(archive, part)) if kind == _SHARED]
-
-
-def _read_forms(archive: zipfile.ZipFile, part: str) -> list[str]:
+def _read_forms(data: bytes) -> list[str]:
     forms: dict[int, str] = dict(BUILTIN_FORMATS)
     used: list[str] = []
-    for kind, record in _records(read_undamaged(archive, part)):
+    for kind, record in _records(data):
         if kind == _FORMAT:
             forms[int.from_bytes(record[:2], "little")] = _text(record, 2)[0]
         elif kind == _STYLES:

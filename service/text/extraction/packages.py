@@ -8,7 +8,7 @@ import mimetypes
 import posixpath
 import re
 import zipfile
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Any, TypeVar
 from urllib.parse import unquote
@@ -16,7 +16,7 @@ from xml.parsers import expat
 
 from lxml import etree
 
-from carrel.wire.formats import NotReadKind
+from carrel.wire.formats import BY_NAME, NotReadKind
 from service.text.extraction.archives import DAMAGED
 from service.text.extraction.building import BlockBuilder
 from service.text.extraction.failures import Unreadable, damaged_file
@@ -49,6 +49,7 @@ _WITHOUT_TYPES = (
     b'<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
     b'<Default Extension="xml" ContentType="application/xml"/><Override PartName="/%b" ContentType="%b"/></Types>'
 )
+_OVERRIDE = "{http://schemas.openxmlformats.org/package/2006/content-types}Override"
 _MAIN_PART = re.compile(r"(?:word/document|ppt/presentation|xl/workbook|visio/document)\.(?:xml|bin)", re.IGNORECASE)
 _MAIN_KIND = b"http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument"
 # Those of Office, Visio and XPS.
@@ -60,8 +61,7 @@ Document = TypeVar("Document")
 
 
 def leave_out_entries(archive: zipfile.ZipFile, builder: BlockBuilder, *, copies: Collection[str] = ()) -> None:
-    """Note the pictures, sounds, films and embedded objects of an OpenDocument file or a book. `copies` are further
-    forms of a picture, which are skipped."""
+    """Note pictures, sounds, films and embedded objects of an OpenDocument file or book; skip `copies` of a picture."""
     names = archive.namelist()
     if "content.xml" in names:
         builder.leave_out(NotReadKind.EMBEDDED, count=len(_OBJECT.findall(read_undamaged(archive, "content.xml"))))
@@ -108,8 +108,7 @@ def note_entry(
     page: int | None = None,
     is_preview: bool = False,
 ) -> None:
-    """Note a picture in an archive: drawings are read now, others by text recognition. A damaged picture is left out;
-    the preview of an object gives only its text."""
+    """Note a picture in an archive: drawings are read now, others by text recognition; a preview gives only text."""
     if not (is_preview or is_drawing(name) or builder.limits.finds_pictures):
         builder.leave_out(NotReadKind.PICTURE, where)
         return
@@ -209,8 +208,11 @@ def open_document(
     """Open a Word document or presentation with its library, without missing and damaged parts. Variants and files with
     such parts become a plain copy in memory, without pictures and macros."""
     types, is_plain = read_undamaged(archive, _TYPES), False
+    chunks = [name for _, kind, name in related(archive, find_main_part(archive)) if kind == "aFChunk"]
+    inserted = {name: read_undamaged(archive, name) for name in chunks}
     with suppress(*DAMAGED, LookupError):
         is_plain = not _VARIANT.search(types) and _STRICT not in archive.read("_rels/.rels")
+    is_plain &= not any(map(_is_package, inserted.values()))
     if is_plain and archive.fp is not None and all(each.filename == each.orig_filename for each in archive.filelist):
         try:
             return load(archive.fp)
@@ -219,19 +221,22 @@ def open_document(
         except Exception:  # noqa: BLE001 - what a library raises on a missing part is no promise
             builder.leave_out(NotReadKind.DETAIL, "missing or damaged parts of the file")
     try:
-        return load(_copy(archive, types))
+        return load(_copy(archive, types, inserted))
     except (MemoryError, Unreadable):
         raise
     except Exception as error:
         raise damaged_file(kind, error) from error
 
 
-def _copy(archive: zipfile.ZipFile, types: bytes) -> IO[bytes]:
+def _is_package(content: bytes) -> bool:
+    return content.startswith(b"PK")
+
+
+def _copy(archive: zipfile.ZipFile, types: bytes, inserted: Mapping[str, bytes]) -> IO[bytes]:
     """Return a package that the libraries take, with each part of XML as far as it can be read."""
     main = find_main_part(archive)
     parts = {name: _as_plain(archive, name) for name in archive.namelist() if name != _TYPES}
-    parts |= {name: read_undamaged(archive, name) for _, kind, name in related(archive, main) if kind == "aFChunk"}
-    parts = {name: content for name, content in parts.items() if content is not None}
+    parts = {name: content for name, content in (parts | inserted).items() if content is not None}
     for name in [name for name in parts if name.endswith(".rels")]:
         part = f"{name.removesuffix('.rels').replace('_rels/', '')}"
         root = read_damaged(parts[name] or b"<Relationships/>")
@@ -244,6 +249,13 @@ def _copy(archive: zipfile.ZipFile, types: bytes) -> IO[bytes]:
     kind = next((kind for folder, kind in _MAIN.items() if main.startswith(folder)), b"")
     plain = _VARIANT.sub(_MAIN_TYPE % kind, types)
     parts[_TYPES] = plain if _MAIN_TYPE % kind in plain else _WITHOUT_TYPES % (main.encode(), _MAIN_TYPE % kind)
+    # Programs give an inserted file the type of its main part, which the libraries would parse as XML.
+    listed = etree.fromstring(parts[_TYPES])
+    for name in filter(lambda name: _is_package(inserted[name]), inserted):
+        for each in [each for each in listed if each.get("PartName") == f"/{name}"]:
+            listed.remove(each)
+        etree.SubElement(listed, _OVERRIDE, PartName=f"/{name}", ContentType=BY_NAME["Word"].media_type)
+    parts[_TYPES] = etree.tostring(listed)
     copy = io.BytesIO()
     with zipfile.ZipFile(copy, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as written:
         for name, content in parts.items():
