@@ -50,8 +50,7 @@ _Key = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A part of a document. Searches show `text`; the model embeds `dense_text`, the title (at most 32 pieces) and the
-    text. `hash`, the SHA-256 of `dense_text`, finds stored vectors again."""
+    """A part of a document: searches show `text`, the model embeds `dense_text`, whose `hash` finds stored vectors."""
 
     text: str
     dense_text: str
@@ -227,8 +226,7 @@ def _begins(passage: _Passage, *, below_heading: bool) -> int:
 
 
 def _turns_page(before: Block, block: Block) -> bool:
-    """Return whether a recognized block begins another page and continues no sentence. Short scanned pages, such as
-    receipts, are unrelated: each becomes its own chunk."""
+    """Return whether a recognized block begins another page, a chunk of its own, and continues no sentence."""
     if block.confidence is None or block.page == before.page:
         return False
     return before.text.rstrip().endswith(SENTENCE_ENDS) or not block.text[:1].islower()
@@ -256,7 +254,7 @@ def _path(headings: Sequence[tuple[int, _Path]]) -> _Path:
 
 
 def _pack(units: Sequence[_WholeSpan], budget: int) -> Iterator[tuple[str, Sequence[_WholeSpan], Sequence[int]]]:
-    """Pack units into texts between fresh starts; each text has its units and where the first character of each is."""
+    """Pack units between fresh starts into texts, each with its units and where each unit's first character is."""
     keys = [(unit.begins, zlib.crc32(unit.text.encode()), number) for number, unit in enumerate(units)]
     positions = list(accumulate((unit.pieces for unit in units), initial=0))
     fresh = _anchors(keys, positions)

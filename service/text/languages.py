@@ -45,8 +45,7 @@ class _Identifier(Protocol):
 
 
 def tell_language(chunks: Sequence[str]) -> str | None:
-    """Return a document's language from a few of its chunks, or None if uncertain; deterministic. The first text that
-    is not plainly English takes a second."""
+    """Return the language of a document's chunks, or None if uncertain; the first one not in English takes a second."""
     sample = _sample(chunks)
     words = _WORD.findall(sample)
     if sum(map(len, words)) < _LEAST_LETTERS:

@@ -16,8 +16,7 @@ _MOST_BOXES = 12
 
 
 def join_places(blocks: Sequence[Block], *, starts: Sequence[int], media_type: str) -> PassagePlace | None:
-    """Return where these blocks stand in a file of this type, or None without a place. `starts` holds the position of
-    each block's first character in the passage."""
+    """Return where blocks of a file of this type stand, or None; `starts` are their first characters in the passage."""
     pages = {block.page for block in blocks if block.page is not None}
     sheet = next((block.sheet for block in blocks if block.sheet is not None), None)
     rows = [block.rows for block in blocks if block.rows is not None and block.sheet == sheet]

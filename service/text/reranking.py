@@ -77,8 +77,7 @@ _ANSWER: TypeAdapter[_Scores | list[_Score]] = TypeAdapter(_Scores | list[_Score
 
 
 class Reranker:
-    """Asks the endpoint in the settings, within a time limit and without retries; a slow or absent endpoint is left
-    alone for a while. `outcomes` and `seconds` count the requests."""
+    """Asks the endpoint in time and without retries, leaves a slow or absent one alone, and counts requests."""
 
     def __init__(self, url: str, settings: Settings, *, share: Share) -> None:
         self.outcomes: dict[Outcome, int] = dict.fromkeys(Outcome, 0)
@@ -100,8 +99,7 @@ class Reranker:
         self._rests_for = Outcome.FAILED
 
     async def score(self, query: str, texts: Sequence[str]) -> dict[int, float]:
-        """Return scores by text index, higher is better; some texts may be missing, but not all. Raises NotReranked if
-        the endpoint is late, refuses or answers something else."""
+        """Return scores, higher is better, of some texts by index. Raises NotReranked for a late or unusable answer."""
         if not self.in_service:
             raise NotReranked(self._rests_for)
         told = {"carrel.texts": len(texts), "server.address": self._endpoint.host}

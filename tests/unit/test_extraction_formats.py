@@ -13,6 +13,7 @@ from service.text.extraction.parsing import READERS
 from service.text.extraction.pdf_layout import Line, add_pages
 from service.text.reading import Block, Extraction, are_short, iterate_blocks, pack_blocks, unpack_blocks
 from tests import made_files
+from tests.harness.cases import cases
 
 
 def shown(extraction: Extraction) -> list[tuple[str, str]]:
@@ -197,36 +198,9 @@ def test_separated_values_with_any_delimiter(extract, delimiter):
     ]
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "expected"),
-    [
-        # Numbers in the first row mean that it is not a header.
-        ("a.tsv", b"1\t2\n3\t4\n", [("table_row", "1 | 2"), ("table_row", "3 | 4")]),
-        ("a.jsonl", b'{"a": 1}\n\n{"a": 2}\n', [("table_row", "a: 1"), ("table_row", "a: 2")]),
-        ("a.txt", b"one\ntwo\r\n\r\n  \r\nthree\n", [("paragraph", "one\ntwo"), ("paragraph", "three")]),
-        # A page whose only text is in its navigation is not without text.
-        ("a.html", b"<nav><p>Seeds</p></nav>", [("paragraph", "Seeds")]),
-        # A table with headings inside only lays out, as in mails.
-        (
-            "a.html",
-            b"<table><tr><td><h1>Offer</h1><p>Pears, cheap and good, every day.</p></td></tr></table>",
-            [("heading", "Offer"), ("paragraph", "Pears, cheap and good, every day.")],
-        ),
-        # Tags of site generators vanish, also as a link's address; in code they stay.
-        (
-            "a.md",
-            b'See [the page]({% page "/a b" %}) now.\n\n{% include "x.html"\n a: 1 %}\n\nUse `{% raw %}`.\n',
-            [("paragraph", "See the page now."), ("paragraph", "Use {% raw %}.")],
-        ),
-        ("a.md", b"---\ntitle: Stub\n---\n", [("heading", "Stub")]),
-        # What PostgreSQL or UTF-8 can't hold is gone before anything is stored.
-        ("a.json", json.dumps({"a": "x\ud800y\x00z\u200b!"}).encode(), [("table_row", "a: x y z!")]),
-        # The closing mark of front matter may be missing without losing the text.
-        ("a.md", b"---\ntitle: x\n\nkept\n", [("paragraph", "title: x"), ("paragraph", "kept")]),
-    ],
-)
-def test_small_files_say_what_they_hold(extract, name, content, expected):
-    assert shown(extract(name, content)) == expected
+@pytest.mark.parametrize(("why", "name", "content", "expected"), cases("small_files_say_what_they_hold"))
+def test_small_files_say_what_they_hold(extract, why, name, content, expected):
+    assert list(map(list, shown(extract(name, content.encode())))) == expected, why
 
 
 def test_html_page_without_its_chrome(extract):
@@ -330,19 +304,7 @@ def test_text_in_older_encodings(extract, encoding):
     assert extract("a.txt", text.encode(encoding)).blocks[0].text == text.strip()
 
 
-@pytest.mark.parametrize(
-    ("encodings", "rows"),
-    [
-        (["mac_roman", "cp1252"], ["Kunde;Stadt", "Schön;Köln", "Weiß;Düsseldorf"]),
-        (["mac_roman", "cp1252"], ["Namn;Ort", "Björn;Malmö", "Åke;Åmål"]),
-        (["mac_roman"], ["PRÉNOM;VILLE", "FRANÇOIS;BESANÇON", "Hélène;Nîmes"]),
-        (["mac_roman"], ["Nombre;Ciudad", "José;León", "Iñigo;Logroño"]),
-        (["mac_roman", "cp1252"], ["Name;Note", "Ada;“A big plan,” she said", "Bob;“No…”"]),
-        (["mac_roman"], ["Item;Price", "• Pears…;5 €", "© Acme™;20°"]),
-        (["cp1250"], ["Jméno;Město", "Jiří;Plzeň", "Tomáš;Český Krumlov"]),
-        (["cp1251"], ["Имя;Город", "Иван;Москва", "Ольга;Тула"]),
-    ],
-)
+@pytest.mark.parametrize(("encodings", "rows"), cases("short_tables_in_older_encodings"))
 @pytest.mark.parametrize("end", ["\r", "\r\n"])
 def test_a_short_table_has_the_encoding_that_gives_it_words(texts, encodings, rows, end):
     names, *values = [row.split(";") for row in rows]

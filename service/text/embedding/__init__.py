@@ -49,8 +49,7 @@ class Embedders:
 
 
 async def open_embedders(settings: Settings, *, arithmetic: Arithmetic | None = None) -> Embedders:
-    """Open the endpoint's models, if any, and the local model, with `arithmetic` or an engine of this process. Raises
-    ValueError for bad settings, ModelFilesError if the local model's files are not installed."""
+    """Open the endpoint's models, if any, and the local one. Raises ValueError for bad settings, or ModelFilesError."""
     folder: Path = settings.data_dir / MODEL_FOLDER
     models = remote_models(settings)
     local = await LocalEmbedder.open(folder, precision=settings.embeddings_precision, arithmetic=arithmetic)

@@ -57,8 +57,7 @@ class NotRead:
 
 @dataclass(frozen=True, slots=True)
 class FoundPicture:
-    """A picture in a file that text recognition is to read. Only `service.text.extraction.within` reads `address`.
-    `after` is the number of blocks before it; None: it follows the blocks of its page."""
+    """A picture for text recognition, `after` so many blocks, or None: of its page. Only `within` reads `address`."""
 
     address: str
     page: int | None = None
@@ -71,16 +70,9 @@ class Extraction:
     """The text of a file: its real media type, its own title if it has one, and at least one block or scanned page.
 
     `not_read` tells the parts that the text leaves out, as far as their format shows them; None: the reader can't tell.
-
-    `scanned` are the numbers of the pages that show text as a picture only; text recognition may read them later.
-
-    `pictures` are those within it that text recognition may read later, if they were looked for; each once.
-
-    `packed` is `pack_blocks(blocks)`, made in the worker already; it is empty in an Extraction made by hand.
-
-    `file_count` is the number of files that an archive or a mail holds (service.text.extraction.containers).
-
-    `causes` are the traces of the first details that failed to be read."""
+    Text recognition may read later: `scanned`, the numbers of pages that are pictures, and `pictures`, each once, if
+    they were looked for. `packed` is `pack_blocks(blocks)`, empty in an Extraction made by hand. `file_count` is the
+    number of files that an archive or a mail holds; `causes` are the traces of the first details that failed."""
 
     media_type: str
     title: str | None
@@ -140,7 +132,7 @@ def unpack_blocks(data: bytes) -> tuple[Block, ...]:
 
 
 def iterate_blocks(data: bytes) -> Iterator[Block]:
-    """Unpack blocks lazily, so that other threads run in between. Raises ValueError for a newer format or a loss."""
+    """Unpack blocks lazily, for other threads; ValueError if a newer version packed them, or some are missing."""
     if data[:1] not in _VERSIONS:
         raise ValueError(f"Blocks of format version {data[:1].hex()!r} can't be read by this release.")
     inflate, utf8 = zlib.decompressobj(), codecs.getincrementaldecoder("utf-8")()
@@ -162,8 +154,7 @@ def iterate_blocks(data: bytes) -> Iterator[Block]:
 
 
 def are_short(data: bytes) -> bool:
-    """Return whether packed blocks are small enough to unpack in an event loop. The packed size cannot tell: repeated
-    rows shrink to a hundredth."""
+    """Return whether blocks are small unpacked, which their size can't tell: repeated rows shrink to a hundredth."""
     return len(zlib.decompressobj().decompress(data[1:], _SHORT_BYTES + 1)) <= _SHORT_BYTES
 
 

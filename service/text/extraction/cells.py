@@ -19,8 +19,7 @@ _LAST_ZEROS = re.compile(r"(\.\d*?)0+$")
 
 @lru_cache(maxsize=10_000)
 def show_number(value: float, form: str = GENERAL, *, is_1904: bool = False) -> str:
-    """Return a number as its format shows it, followed in brackets by the number or ISO date if that differs. An
-    unreadable format shows the number."""
+    """Return a number as its format shows it, and in brackets the number or ISO date where that differs."""
     stored = f"{value:.15g}"
     try:
         is_date = is_date_format(form)

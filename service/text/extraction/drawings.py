@@ -63,8 +63,7 @@ def texts(
     *,
     apart: Collection[str] = (),
 ) -> str:
-    """Return the text of the wanted elements below an element, with breaks as text and without dropped elements.
-    Elements that stand `apart` are separated from the next."""
+    """Return the wanted texts below an element, with breaks, without dropped elements; those `apart` are separated."""
     parts: list[str] = []
     walk = etree.iterwalk(element, events=("start", "end"))
     for event, node in walk:
@@ -102,8 +101,7 @@ def note_pictures(
     known: set[str],
     page: int | None = None,
 ) -> None:
-    """Add the alternative texts below an element, and note pictures not yet known (`names` are entry names). Pictures
-    that stand for an object or film give only text."""
+    """Add alternative texts, and note new pictures (`names`: of entries); those of objects and films give only text."""
     described = (node.get("descr") or node.get("alt") or "" for node in root.iter(*_DESCRIBED))
     for text in dict.fromkeys(described):
         if not _FILE_NAME.fullmatch(text):

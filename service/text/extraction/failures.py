@@ -1,5 +1,4 @@
-"""The refusals a parser can give, in a form that travels between processes. Unreadable a reason to refuse a file;
-`service.text.extraction.workers` turns it into the error callers see"""
+"""The refusals a parser can give: `Unreadable` inside a worker, which workers.py turns into the error callers see."""
 
 from typing import Literal
 

@@ -1,5 +1,4 @@
-"""E-mail, alone or in a mailbox: sender, recipients, date, subject, body and attachment names. Attachments of a single
-message become documents (service.text.extraction.containers)."""
+"""E-mail, alone or in a mailbox: headers, body and names of attachments, which containers.py makes documents."""
 
 import re
 from collections.abc import Callable, Iterator

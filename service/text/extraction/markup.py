@@ -19,8 +19,7 @@ _BEFORE = re.compile(rb"\A(?:\xef\xbb\xbf)?\s+")
 
 
 def parse_markup(data: bytes) -> Any:
-    """Return the root of an XML document; Unreadable if damaged, too deep or too expanded. Entities that the document
-    defines are replaced; outside entities stay."""
+    """Return the root of XML with its own entities replaced; Unreadable if it is damaged, too deep or too expanded."""
     try:
         return _parse(_BEFORE.sub(b"", data, count=1), "internal")
     except etree.XMLSyntaxError as error:

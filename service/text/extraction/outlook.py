@@ -1,8 +1,7 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyright: reportMissingTypeStubs=false
 # olefile and compressed-rtf are untyped: this module is all of them that we use.
-"""Read Outlook messages (.msg) as mails. [MS-OXMSG] names the storages and streams, [MS-OXPROPS] the properties. An
-inner message becomes a mail (.eml)."""
+"""Read Outlook messages (.msg), by [MS-OXMSG] and [MS-OXPROPS], as mails; an inner message becomes a mail (.eml)."""
 
 import mimetypes
 import re

@@ -1,8 +1,7 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportPrivateImportUsage=false
 # pypdfium2 is untyped.
-"""Pages as pictures, for recognition and for people (`render_page`): PDF pages are rendered, pictures decoded and
-turned as the camera says."""
+"""Pages as pictures, for recognition and for people: PDF pages are rendered, pictures decoded and turned upright."""
 
 import io
 import re

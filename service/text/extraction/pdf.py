@@ -1,8 +1,7 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportPrivateImportUsage=false
 # pypdfium2 is untyped: this module is all of it that we use.
-"""Read PDFs through PDFium: the lines of each page with size and position, from which `pdf_layout` makes blocks. Form
-values and page notes follow."""
+"""Read PDFs through PDFium: lines with size and position for `pdf_layout`, then form values and page notes."""
 
 import ctypes
 import re
@@ -65,8 +64,7 @@ _FIELDS = frozenset({raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, 
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """How a page is shown: width, height and origin (`left`, `top`) in points. A point to the right moves by `across`,
-    a point up by `down`."""
+    """How a page is shown: size and origin in points; a point to the right moves by `across`, a point up by `down`."""
 
     left: float
     top: float
@@ -206,7 +204,7 @@ def _note_pictures(page: Any, text_page: Any, lines: Sequence[Line], number: int
 
 
 def _unread_pictures(page: Any, text_page: Any) -> list[tuple[float, Any]]:
-    """Return each picture with less text over it than recognition leaves, and its share of the page; no marks."""
+    """Return each picture with little text over it, and its share of the page; lines and marks are too small."""
     unread: list[tuple[float, Any]] = []
     width, height = page.get_size()
     for picture in islice(page.get_objects(filter=(raw.FPDF_PAGEOBJ_IMAGE,), max_depth=3), _MOST_PICTURES):

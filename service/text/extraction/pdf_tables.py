@@ -1,5 +1,4 @@
-"""Find tables on a PDF page by columns that line up: PDFs give positions without meaning. Lengths are points from the
-upper left corner as shown."""
+"""Find tables on a PDF page by columns that line up; lengths are points from the upper left corner as shown."""
 
 import re
 from bisect import bisect

@@ -1,5 +1,4 @@
-"""Presentations before 2007 ([MS-PPT]): each slide under its title, with drawings, notes and comments. PowerPoint 95:
-only its search text."""
+"""Presentations before 2007 ([MS-PPT]), slide by slide with notes and comments; of PowerPoint 95 its search text."""
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence

@@ -7,11 +7,12 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from service.text.extraction.blocks import ContainedFile, FoundPicture, NotRead, pack_blocks
+from service.text.extraction.blocks import ContainedFile, Extraction, pack_blocks
 from service.text.extraction.building import Limits
 from service.text.extraction.failures import OUT_OF_MEMORY, FailureCode, Unreadable, corrupt_file, too_complex
 
@@ -19,19 +20,6 @@ if TYPE_CHECKING:
     from service.text.extraction.pages import RenderedPage
 
 Result = TypeVar("Result")
-
-
-class Extracted(NamedTuple):
-    """A file's text with its blocks packed: cheaper to send than objects, and the form in which they are stored."""
-
-    media_type: str
-    title: str | None
-    packed: bytes
-    not_read: tuple[NotRead, ...] | None
-    scanned: tuple[int, ...]
-    file_count: int
-    pictures: tuple[FoundPicture, ...]
-    causes: tuple[str, ...]
 
 
 class Refused(NamedTuple):
@@ -61,15 +49,14 @@ def ready() -> bool:
     return True
 
 
-def extract(path: str, file_name: str, limits: Limits, seconds: float) -> Extracted | Refused:
-    """Return the file's text or its refusal; killed after `seconds` of processor time."""
+def extract(path: str, file_name: str, limits: Limits, seconds: float) -> Extraction | Refused:
+    """Return the file's text or its refusal; killed after `seconds` of processor time. The blocks are packed alone:
+    cheaper to send than objects, and the form in which they are stored."""
     from service.text.extraction.parsing import parse_file  # noqa: PLC0415 - see above
 
-    def parse() -> Extracted:
+    def parse() -> Extraction:
         found = parse_file(Path(path), file_name, limits)
-        packed = pack_blocks(found.blocks)
-        rest = (found.not_read, found.scanned, found.file_count, found.pictures, found.causes)
-        return Extracted(found.media_type, found.title, packed, *rest)
+        return replace(found, blocks=(), packed=pack_blocks(found.blocks))
 
     return _within(seconds, parse)
 

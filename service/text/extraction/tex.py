@@ -1,5 +1,4 @@
-"""Read TeX and LaTeX in a single pass without running it: macros keep their arguments, formulas stay as written. Macros
-defined as plain words are replaced."""
+"""Read TeX in a single pass without running it: macros keep their arguments or become their plain words."""
 
 import re
 import unicodedata

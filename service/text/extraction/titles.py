@@ -1,5 +1,4 @@
-"""Choose a title: the main heading, then the file's own title (front matter, property or mail subject), then another
-heading, then the file name."""
+"""Choose a title: the main heading, the file's own title, another heading, or the file name."""
 
 import re
 import tomllib

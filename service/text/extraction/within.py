@@ -3,7 +3,7 @@
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
 
@@ -61,31 +61,17 @@ def read_entry(path: Path, name: str) -> bytes:
     return content
 
 
-def _read_part(path: Path, address: str) -> bytes:
-    return _mail_pictures(path, _stamp(path))[address]()
-
-
-def _read_outlook(path: Path, address: str) -> bytes:
-    return _outlook_pictures(path, _stamp(path))[address]()
+def _read_part(path: Path, address: str, *, is_outlook: bool = False) -> bytes:
+    status = path.stat()
+    # These tell a file from another that was at the same path before.
+    return _pictures(path, (status.st_ino, status.st_mtime_ns, status.st_size), is_outlook=is_outlook)[address]()
 
 
 # The pictures of one message are asked for one after another.
 @lru_cache(maxsize=1)
-def _mail_pictures(path: Path, stamp: tuple[int, ...]) -> Mapping[str, Callable[[], bytes]]:
-    del stamp
-    return dict(pictures_of(read_mail(path.read_bytes())))
-
-
-@lru_cache(maxsize=1)
-def _outlook_pictures(path: Path, stamp: tuple[int, ...]) -> Mapping[str, Callable[[], bytes]]:
-    del stamp
-    return dict(pictures_of(read_with_pictures(path, largest=_MOST_BYTES * 8)))
-
-
-def _stamp(path: Path) -> tuple[int, ...]:
-    """Return what tells a file from another that was at the same path before."""
-    status = path.stat()
-    return status.st_ino, status.st_mtime_ns, status.st_size
+def _pictures(path: Path, _stamp: tuple[int, ...], *, is_outlook: bool) -> Mapping[str, Callable[[], bytes]]:
+    largest = _MOST_BYTES * 8
+    return dict(pictures_of(read_with_pictures(path, largest=largest) if is_outlook else read_mail(path.read_bytes())))
 
 
 def _read_record(path: Path, address: str) -> bytes:
@@ -99,7 +85,7 @@ def _read_data(path: Path, number: str) -> bytes:
 
 _READERS: Mapping[str, Callable[[Path, str], bytes]] = {
     **{BY_NAME[name].media_type: _read_part for name in ("mail", "Outlook attachments", "web archive")},
-    BY_NAME["Outlook message"].media_type: _read_outlook,
+    BY_NAME["Outlook message"].media_type: partial(_read_part, is_outlook=True),
     BY_NAME["HTML"].media_type: _read_data,
     BY_NAME["PowerPoint 97"].media_type: _read_record,
     BY_NAME["Word 97"].media_type: _read_record,

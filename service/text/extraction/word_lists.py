@@ -26,8 +26,7 @@ _PLACES_ABOVE = frozenset("012345678")
 
 
 def mark_list_items(body: Any, numbering: Any, styles: Any) -> None:
-    """Write each list item's number as Word shows it ("4.2"), or a hyphen for a bullet, into `body`. `numbering` and
-    `styles` are the roots of the parts that define lists and styles."""
+    """Write each list item's number as Word shows it, or a hyphen for a bullet, into `body`, by the other two parts."""
     lists = _Lists(numbering, styles)
     # The second copy of a text box is for old programs.
     copies = {paragraph for copy in body.iter(FALLBACK) for paragraph in copy.iter(_WORD + "p")}

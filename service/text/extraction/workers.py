@@ -79,7 +79,10 @@ class Extractor:
         UnreadableFile or Unavailable. Cancelling ends the worker; files wait in order."""
         limits = replace(self._limits, finds_pictures=finds_pictures)
         with traces.span("extract") as span:
-            extraction = await _unpack(await self._run(task.extract, path, file_name, limits))
+            found = await self._run(task.extract, path, file_name, limits)
+            packed = found.packed
+            blocks = unpack_blocks(packed) if are_short(packed) else await asyncio.to_thread(unpack_blocks, packed)
+            extraction = replace(found, blocks=blocks)
             for cause in extraction.causes:
                 logger.warning("extraction_detail_skipped", cause=cause)
             span.set_attributes({"carrel.media_type": extraction.media_type, "carrel.blocks": len(extraction.blocks)})
@@ -141,7 +144,8 @@ class Extractor:
                 outcome = await self._schedule(work, (str(path), file_name, limits, seconds), WAIT_FACTOR * seconds)
                 break
             except TimeoutError as error:
-                raise _too_late() from error
+                message = f"The machine is too busy to read the file now. Send it again in {_LATE_SECONDS} s."
+                raise Unavailable(message, code="reading_late", retry_after=_LATE_SECONDS) from error
             except (ProcessExpired, BrokenProcessPool, RuntimeError) as error:
                 code = getattr(error, "exitcode", None)
                 logger.warning("extraction_worker_died", exit_code=code)
@@ -185,28 +189,4 @@ def _too_many_pages() -> Unavailable:
         f"The service is busy reading other files. Ask for the page again in {_PAGE_SECONDS:g} s.",
         code="rendering_saturated",
         retry_after=int(_PAGE_SECONDS),
-    )
-
-
-def _too_late() -> Unavailable:
-    return Unavailable(
-        f"The machine is too busy to read the file now. Send it again in {_LATE_SECONDS} s.",
-        code="reading_late",
-        retry_after=_LATE_SECONDS,
-    )
-
-
-async def _unpack(extracted: task.Extracted) -> Extraction:
-    packed = extracted.packed
-    blocks = unpack_blocks(packed) if are_short(packed) else await asyncio.to_thread(unpack_blocks, packed)
-    return Extraction(
-        extracted.media_type,
-        extracted.title,
-        blocks,
-        extracted.not_read,
-        extracted.scanned,
-        packed=packed,
-        file_count=extracted.file_count,
-        pictures=extracted.pictures,
-        causes=extracted.causes,
     )

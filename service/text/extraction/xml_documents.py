@@ -21,8 +21,7 @@ _APART = frozenset(
 
 
 def parse_xml(data: bytes, builder: BlockBuilder) -> str | None:
-    """Add an XML document's texts and attributes in order; return None, because XML has no title. Document entities are
-    replaced within libxml2's limits; nothing outside is read."""
+    """Add an XML document's texts and attributes, its own entities replaced; return None, because XML has no title."""
     refuse_size(data, builder)
     root = parse_markup(data)
     entities = _entities(root)

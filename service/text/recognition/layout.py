@@ -1,5 +1,4 @@
-"""Make blocks of recognized lines: reading order, table rows, paragraphs, headings. Lengths are pixels from the page's
-upper left corner."""
+"""Make blocks of recognized lines: reading order, rows, paragraphs, headings. Lengths are pixels from above."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
