@@ -236,7 +236,7 @@ def _copy(archive: zipfile.ZipFile, types: bytes, inserted: Mapping[str, bytes])
     """Return a package that the libraries take, with each part of XML as far as it can be read."""
     main = find_main_part(archive)
     parts = {name: _as_plain(archive, name) for name in archive.namelist() if name != _TYPES}
-    parts = {name: content for name, content in (parts | inserted).items() if content is not None}
+    parts = {name: content for name, content in {**parts, **inserted}.items() if content is not None}
     for name in [name for name in parts if name.endswith(".rels")]:
         part = f"{name.removesuffix('.rels').replace('_rels/', '')}"
         root = read_damaged(parts[name] or b"<Relationships/>")
