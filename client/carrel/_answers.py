@@ -70,6 +70,8 @@ def _error_body(response: httpx.Response) -> ErrorBody | None:
 
 
 def _unknown_message(response: httpx.Response) -> str:
+    if response.status_code == 407:
+        return _wants_password(response.url)
     if 300 <= response.status_code < 400:
         target = response.next_request.url.copy_with(raw_path=b"/") if response.next_request else "elsewhere"
         return f"Redirected to {target}, where the API key is not sent; set base_url to the service's own address"
@@ -78,45 +80,43 @@ def _unknown_message(response: httpx.Response) -> str:
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Return the seconds of a Retry-After header, which is a number or a date (RFC 9110, section 10.2.3)."""
-    value = headers.get("retry-after")
-    if value is None:
-        return None
-    try:
+    value = headers.get("retry-after", "")
+    with suppress(ValueError):
         seconds = float(value)
-    except ValueError:
-        try:
-            moment = parsedate_to_datetime(value)
-        except ValueError:
-            return None
+        return max(seconds, 0.0) if math.isfinite(seconds) else None
+    with suppress(ValueError):
+        moment = parsedate_to_datetime(value)
         aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         return max((aware - datetime.now(UTC)).total_seconds(), 0.0)
-    return max(seconds, 0.0) if math.isfinite(seconds) else None
+    return None
 
 
 def connection_error(cause: httpx.HTTPError) -> errors.APIConnectionError:
-    """Build the exception for a request without a complete response, from its cause."""
+    """Build the exception for a request without a complete response; ConfigurationError for a proxy's password."""
+    if isinstance(cause, httpx.ProxyError) and str(cause).startswith("407"):
+        raise errors.ConfigurationError(_wants_password(cause.request.url)) from cause
     late = isinstance(cause, httpx.TimeoutException)
     what = "No answer in time from" if late else "No whole answer from"
     plain = ": this port speaks http, so begin base_url with http://" if "WRONG_VERSION_NUMBER" in str(cause) else ""
     error = (errors.APITimeoutError if late else errors.APIConnectionError)(
-        f"{what} {_origin(cause)}{_proxy_of(cause)} ({type(cause).__name__}{f': {cause}' if str(cause) else ''}){plain}"
+        f"{what} {_way_of(cause)} ({type(cause).__name__}{f': {cause}' if str(cause) else ''}){plain}"
     )
     error.__cause__ = cause
     return error
 
 
-def _proxy_of(cause: httpx.HTTPError) -> str:
-    if not isinstance(cause, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError):
-        return ""
-    with suppress(RuntimeError, errors.ConfigurationError):
-        name, proxy = proxy_for(cause.request.url)
-        return f" through the proxy {proxy.url} of {name}" if proxy else ""
-    return ""
-
-
-def _origin(cause: httpx.HTTPError) -> str:
+def _way_of(cause: httpx.HTTPError) -> str:
     try:
         url = cause.request.url
     except RuntimeError:  # raised by httpx when an error belongs to no request
         return "the service"
-    return f"{url.scheme}://{url.netloc.decode('ascii')}"
+    name, proxy = "", None
+    if isinstance(cause, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError):
+        with suppress(errors.ConfigurationError):
+            name, proxy = proxy_for(url)
+    return f"{url.scheme}://{url.netloc.decode('ascii')}{f' through the proxy {proxy.url} of {name}' if proxy else ''}"
+
+
+def _wants_password(url: httpx.URL) -> str:
+    place = proxy_for(url)[0] or "the proxy of your HTTP client"
+    return f"The proxy asks for a user and a password that it knows: set {place} to http://user:password@host:port"

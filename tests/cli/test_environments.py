@@ -8,6 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
+from carrel._answers import connection_error, error_from
+from carrel.errors import ConfigurationError
 from flows.errors import FlowError
 from flows.settings import FlowSettings, prepare_http
 from tests.cli.conftest import Run
@@ -49,3 +51,11 @@ def test_programs_that_read_the_environment_by_httpx_are_spared_what_it_cannot_r
     os.environ.update({name: value.format(folder=tmp_path, file=tmp_path) for name, value in case["env"].items()})
     prepare_http("http://127.0.0.1:8000")
     httpx.Client().close()
+
+
+def test_a_proxy_that_asks_for_a_password_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.invalid:3128")
+    request = httpx.Request("POST", "https://carrel.invalid")
+    assert "set HTTPS_PROXY to" in str(error_from(httpx.Response(407, request=request)))
+    with pytest.raises(ConfigurationError, match="set HTTPS_PROXY to"):
+        connection_error(httpx.ProxyError("407 Proxy Authentication Required", request=request))

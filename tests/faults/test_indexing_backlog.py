@@ -36,9 +36,7 @@ class SlowEmbedder:
     def __init__(self) -> None:
         self.seconds_a_text = SECONDS_A_TEXT
 
-    async def embed(self, texts: Sequence[str], *, in_background: bool = False) -> NDArray[np.float32]:
-        """Wait, and return a row of unit length for each text."""
-        del in_background
+    async def embed(self, texts: Sequence[str], **_: bool) -> NDArray[np.float32]:
         for _ in texts:
             await asyncio.sleep(self.seconds_a_text)
         return np.full((len(texts), 384), 384**-0.5, np.float32)
@@ -129,14 +127,7 @@ def test_one_organizations_backlog_holds_no_other_back(
         sent = send_logs(threads, service, 60)
         until(lambda: count_claims(service) >= 2)
         began = time.monotonic()
-        answer = ok(
-            service.http.post(
-                "/api/v0/catalog/uploadFile",
-                headers={"Authorization": f"Bearer {other}"},
-                data={"documentExternalId": "note"},
-                files={"file": ("note.txt", b"The ferry leaves at noon.")},
-            )
-        )
+        answer = ok(upload(service, "note", api_key=other))
         took = time.monotonic() - began
         slow.seconds_a_text = 0
         for each in sent:

@@ -27,13 +27,15 @@ def upload(
     *,
     file_name: str = "notes.txt",
     as_user: str | None = None,
+    api_key: str | None = None,
     **parts: str,
 ) -> httpx.Response:
-    data = {"documentExternalId": external_id, **parts}
-    if as_user is not None:
-        data["uploadAsUserEmail"] = as_user
+    headers = {"Authorization": f"Bearer {api_key}"} if api_key else None
+    data = {"documentExternalId": external_id, **parts} | ({"uploadAsUserEmail": as_user} if as_user else {})
     body = content.encode() if isinstance(content, str) else content
-    return service.http.post("/api/v0/catalog/uploadFile", data=data, files={"file": (file_name, body)})
+    return service.http.post(
+        "/api/v0/catalog/uploadFile", data=data, files={"file": (file_name, body)}, headers=headers
+    )
 
 
 def uploaded(service: RunningService, external_id: str, *args: Any, **options: Any) -> dict[str, Any]:

@@ -1,8 +1,6 @@
 """Whose turn at indexing is next, and when more is refused."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -77,14 +75,11 @@ async def test_a_turn_that_is_passed_on_comes_again() -> None:
 async def test_a_turn_of_cancelled_work_is_given_to_the_next(is_held: bool) -> None:
     turns, ends = Turns(turns=1, long_turns=1), asyncio.Event()
 
-    def begin(work: Callable[[], Coroutine[Any, Any, None]]) -> "asyncio.Task[None]":
-        return asyncio.create_task(work())
-
     async def work() -> None:
         async with turns.take(turns.enqueue(ONE, SMALL)):
             await ends.wait()
 
-    first, second, third = begin(work), begin(work), begin(work)
+    first, second, third = (asyncio.create_task(work()) for _ in range(3))
     await asyncio.sleep(0)
     cancelled = first if is_held else second
     cancelled.cancel()
@@ -109,13 +104,12 @@ def test_what_is_refused_is_told_when_there_is_room_again() -> None:
 
 
 def test_the_pace_is_not_learned_before_the_first_chunk() -> None:
-    pace = Pace(chunks_per_second=10)
-    pace.sample(5, is_saturated=True)
-    assert pace.chunks_per_second == 10
-    for chunks, learned in ((10, 6), (0, 3)):
+    pace, learned = Pace(chunks_per_second=10), list[float]()
+    for chunks in (0, 10, 0):
         pace.count(chunks)
         pace.sample(5, is_saturated=True)
-        assert pace.chunks_per_second == learned
+        learned.append(pace.chunks_per_second)
+    assert learned == [10, 6, 3]
 
 
 def test_a_few_documents_are_no_backlog_and_others_backlogs_neither() -> None:
