@@ -316,6 +316,17 @@ def traces_file(environment: Mapping[str, str]) -> Path:
     return root / "make-up.log"
 
 
+def require_folder(folder: Path, setting: str) -> None:
+    """Make a folder that parts write to; exit with one sentence where this user can't use it."""
+    try:
+        folder.mkdir(mode=0o711, parents=True, exist_ok=True)
+        reason = "" if os.access(folder, os.W_OK | os.X_OK) else "this user may not write there"
+    except OSError as error:
+        reason = str(error.strerror)
+    if reason:
+        sys.exit(f"The folder {folder} can't be used: {reason}. Set {setting} in .env to another.")
+
+
 def keep(lifeline: int, environment: Mapping[str, str], commands: Mapping[str, str], root: Path) -> int:
     """Be the keeper."""
     os.setsid()
@@ -338,6 +349,13 @@ def main() -> int:
     if taken := list(find_taken_ports(environment, commands)):
         sys.stderr.writelines(f"{line}\n" for line in taken)
         return 1
+    os.environ.update(environment)  # also a home folder that this user has no entry for
+    require_folder(traces_file(environment).parent, "CARREL_DATA_DIR")
+    if "workbench" in commands:
+        import platformdirs  # noqa: PLC0415 - of the parts, the workbench alone keeps its state elsewhere
+
+        folder = environment.get("CARREL_APP_DIR") or platformdirs.user_data_path("carrel-workbench")
+        require_folder(Path(folder), "CARREL_APP_DIR")
     reading, writing = os.pipe()
     stopped_by: list[int] = []
     parent = os.getppid()

@@ -131,16 +131,19 @@ def test_lines_are_for_people_on_a_terminal(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "status", "words"),
+    ("command", "folder", "status", "words"),
     [
-        ("sh -c 'exit 3'", 3, "second ended with status 3. Its lines above say why."),
-        ("not-a-program", 127, "not-a-program can't be started: No such file or directory"),
+        ("sh -c 'exit 3'", "", 3, "second ended with status 3. Its lines above say why."),
+        ("not-a-program", "", 127, "not-a-program can't be started: No such file or directory"),
+        ("sleep 60", "Procfile", 1, "Procfile can't be used: File exists. Set CARREL_DATA_DIR in .env to another."),
     ],
 )
-def test_a_part_that_ends_is_named_and_ends_the_others(tmp_path: Path, command: str, status: int, words: str) -> None:
+def test_what_ends_a_start_is_named_and_ends_all(
+    tmp_path: Path, command: str, folder: str, status: int, words: str
+) -> None:
     (tmp_path / "Procfile").write_text(f"first: sleep 60\nsecond: {command}\n")
     with (tmp_path / "output").open("wb") as file:
-        assert start(tmp_path, file.fileno()).wait(20) == status
+        assert start(tmp_path, file.fileno(), CARREL_DATA_DIR=f"{tmp_path}/{folder}").wait(20) == status
     assert words in (tmp_path / "output").read_text()
 
 

@@ -135,8 +135,8 @@ def _advice(place: Address | Path, why: BaseException | None) -> str:
             " may create tables there, and run again: the run goes on from here."
         )
     return (
-        f"The ledger {place} can't be used ({why}). Make room or let this user write there, and run again; "
-        "a damaged one can be deleted, which costs the next run time and no document."
+        f"The ledger {place} can't be used ({why}). Make room, let this user write there, or set CARREL_DATA_DIR, and "
+        "run again; a damaged one can be deleted, which costs the next run time and no document."
     )
 
 
