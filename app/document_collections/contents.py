@@ -311,7 +311,11 @@ def _ask_about(
         show_table([(name,) for name in present], heads=("Document",))
         show_text("They stay as they are.")
         return Again.LEAVE
-    lines = [(name, ", ".join(map(": ".join, fields.items())) or "None") for name, fields in present.items()]
+    kinds = {field.name: field.type for field in collection.custom_metadata_schema.fields}
+    lines = [
+        (name, ", ".join(f"{one}: {shown_value(kinds[one], value)}" for one, value in fields.items()) or "None")
+        for name, fields in present.items()
+    ]
     show_table(lines, heads=("Document", "Its fields now"))
     options, key = (list(_AGAIN), "add.again") if metadata else ([Again.LEAVE, Again.REPLACE], "add.again.empty")
     return st.radio("What becomes of them", options, key=key, format_func=lambda one: _AGAIN[one])

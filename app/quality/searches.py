@@ -19,7 +19,7 @@ from app.ui.progress import offer_export
 from app.ui.tables import ALL_ROWS, PageAsked, pages_of, show_pages, source_of, time_cell
 from carrel import Pager
 from carrel.wire.common import ResourceIdentifier
-from carrel.wire.oversight import AdminSearchLogQueryResponse, AuditEntry, Bucket, LoggedSearch, SearchesInBucket
+from carrel.wire.oversight import AdminSearchLogQueryResponse, Bucket, LoggedSearch, SearchesInBucket
 from carrel.wire.search import SearchFeedback, SearchMode
 from flows.operations.formatting import count_text
 
@@ -70,11 +70,6 @@ def share(part: int, whole: int) -> str:
         # What is rounded never says that there are none, or nothing else.
         percent = {"0%": "under 1%", "100%": "over 99%"}.get(percent, percent)
     return f"{part:,} ({percent})"
-
-
-def comments_on(search_id: UUID) -> list[AuditEntry]:
-    """Return all feedback on a search, newest first; without a text it is only a thumb."""
-    return list(api.client().admin.audit_log.query(action="search.feedback", target_id=str(search_id), page_size=1000))
 
 
 @dataclass(frozen=True)
@@ -248,7 +243,8 @@ def _search_again(query: str, where: str) -> None:
 
 
 def _show_comments(search_id: UUID) -> None:
-    entries = show_errors(lambda: comments_on(search_id))
+    query = partial(api.client().admin.audit_log.query, action="search.feedback", page_size=1000)
+    entries = show_errors(lambda: list(query(target_id=str(search_id))))
     if not entries:
         notices.show_text("Nobody has said anything about it.")
         return

@@ -165,14 +165,16 @@ def _ask_for_question(one: EvaluationSet) -> None:
 
 
 def _add(one: EvaluationSet) -> None:
-    """Add the dialog's question to a set, and open it; one that is there already stays as it is, and is opened."""
+    """Add the dialog's question to a set, and open it. What is expected of a question in the set stays as it is."""
     question = text_in("sets.question", missing="Write the question first.")
-    case: dict[str, object] = {"question": question}
-    if statements := read_statements("sets.statements"):
-        case["statements"] = statements
-    if st.session_state.get("sets.nothing"):
-        case["nothing_answers"] = True
-    api.client().admin.evaluation_sets.put_judgements(one.evaluation_set_id, [case])
+    written = {
+        "statements": read_statements("sets.statements"),
+        "nothing_answers": st.session_state.get("sets.nothing"),
+    }
+    expected = {name: value for name, value in written.items() if value}
+    if expected and find_case(one.evaluation_set_id, question) is not None:
+        raise NotYetError("This question is in the set already. Open it there to change what its reply should say.")
+    api.client().admin.evaluation_sets.put_judgements(one.evaluation_set_id, [{"question": question, **expected}])
     forget_sets()
     lead_to_case(one, question)
 

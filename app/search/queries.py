@@ -16,6 +16,7 @@ from app import api
 from app.ui.errors import show_errors
 from app.ui.notices import show_note, show_text, show_warning
 from carrel.wire.collections import DocumentCollection, FieldType
+from carrel.wire.field_values import expectation, read_value
 from carrel.wire.search import (
     AppliedFilter,
     FilterOperator,
@@ -324,12 +325,10 @@ def _value(kind: FieldType, known: Sequence[str]) -> str:
     match kind:
         case FieldType.BOOLEAN:
             return st.selectbox("Value", list(_VALUES), key=key, format_func=lambda one: _VALUES[one])
-        case FieldType.INT:
-            number = st.number_input("Value", key=key, value=None, step=1)
-            return "" if number is None else str(int(number))
-        case FieldType.DOUBLE:
-            number = st.number_input("Value", key=key, value=None, step=None, format="%f")
-            return "" if number is None else repr(float(number)).removesuffix(".0")
+        case FieldType.INT | FieldType.DOUBLE:  # browsers drop a comma in a field for numbers: 99,5 becomes 995
+            if (value := read_value(kind, written := st.text_input("Value", key=key))) is None and written:
+                show_warning(expectation(kind, written))
+            return value or ""
         case FieldType.DATETIME:
             day = st.date_input("Day", key=key, value=None)
             return "" if day is None else day.isoformat()

@@ -123,7 +123,7 @@ def test_what_is_in_a_collection_already_keeps_its_fields(house: House) -> None:
     options = page.multiselect(key="add.chosen").options
     assert [label.endswith(" · already in it") for label in options] == ["Heron there" in label for label in options]
     assert "1 of these is already in the collection:" in page.shown
-    assert "<td>team: operations, secret: true</td>" in page.shown
+    assert "<td>team: operations, secret: yes</td>" in page.shown
     assert page.radio(key="add.again.empty").value == "leave"
     page.text_input(key=f"add.value.{collection}.0").set_value("Kittiwake").run()
     assert page.radio(key="add.again").value == "change"

@@ -308,6 +308,10 @@ def test_a_question_is_added_on_the_page_of_its_set(house: House) -> None:
     page.press_key("sets.add.submit")
     *_, case = house.client.admin.evaluation_sets.list_cases(answers.evaluation_set_id)
     assert (case.question, case.statements, case.note) == ("When is tea?", ["at four", "on deck"], None)
+    page = page.press("All questions of the set").press("Add a question")
+    page.text_area(key="sets.question").set_value("When is tea?")
+    page.text_area(key="sets.statements").set_value("at five")
+    assert "This question is in the set already" in page.press_key("sets.add.submit").shown
     judgements = [{"document_external_id": name, "grade": grade} for name, grade in (("a", 2), ("b", 1), ("c", 0))]
     cases = [
         {"question": "dogs", "judgements": judgements, "statements": ["free"]},

@@ -138,15 +138,15 @@ def any_keys(question: str) -> list[str]:
 
 
 def find_unused(question: str, drawn: Collection[DrawnCondition], fields: Mapping[str, str] | None = None) -> list[str]:
-    """Return a question's times and amounts of documents, or with a number field any amount, that no condition has."""
+    """Return a question's times and amounts that no condition has, of documents, or of any field that may take them."""
     asked = QueryText(words_of(question), ())
     if len(question) > LONGEST_QUESTION or asked.words.is_foreign:
         return []
-    has_numbers = bool({Kind.INT, Kind.DOUBLE}.intersection((fields or {}).values()))
+    kinds = set((fields or {}).values())
     found: list[str] = []
     for match in _STATED.finditer(asked.line):
         is_amount = bool(match["operator"] or match["low"])
-        if not asked.may_state and not (is_amount and has_numbers):
+        if not asked.may_state and not kinds & ({Kind.INT, Kind.DOUBLE} if is_amount else {Kind.DATETIME}):
             continue
         if match["point"] and match["relation"] in _OF_SUBJECTS:
             is_bare_date = match["relation"] is None and match["point"][-1].isdigit()
