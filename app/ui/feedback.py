@@ -53,8 +53,9 @@ def offer_feedback(about: About, *, given: bool | None = None) -> None:
         )
     if chosen is None:
         return
-    # Another name is another popover, and that one is closed: a comment that was sent needs none.
-    with st.popover("Say more?" if about.key("said") in st.session_state else "Thank you. Say why?"):
+    label = "Say more?" if about.key("said") in st.session_state else "Thank you. Say why?"
+    # It tracks its state so that `_send_comment` can close it.
+    with st.popover(label, key=about.key("more"), on_change="rerun"):
         _offer_comment(about, placeholder="What helped?" if chosen else "What was missing?")
 
 
@@ -85,7 +86,7 @@ def _send_comment(about: About) -> None:
         about, st.session_state[about.key("thumb")], comment=comment
     ):
         st.session_state[about.key("said")] = comment
-        st.session_state[about.key("comment")] = ""
+        st.session_state.update({about.key("comment"): "", about.key("more"): False})
         st.toast("Thank you. The admins of Carrel read it.")
 
 
