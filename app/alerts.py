@@ -146,12 +146,11 @@ _MOST_RULES = 100
 def show_alerts() -> None:
     """Show what is wrong, who is told, and what was sent to whom."""
     show_held_secret()
-    client = api.client().admin
-    listed = show_errors(lambda: next(client.alert_rules.list(page_size=_MOST_RULES).pages()))
+    listed = show_errors(lambda: next(api.client().admin.alert_rules.list(page_size=_MOST_RULES).pages()))
     with st.container(horizontal=True, vertical_alignment="center"):
         show_heading("Alerts", "Somebody is told when loading fails, and when it works again.")
         st.button("New alert rule", key="alerts.new", icon=":material/add:", on_click=_open_rule, args=(None,))
-    found = show_errors(lambda: next(client.alerts.list(only_open=True, page_size=_SHOWN).pages())).alerts
+    found = show_errors(lambda: next(api.client().admin.alerts.list(only_open=True, page_size=_SHOWN).pages())).alerts
     _show_open(found)
     if not listed.alert_rules:
         show_empty("Nobody is told.", "Create an alert rule: it posts to a web address, or sends mail to people.")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from carrel.wire.alerts import DeliveryStatus
+from carrel.wire.alerts import ALERT_TITLES, DeliveryStatus
 from carrel.wire.common import GrantRole, ResourceType, Role
 from carrel.wire.scopes import ApiScope, Scope
 from flows.operations.formatting import count_text
@@ -26,7 +26,9 @@ TYPES: Mapping[ResourceType, str] = {ResourceType(code): text for code, text in 
 """Where a document comes from, and what else there is."""
 
 FIELDS, MESSAGES = (cast("Mapping[str, str]", _TEXTS[part]) for part in ("fields", "messages"))
-"""Labels of the SDK's arguments, and of messages about alerts."""
+"""Labels of fields, by the SDK's names, and of messages about alerts."""
+CODES: Mapping[str, str] = {**ALERT_TITLES, **{code: texts[0] for code, texts in _TEXTS["application_scopes"].items()}}
+"""Codes among the values of fields."""
 DELIVERIES: Mapping[DeliveryStatus, str] = {DeliveryStatus(code): text for code, text in _TEXTS["deliveries"].items()}
 
 ROLES: Mapping[Role, str] = {Role.OWNER: "Owner", Role.EDITOR: "Editor", Role.VIEWER: "Viewer"}
@@ -36,6 +38,11 @@ ROLE_MEANINGS: Mapping[Role, str] = {
     Role.EDITOR: "may read and change it",
     Role.VIEWER: "may read it",
 }
+
+
+def label_of(field: str) -> str:
+    """Return the label of a field, whose name is that of an argument of the SDK."""
+    return FIELDS.get(field, field.replace("_", " ").capitalize())
 
 
 def kind_of(resource_type: ResourceType) -> str:

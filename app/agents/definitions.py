@@ -18,8 +18,8 @@ from app.permissions.changing import Grants, grants_on
 from app.ui.dialogs import confirm, naming, text_in
 from app.ui.errors import Problem, problem_of, show_errors, show_kept_problem
 from app.ui.notices import show_link, show_note, show_text, show_warning
-from app.ui.pickers import drop_choice, pick_principals
-from app.ui.saving import ConflictError, keep_opened, send_changes, show_conflict
+from app.ui.pickers import pick_principals
+from app.ui.saving import ConflictError, begin_anew, keep_opened, key_of, send_changes, show_conflict
 from app.ui.tables import forget
 from carrel import Reply
 from carrel.drafts import lend_draft, may_ask
@@ -151,7 +151,7 @@ def show_definition(agent: AgentDefinition) -> None:
             "Open to programs (API keys and service accounts)", agent.api_access_enabled, key=_key(agent, "api")
         )
         _show_retrieval(agent)
-        show_conflict(form)
+        show_conflict(form, names)
         st.form_submit_button("Save", type="primary", on_click=_save, args=(seen,))
     show_kept_problem(_PROBLEM)
     if not known:
@@ -174,7 +174,7 @@ def _show_retrieval(agent: AgentDefinition) -> None:
 
 
 def _key(agent: AgentDefinition, part: str) -> str:
-    return f"agent.{agent.agent_id}.{part}"
+    return key_of(f"agent.{agent.agent_id}", part)
 
 
 def _save(seen: AgentDefinition) -> None:
@@ -200,15 +200,9 @@ def _save(seen: AgentDefinition) -> None:
     except carrel.CarrelError as error:
         state[_PROBLEM] = problem_of(error)
     else:
-        forget_fields(seen)
+        begin_anew(f"agent.{seen.agent_id}")
         forget("agents")
         st.toast("Saved. It counts from the next message on.")
-
-
-def forget_fields(agent: AgentDefinition) -> None:
-    """Forget what is in the fields of an agent's settings, so that the page shows what is saved."""
-    for part in ("name", "description", "instructions", "model", "collections", "api", *_READS, "enable_reranking"):
-        st.session_state.pop(_key(agent, part), None)
 
 
 def show_deployment(agent: AgentDefinition) -> None:
@@ -239,20 +233,15 @@ def show_deployment(agent: AgentDefinition) -> None:
                 action=partial(_deploy, agent, before, after, everybody=everybody),
             )
         if changes and st.button("Undo", key="deploy.undo"):
-            _drop(agent)
+            begin_anew(f"agent.{agent.agent_id}")
             st.rerun()
     show_link("Effective access: who may use it, and why", "who_can_read", resource=_as_resource(agent).key)
-
-
-def _drop(agent: AgentDefinition) -> None:
-    drop_choice(_key(agent, "who"))
-    st.session_state.pop(_key(agent, "everybody"), None)
 
 
 def _deploy(agent: AgentDefinition, before: Grants, after: Mapping[str, Principal], *, everybody: bool) -> None:
     with naming(*after.values()):
         deploy(agent, before=before, who=after, everybody=everybody)
-    _drop(agent)
+    begin_anew(f"agent.{agent.agent_id}")
 
 
 def show_trial(agent: AgentDefinition) -> None:

@@ -242,11 +242,6 @@ def _retention_days() -> int | None:
     return api.client().admin.status.get().text_retention_days
 
 
-def find_question(address: str) -> question_log.LoggedQuestion | None:
-    """Return the question of this id, with as much of its reply as the admin may read; None when there is none."""
-    return by_id(api.client().admin.question_log.query, address)
-
-
 def show_logged_reply(question: question_log.LoggedQuestion) -> None:
     """Show the reply with its sources, or why there is none to show."""
     if question.message is None:
@@ -325,7 +320,7 @@ ONE = ("question",)
 _MOST_EXPORTED = 50_000
 _MOST_LINKS = 5
 # Blue, orange and purple, which people with any colour vision tell apart, in both themes.
-_LINES = {"Questions": "#2f7fb8", "Nothing answered": "#d9730d", "Thumbs down": "#9467bd"}
+_LINES = {"Questions": "#2f7fb8", "Not answered": "#d9730d", "Thumbs down": "#9467bd"}
 _READABLE = (
     "You see every question. A reply is shown when you may read all documents that it rests on, and is not shown "
     "otherwise."
@@ -434,7 +429,7 @@ def _list_unanswered(wanted: Wanted) -> None:
             "Last time": time_cell(one.question.at),
         },
         empty=lambda: show_empty(
-            "Nothing answered no question of this time.",
+            "Every question of this time was answered.",
             "Questions whose reply cites no document are counted here by their words, the most asked first.",
         ),
         go=lambda chosen: look_at("question", chosen.question.message_id),
@@ -477,7 +472,7 @@ def _list_ranked(wanted: Wanted, chosen: str) -> None:
 
 def _show_one(address: str) -> None:
     offer_way_back("All questions", *ONE)
-    question = show_errors(partial(find_question, address))
+    question = show_errors(partial(by_id, api.client().admin.question_log.query, address))
     if question is None:
         show_empty("This question isn't in the log.", "Its address is wrong.")
         return

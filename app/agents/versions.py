@@ -7,12 +7,13 @@ from functools import partial
 import streamlit as st
 
 from app import api
-from app.agents.definitions import all_collections, forget_fields
+from app.agents.definitions import all_collections
 from app.formatting import moment, one_line
+from app.labels import label_of
 from app.ui.dialogs import confirm
 from app.ui.errors import show_errors
 from app.ui.notices import show_empty, show_text, show_warning
-from app.ui.saving import in_words
+from app.ui.saving import begin_anew, in_words
 from app.ui.tables import forget
 from carrel.wire.agents import AgentDefinition, AgentSettings, AgentVersion, RetrievalOptions
 
@@ -53,7 +54,7 @@ def _restore(agent: AgentDefinition, chosen: AgentVersion, gone: list[str]) -> N
         retrieval=RetrievalOptions.model_validate_json(chosen.retrieval.model_dump_json(exclude_none=True)),
         version=agent.version,
     )
-    forget_fields(agent)
+    begin_anew(f"agent.{agent.agent_id}")
     forget("agents")
 
 
@@ -73,5 +74,5 @@ def _lines(earlier: AgentSettings, now: AgentSettings, names: Mapping[str, str])
         )
         if new != old:
             differing = [line for line in difflib.ndiff(new, old) if line[0] in "+-"]
-            said += [f"@@ {name.replace('_', ' ')} @@", *differing]
+            said += [f"@@ {label_of(name)} @@", *differing]
     return said

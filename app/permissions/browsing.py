@@ -225,6 +225,18 @@ def _latest(action: str) -> Sequence[AuditEntry]:
     return show_errors(lambda: next(log.query(action=action, page_size=LATEST).pages()).entries)
 
 
+def _latest_grants() -> Sequence[AuditEntry]:
+    """Return the latest changes of grants, without those of agents that were lent for a test and taken back."""
+    kept: list[AuditEntry] = []
+    for entry in sorted((*_latest("grants.set"), *_latest("agent.deploy")), key=lambda one: one.at):
+        lent = next((one for one in reversed(kept) if one.target == entry.target), None)
+        if lent and lent.action == "agent.deploy" and lent.details.get("before") == entry.details.get("after"):
+            kept.remove(lent)
+        else:
+            kept.append(entry)
+    return kept[::-1]
+
+
 def _names_for(entries: Sequence[AuditEntry]) -> Mapping[str, str]:
     names = cast("Names", st.session_state.setdefault("log.names", Names()))
     return show_errors(lambda: names.of(api.client(), ids_in(entries)))
@@ -232,7 +244,7 @@ def _names_for(entries: Sequence[AuditEntry]) -> Mapping[str, str]:
 
 def _changed_resources() -> Sequence[Change]:
     latest: dict[str, AuditEntry] = {}
-    for entry in _latest("grants.set"):
+    for entry in _latest_grants():
         if entry.target is not None:
             latest.setdefault(entry.target.id, entry)
     if not latest:
@@ -249,7 +261,7 @@ def _changed_principals() -> Sequence[Change]:
     joined = [(entry.target.id, entry) for entry in _latest("group.members") if entry.target is not None]
     groups = _principals(list({group for group, _ in joined}))
     by_group = [entry for group, entry in joined if group in groups]
-    entries = sorted((*_latest("grants.set"), *by_group), key=lambda one: one.at, reverse=True)
+    entries = sorted((*_latest_grants(), *by_group), key=lambda one: one.at, reverse=True)
     latest: dict[str, AuditEntry] = {}
     for entry in entries:
         for holder in _holders(entry):

@@ -1,5 +1,6 @@
 """The page of an evaluation set, and of an agent's question in it with the replies of two runs side by side."""
 
+from collections.abc import Callable
 from functools import partial
 from uuid import UUID
 
@@ -13,7 +14,7 @@ from app.quality.runs import choose_runs, read_results, read_runs, show_runs, va
 from app.ui.dialogs import NotYetError, confirm
 from app.ui.errors import problem_of, show_errors
 from app.ui.notices import offer_way_back, show_empty, show_heading, show_note, show_text, show_warning
-from app.ui.saving import ConflictError, keep_opened, send_changes, show_conflict
+from app.ui.saving import ConflictError, begin_anew, keep_opened, key_of, send_changes, show_conflict
 from carrel import CarrelError
 from carrel.evaluation import find_unsaid
 from carrel.wire.evaluation import EvaluationCase, EvaluationSet
@@ -23,29 +24,29 @@ from flows.operations.formatting import count_text
 
 
 def _offer_expectations(one: EvaluationSet, case: EvaluationCase) -> None:
-    key = f"case.{case.case_id}"
-    case = keep_opened(key, case, field=f"{key}.note")
+    key = partial(key_of, f"case.{case.case_id}")
+    case = keep_opened(key("form"), case, field=key("note"))
     with st.form("case.form", border=False):
-        sets.ask_for_statements(f"{key}.statements", case.statements)
-        st.checkbox(sets.NOTHING_ANSWERS, case.nothing_answers, key=f"{key}.nothing", help=sets.NOTHING_ANSWERS_HELP)
-        st.text_area("Note", case.note or "", key=f"{key}.note", max_chars=1000, help="For people. It isn't scored.")
-        show_conflict(key)
+        sets.ask_for_statements(key("statements"), case.statements)
+        st.checkbox(sets.NOTHING_ANSWERS, case.nothing_answers, key=key("nothing"), help=sets.NOTHING_ANSWERS_HELP)
+        st.text_area("Note", case.note or "", key=key("note"), max_chars=1000, help="For people. It isn't scored.")
+        show_conflict(key("form"))
         if st.form_submit_button("Save"):
             _save(one, case, key)
 
 
-def _save(one: EvaluationSet, case: EvaluationCase, key: str) -> None:
+def _save(one: EvaluationSet, case: EvaluationCase, key: Callable[[str], str]) -> None:
     def send(**changed: object) -> None:
         question = {"question": case.question, **changed}
         api.client().admin.evaluation_sets.put_judgements(one.evaluation_set_id, [question])
 
     try:
         kept = {
-            "statements": sets.read_statements(f"{key}.statements"),
-            "nothing_answers": bool(st.session_state[f"{key}.nothing"]),
-            "note": str(st.session_state[f"{key}.note"] or "").strip(),
+            "statements": sets.read_statements(key("statements")),
+            "nothing_answers": bool(st.session_state[key("nothing")]),
+            "note": str(st.session_state[key("note")] or "").strip(),
         }
-        send_changes(key, case, kept, send)
+        send_changes(key("form"), case, kept, send)
     except ConflictError:
         st.rerun()
     except NotYetError as error:
@@ -54,8 +55,7 @@ def _save(one: EvaluationSet, case: EvaluationCase, key: str) -> None:
     except CarrelError as error:
         problem_of(error).show()
         return
-    for part in ("statements", "nothing", "note"):
-        st.session_state.pop(f"{key}.{part}", None)
+    begin_anew(f"case.{case.case_id}")
     sets.forget_sets()
     st.toast("Saved.")
     st.rerun()  # what of the replies is missing is said above

@@ -12,7 +12,7 @@ import streamlit as st
 import carrel
 from app import api
 from app.auth.current import AWAY, PREFECT, SERVICE, offer_sign_in
-from app.labels import FIELDS
+from app.labels import label_of
 from app.settings import settings
 from app.ui.notices import help_address, help_address_of_code, show_empty, show_problem, show_warning
 from carrel.errors import ChangedMeanwhileError, InvalidClientError, SignInRequiredError
@@ -127,8 +127,7 @@ def problem_of(error: carrel.CarrelError | RunsError) -> Problem:
 
 
 def _label_of(field: re.Match[str]) -> str:
-    name = field[2].partition(".")[0]
-    return f"{field[1]}{FIELDS.get(name, name.replace('_', ' ').capitalize())}: "
+    return f"{field[1]}{label_of(field[2].partition('.')[0])}: "
 
 
 def _problem_of_connection(error: carrel.APIConnectionError) -> Problem:

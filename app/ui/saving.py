@@ -1,14 +1,15 @@
 """Saving an edit: only what the person changed is sent, and never over what somebody else saved meanwhile."""
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
+from uuid import uuid4
 
 import streamlit as st
-from pydantic.alias_generators import to_camel
+from pydantic.alias_generators import to_camel, to_snake
 from pydantic_core import to_jsonable_python
 
 from app.formatting import moment, one_line, shorten
+from app.labels import CODES, label_of
 from app.ui.notices import show_text, show_warning
 from carrel.errors import ChangedMeanwhileError
 from carrel.wire.common import MeanwhileChange, Versioned
@@ -31,6 +32,16 @@ def keep_opened(form: str, now: Thing, *, field: str = "") -> Thing:
     return st.session_state.setdefault(f"{form}.opened", now)
 
 
+def key_of(form: str, part: str) -> str:
+    """Return the key of a field, another one after `begin_anew`: with the same key, a browser keeps what it shows."""
+    return f"{form}.{part}{st.session_state.get(f'{form}.anew', '')}"
+
+
+def begin_anew(form: str) -> None:
+    """Have the fields of a form show what is saved. Their new keys end as those of `app.loading.starting.field` do."""
+    st.session_state[f"{form}.anew"] = f"-{uuid4().hex}"
+
+
 def forget_form(form: str) -> None:
     """Forget how a resource was when its form was opened, and a conflict."""
     for kept in ("opened", "conflict"):
@@ -45,9 +56,8 @@ def send_changes(form: str, before: Versioned, written: Mapping[str, Any], send:
     conflict: MeanwhileChange | None = st.session_state.get(f"{form}.conflict")
     if conflict is not None:
         version = conflict.current.get("version")
-        changed = {
-            name: one for name, one in changed.items() if st.session_state.get(f"{form}.choice.{name}") != THEIRS
-        }
+        choices = {name: st.session_state.get(f"{form}.choice.{name}") for name in changed}
+        changed = {name: one for name, one in changed.items() if choices[name] != THEIRS}
     while changed:
         try:
             send(**changed, version=version)
@@ -64,8 +74,8 @@ def send_changes(form: str, before: Versioned, written: Mapping[str, Any], send:
     forget_form(form)
 
 
-def show_conflict(form: str) -> None:
-    """Show the values that somebody else has saved meanwhile beside the person's own, if there are any."""
+def show_conflict(form: str, names: Mapping[str, str] = CODES) -> None:
+    """Show the values that others saved meanwhile beside the person's own, if there are any, by these names of ids."""
     conflict: MeanwhileChange | None = st.session_state.get(f"{form}.conflict")
     if conflict is None:
         return
@@ -76,10 +86,10 @@ def show_conflict(form: str) -> None:
     for name, own in mine.items():
         theirs = conflict.current.get(to_camel(name))
         if theirs != own:
-            captions = [_excerpt(own), _excerpt(theirs)]
-            st.radio(_label(name), [MINE, THEIRS], captions=captions, key=f"{form}.choice.{name}")
+            captions = [_excerpt(own, names), _excerpt(theirs, names)]
+            st.radio(label_of(name), [MINE, THEIRS], captions=captions, key=f"{form}.choice.{name}")
     others = [
-        f"{_label(name)}: {_excerpt(conflict.current.get(to_camel(name)))}"
+        f"{label_of(name)}: {_excerpt(conflict.current.get(to_camel(name)), names)}"
         for name in getattr(st.session_state[f"{form}.opened"], "edited", ())
         if name not in mine and conflict.current.get(to_camel(name)) != before.get(to_camel(name))
     ]
@@ -90,14 +100,10 @@ def show_conflict(form: str) -> None:
 def _is_apart(before: Versioned, changed: Mapping[str, Any], meanwhile: MeanwhileChange) -> bool:
     """Return whether somebody else changed none of the members that the person changed."""
     return "version" in meanwhile.current and all(
-        meanwhile.current.get(to_camel(name)) == _plain(getattr(before, name))
+        _plain(meanwhile.current.get(to_camel(name))) == _plain(getattr(before, name))
         for name in changed
         if name in before.edited
     )
-
-
-def _label(name: str) -> str:
-    return name.replace("_", " ").capitalize()
 
 
 def _plain(value: object) -> Any:
@@ -105,10 +111,20 @@ def _plain(value: object) -> Any:
     return None if plain == "" else plain
 
 
-def _excerpt(value: object) -> str:
-    return shorten(in_words(value), _LONGEST) or "Empty"
+def _excerpt(value: object, names: Mapping[str, str]) -> str:
+    return shorten(in_words(value, names), _LONGEST) or "Empty"
 
 
-def in_words(value: object) -> str:
-    plain = to_jsonable_python(value, exclude_none=True)
-    return plain if isinstance(plain, str) else "" if plain is None else json.dumps(plain, ensure_ascii=False)
+def in_words(value: object, names: Mapping[str, str] = CODES) -> str:
+    """Return the value of a field as text, in which `names` stand for ids and codes."""
+    match to_jsonable_python(value, exclude_none=True):
+        case bool(flag):
+            return "yes" if flag else "no"
+        case [*several]:
+            return ", ".join(in_words(one, names) for one in several)
+        case {"email": str(email)}:
+            return email
+        case {**fields}:
+            return ", ".join(f"{label_of(to_snake(name))}: {in_words(one, names)}" for name, one in fields.items())
+        case plain:
+            return "" if plain is None else names.get(str(plain), str(plain))

@@ -45,7 +45,7 @@ def test_before_anybody_asks_the_page_says_what_will_appear(house: House, desk: 
     """No chart and no list, but how long words will be kept, in every list."""
     for chosen, said in (
         ("newest", "Nobody has asked an agent in this time."),
-        ("unanswered", "Nothing answered no question of this time."),
+        ("unanswered", "Every question of this time was answered."),
         ("agents", "Nobody has asked an agent in this time."),
         ("groups", "Nobody who asked is in a group."),
     ):
@@ -71,7 +71,7 @@ def test_questions_are_listed_counted_narrowed_and_exported(house: House, desk: 
     assert page.column("Thumbs") == ["", "", "Thumbs down"]
     assert page.column("Who") == ["Ben", "Ada", "Ada"]
     assert "3 questions of 2 people: 1 not answered, 0 failed, 0 thumbs up, 1 thumbs down." in page.shown
-    assert totals(page) == {"Questions": 3, "Nothing answered": 1, "Thumbs down": 1}
+    assert totals(page) == {"Questions": 3, "Not answered": 1, "Thumbs down": 1}
     for narrowed, left in (
         ({"reply": "unanswered"}, [ZEPPELIN]),
         ({"thumbs": "negative"}, [FERRY]),

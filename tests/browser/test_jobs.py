@@ -27,6 +27,10 @@ SIZES: dict[str, dict[str, Any]] = {
     },
 }
 SOMEBODY = "tove.lindqvist@northlight.example"
+# What lies under the bar at the top, and texts of lists that are cut.
+HIDDEN = """() => [...document.querySelectorAll(".st-key-title button, .carrel-rows td")].filter((one) =>
+    one.checkVisibility() && (one.scrollWidth > one.clientWidth || one.getBoundingClientRect().top <
+    document.querySelector("[data-testid=stHeader]").getBoundingClientRect().bottom)).map((one) => one.textContent)"""
 PEOPLE = ("Found", "Named", "Closed", "Leaver")
 QUESTIONS = ("How many sheep can we take on a phone?", "What does a zeppelin pilot earn?")
 
@@ -79,6 +83,7 @@ class Hand:
             self.click(self.page.get_by_test_id("stExpandSidebarButton"))
         self.click(self.page.get_by_test_id("stSidebarNav").get_by_role("link", name=title, exact=True))
         expect(self.page.get_by_role("heading", name=title, exact=True)).to_be_visible()
+        assert self.name != "phone" or self.page.evaluate(HIDDEN) == []
 
     def sees(self, text: str) -> None:
         expect(self.page.get_by_text(text).filter(visible=True).first).to_be_visible()

@@ -50,6 +50,7 @@ def test_what_is_found_takes_feedback_that_stands_on_the_audit_log(workbench: Wo
     page.get_by_placeholder("What was missing?").fill("And goats?")
     page.get_by_role("button", name="Send the comment").click()
     expect(page.get_by_text("The admins of Carrel read it.")).to_be_visible()
+    expect(page.get_by_placeholder("What was missing?")).to_have_count(0)
     page.goto(f"{workbench.url}/audit_log?action=search.feedback")
     for _ in range(2):  # one click each time
         with page.expect_download() as download:
@@ -88,6 +89,11 @@ def test_the_keyboard_alone_leads_from_a_question_to_who_can_read_the_answer(wor
     expect(page.get_by_text("Direct access")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_text("Direct access")).to_have_count(0)
+    page.get_by_role("button", name="Add a filter").press("Enter")
+    expect(page.get_by_role("button", name="Add a filter")).to_have_attribute("aria-expanded", "true")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("textbox", name="Field")).to_be_focused()
+    page.keyboard.press("Escape")
     page.get_by_role("button", name="Helpful", exact=True).first.focus()
     page.keyboard.press("Space")
     expect(page.get_by_role("button", name="Thank you. Say why?")).to_be_visible()

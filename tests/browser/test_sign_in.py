@@ -38,9 +38,7 @@ def sign_in(page: Page, workbench: Workbench, path: str = "/", email: str = EMAI
 
 
 def test_a_person_signs_in_and_out(page: Page, workbench: Workbench) -> None:
-    """Nothing is shown before, the page they wanted is shown after, and no secret is in the browser. They come by the
-    other name of this machine, and are signed in at the workbench's own. Signing in always begins a session of its own:
-    a cookie that was planted is not made one (no fixation)."""
+    """The page is shown after signing in, at the workbench's own address, in a new session and without a secret."""
     wanted = workbench.url.replace("127.0.0.1", "localhost") + "/?q=ferries"
     page.context.add_cookies([{"name": "carrel_workbench", "value": "planted", "url": workbench.url}])
     page.goto(wanted)
@@ -116,8 +114,7 @@ def test_what_had_to_be_confirmed_is_done_then(page: Page, workbench: Workbench)
 
 @pytest.mark.slow
 def test_a_restart_keeps_people_signed_in_until_they_sign_out_in_one_tab(ada: Page, workbench: Workbench) -> None:
-    """The sessions are on disk, encrypted: no token stands there as it is. A tab offers signing in by itself once
-    another has signed out, without being touched, and shows nothing more."""
+    """The sessions are on disk, encrypted. Once a tab has signed out, the others offer signing in and no more."""
     workbench.stop()
     kept = b"".join(path.read_bytes() for path in (workbench.folder / "workbench").rglob("*") if path.is_file())
     assert kept
@@ -175,8 +172,7 @@ def test_signing_in_leads_nowhere_else(workbench: Workbench) -> None:
 
 
 def test_another_site_signs_nobody_out(ada: Page, workbench: Workbench) -> None:
-    """A link or picture elsewhere that leads to signing out only asks. At an address without https browsers don't say
-    who asks: there a form of the workbench's signs out, and nothing else."""
+    """A link from another site only asks. Without https, where browsers hide the site, the page's form signs out."""
     with httpx.Client(base_url=workbench.url, cookies=cookies_of(ada, workbench)) as client:
         for method, headers in (
             ("GET", {"Sec-Fetch-Site": "cross-site"}),

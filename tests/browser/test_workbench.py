@@ -411,6 +411,20 @@ def test_typed_text_outlives_page_and_session_and_is_shown_to_nobody_else(stack:
     visitor.wait_for_function("() => !sessionStorage['carrel.typed'].includes('A long question')")
 
 
+def test_a_form_shows_what_others_saved_and_keeps_text(stack: Stack, page: Page, client: carrel.Carrel) -> None:
+    agent = client.admin.agents.create("Harbour desk").agent_id
+    page.goto(f"{stack.workbench}/agents?agent={agent}")
+    page.get_by_role("textbox", name="Description").fill("Mine")
+    client.admin.agents.update(agent, instructions="Theirs")
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.get_by_role("textbox", name="Instructions")).to_have_value("Theirs")
+    page.goto(f"{stack.workbench}/ingestion?part=schedules&schedule=new")
+    name = page.get_by_role("textbox", name="Name", exact=True)
+    name.press_sequentially("Nightly load")
+    page.reload()
+    expect(name).to_have_value("Nightly load")
+
+
 @pytest.mark.parametrize(("name", "key"), [("people?show=admin", "Enter"), ("audit_log?action=user.upsert", "Space")])
 def test_the_keyboard_reaches_a_row_by_stops_with_rings_and_opens_it(
     stack: Stack, page: Page, name: str, key: str

@@ -117,10 +117,7 @@ async def _names(client: PrefectClient) -> set[str]:
 
 
 async def test_the_server_follows_the_file(client: PrefectClient, file: Path) -> None:
-    """Entries are added with their parameters and times, changed, and removed; others' deployments stay.
-
-    A deployment that an earlier version has registered, of a flow that is no more, goes when this one registers.
-    """
+    """Entries are added, changed and removed, deployments of unknown flows removed; others' deployments stay."""
     other = await deploy("somebody-elses")
     former = await flow(bulk_upload.fn, name="quarantine").ato_deployment("carrel", tags=[TAG])
     await Runner(pause_on_shutdown=False).aadd_deployment(former)

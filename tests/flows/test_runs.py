@@ -25,8 +25,7 @@ async def _flow_state(flow: Any, *arguments: Any) -> State[Any]:
 async def test_flow_tells_its_plan_counts_and_failures(
     prefect_api: str, source: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run's plan, counts, progress and quarantine can be read by its id, and its state says how it ended. Split into
-    task runs, it sends each document once; a retry sends mended documents."""
+    """A run is read by its id, with its end. Split into task runs, it sends each document once; a retry sends more."""
     monkeypatch.setenv("CARREL_FLOWS_BATCH_SIZE", "3")
     source.write("empty.md", b"")
     state = await _flow_state(bulk_upload, str(source))

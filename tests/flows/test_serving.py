@@ -57,11 +57,7 @@ def _reported(source: Source) -> list[str]:
 async def test_a_schedule_fires_with_its_parameters_and_survives_serve_and_the_file(
     schedules: Runs, prefect_api: str, source: Source, tmp_path: Path
 ) -> None:
-    """A schedule runs with what it was made with; another file and another `serve` leave it as it is.
-
-    A paused one has no next runs and keeps its parameters; it has some again when it is resumed. Serving reports at
-    its start what of the ledgers here was never reported, and ends without a warning.
-    """
+    """A schedule keeps its parameters, whatever else is served, and while it is paused. Serving reports old ledgers."""
     broken, runs = source.beside("broken"), schedules
     broken.write("empty.md", b"")
     await broken.load()
@@ -149,11 +145,7 @@ async def test_missed_times_run_once(client: PrefectClient, schedules: Runs) -> 
 
 @pytest.mark.slow
 async def test_plans_and_retries_are_worked_over_http(prefect_api: str, poisoned: Source, tmp_path: Path) -> None:
-    """Served flows plan without sending, and send again what is mended of what could not be loaded.
-
-    Who starts a run twice with one key has started one; the list of runs has them with their counts, newest first, and
-    that of schedules what the file says since it was changed, which can be paused and resumed.
-    """
+    """Served flows plan and retry. A key starts one run. Runs and schedules are listed as they are now."""
     offered = yaml.safe_load(SHIPPED.read_text())["deployments"]
     _write(file := tmp_path / "entries.yaml", *offered)
     with serving(prefect_api, file) as process, Runs(prefect_api) as runs:

@@ -45,8 +45,7 @@ def listed(service: RunningService, operation: str, **filters: Any) -> list[str]
 
 @pytest.mark.parametrize("operation", IDS)
 def test_a_list_is_narrowed_to_ids(stocked: RunningService, stranger: str, operation: str) -> None:
-    """Requested ids in list order, each once, on any pages; unknown or foreign ids are skipped, an empty list
-    refused."""
+    """Requested ids in list order, each once; unknown or foreign ids are skipped, an empty list refused."""
     first, *_, last = everything = listed(stocked, operation)
     for one in everything:
         assert listed(stocked, operation, ids=[one]) == [one]

@@ -48,6 +48,18 @@ async function addMatch(field) {
   }
 }
 
+// What a button unfolds stands at the end of the page, behind all its stops: Tab leads into it, and Shift+Tab back.
+function goIntoPopover(event) {
+  const opener = document.querySelector("[data-testid=stPopoverButton][aria-expanded=true]");
+  const inside = document.querySelectorAll("[data-testid=stPopoverBody] :is(input, textarea, button, [tabindex='0'])");
+  // While the focus is elsewhere, its stops are kept in `data-tabindex`.
+  const first = [...inside].find((one) => (one.dataset.tabindex ?? one.getAttribute("tabindex")) !== "-1" && isSeen(one));
+  const next = event.shiftKey ? event.target === first && opener : event.target === opener && first;
+  if (!next) return;
+  event.preventDefault();
+  next.focus();
+}
+
 // A menu that lies over the page closes when a page is chosen in it. Streamlit does so on phones alone, not in windows
 // that are as narrow.
 function closeMenu(event) {
@@ -73,6 +85,7 @@ function act(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
   if (event.key === "/") focusField(event);
   else if (event.key === "Enter" && event.target.matches("input[type=search]")) addMatch(event.target);
+  else if (event.key === "Tab") goIntoPopover(event);
   else if (event.key === "ArrowDown") goAmongResults(event, 1);
   else if (event.key === "ArrowUp") goAmongResults(event, -1);
 }
@@ -276,9 +289,10 @@ function titleOf(dialog) {
   return dialog?.querySelector("h1, h2, [data-testid=stDialogTitle]")?.textContent.trim() ?? (dialog ? "Dialog" : "");
 }
 
-// A search that is repeated has another id; the document that a comment on it is about has not.
+// A search that is repeated has another id; the document that a comment on it is about has not. A form that is begun
+// anew has another id at the end of its fields' keys.
 function nameOfField(field) {
-  const key = keyOf(field).replace(/[0-9a-f]{8}-[0-9a-f-]{27}-(?=[0-9a-f]{8}-)/, "");
+  const key = keyOf(field).replace(/[0-9a-f]{8}-[0-9a-f-]{27}-(?=[0-9a-f]{8}-)|-[0-9a-f]{32}$/g, "");
   return [addressNow(), titleOf(field.closest("[role=dialog]")), key, field.getAttribute("aria-label") ?? ""].join("\n");
 }
 
