@@ -36,6 +36,7 @@ class Granted:
 
     roles: Mapping[common.PrincipalReference, GrantInfo]
     everybody: bool
+    version: str | None
 
 
 @app.command("list")
@@ -86,7 +87,7 @@ def give(
         if changes and not plan_only:
             now = _read_grants(on, client)  # somebody may have changed a role meanwhile
             given = {**_roles(now), **dict.fromkeys(chosen.values(), role)}
-            _set(on, given, now.everybody or everybody, client)
+            _set(on, given, now.everybody or everybody, now, client)
     _show(changes, screen)
     _end("given", changes, plan_only=plan_only, screen=screen)
 
@@ -123,7 +124,7 @@ def take(
             confirm(screen, "Take this away?", outcome="changed")
             now = _read_grants(on, client)  # somebody may have given a role while the question stood
             kept = {one: role for one, role in _roles(now).items() if one not in set(chosen.values())}
-            _set(on, kept, now.everybody and not everybody, client)
+            _set(on, kept, now.everybody and not everybody, now, client)
     _end("taken", changes, plan_only=plan_only, screen=screen)
 
 
@@ -135,7 +136,7 @@ def _check_named(who: list[str] | None, *, screen: Screen, everybody: bool) -> N
 def _read_grants(on: common.ResourceReference, client: "Carrel") -> Granted:
     pages = list(client.admin.grants.list(on, page_size=1000).pages())
     roles = {_reference(one.principal): one for page in pages for one in page.grants}
-    return Granted(roles, any(page.organization_wide for page in pages))
+    return Granted(roles, any(page.organization_wide for page in pages), pages[0].version)
 
 
 def _reference(one: NamedPrincipal) -> common.PrincipalReference:
@@ -159,10 +160,11 @@ def _set(
     on: common.ResourceReference,
     roles: Mapping[common.PrincipalReference, common.GrantRole],
     everybody: bool,
+    now: Granted,
     client: "Carrel",
 ) -> None:
     grants: list[Any] = [Grant(principal=one, role=role) for one, role in roles.items()]
-    client.admin.grants.set(on, grants, organization_wide=everybody)
+    client.admin.grants.set(on, grants, organization_wide=everybody, version=now.version)
 
 
 def _show(changes: list[str], screen: Screen) -> None:

@@ -1,13 +1,13 @@
 """Groups, grants, keys, service accounts, tokens, documents and agents, as admins administer them by `carrel`."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
-from carrel import Carrel
 from carrel.wire.catalog import Document
-from carrel.wire.common import PrincipalReference
 from cli import documents, grants
 from tests import made_files
 from tests.cli.conftest import Run, ran
@@ -136,21 +136,24 @@ def test_names_are_completed(run: Run, desk: Desk) -> None:
     assert complete("carrel groups show Pil", CARREL_BASE_URL="http://127.0.0.1:9") == []
 
 
-def test_a_role_that_was_given_meanwhile_stays(run, service, monkeypatch):
-    paper = upload_own(service, "paper")
-    find = grants.principal_of
+@pytest.mark.parametrize("moment", ["principal_of", "_roles"])
+def test_a_role_that_was_given_meanwhile_stays(run, service, monkeypatch, moment):
+    paper, meant = upload_own(service, "paper"), getattr(grants, moment)
+    resource, given = f"UPLOADED_DOCUMENT:{paper}", [{"principal": {"type": "user", "email": BEN}, "role": "EDITOR"}]
+    change = {"resource": {"resourceId": paper, "resourceType": "UPLOADED_DOCUMENT"}, "grants": given}
 
-    def find_later(text: str, client: Carrel) -> PrincipalReference:
-        resource = {"resource_id": paper, "resource_type": "UPLOADED_DOCUMENT"}
-        client.admin.grants.set(resource, [{"principal": {"type": "user", "email": BEN}, "role": "EDITOR"}])
-        return find(text, client)
+    def give_first(*asked: object) -> object:
+        if not ran(run, "grants", "list", resource)["grants"]:
+            done(service.call("admin/grants/set", change))
+        return meant(*asked)
 
-    monkeypatch.setattr(grants, "principal_of", find_later)
+    monkeypatch.setattr(grants, moment, give_first)
     monkeypatch.setenv("CARREL_BASE_URL", service.base_url)
     monkeypatch.setenv("CARREL_API_KEY", service.api_key)
-    grants.give(paper, [ADA])
-    held = ran(run, "grants", "list", paper)["grants"]
-    assert {(one["principal"]["name"], one["role"]) for one in held} == {("Ada", "VIEWER"), ("Ben [bold]", "EDITOR")}
+    with nullcontext() if moment == "principal_of" else pytest.raises(typer.Exit):
+        grants.give(paper, [ADA])
+    roles = {one["principal"]["name"]: one["role"] for one in ran(run, "grants", "list", paper)["grants"]}
+    assert roles == {"Ben [bold]": "EDITOR", **({"Ada": "VIEWER"} if moment == "principal_of" else {})}
 
 
 def test_keys_are_shown_once_and_revoked(run: Run, service: RunningService) -> None:
