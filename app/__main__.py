@@ -3,6 +3,8 @@
 import os
 import sys
 
+from streamlit.watcher import polling_path_watcher
+
 from app.asgi import create_app
 from app.settings import settings
 from carrel import CarrelError
@@ -16,6 +18,8 @@ def main() -> None:
     except (CarrelError, ValueError, RuntimeError) as error:
         sys.exit(f"The workbench can't start: {error}")
     os.environ.setdefault("HOME", str(chosen.app_dir))  # Streamlit looks for settings there
+    # Streamlit looks five times a second for changes of its settings, which this program gives it below.
+    setattr(polling_path_watcher, "_POLLING_PERIOD_SECS", 1.0)  # noqa: B010 - it is declared as final
     sys.stderr.write(f"The workbench listens at {chosen.origin}\n")
     app.run(
         config={

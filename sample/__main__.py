@@ -24,6 +24,7 @@ from sample.organization import MANIFEST, NAME, STEPS, collection_name, is_loade
 from sample.removal import count_items, find_sample, remove_sample
 
 T = TypeVar("T")
+ENDING = (signal.SIGINT, signal.SIGTERM)
 PATIENCE_SECONDS = 180.0
 # Of `make up`, which watches over the parts: as long as they are starting, there is nothing to give up.
 ENDLESS = float("inf")
@@ -37,7 +38,7 @@ def main() -> None:
     parser.add_argument("what", nargs="?", choices=("load", "remove"), help="without it: load once, greet and wait")
     parser.add_argument("--yes", action="store_true", help="remove without asking")
     chosen = parser.parse_args()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in ENDING:
         signal.signal(number, signal.default_int_handler)
     try:
         carry_out(chosen.what, sure=chosen.yes)
@@ -68,7 +69,10 @@ def carry_out(what: str | None, *, sure: bool) -> None:
             workbench=workbench_url(), service=base_url, prefect=os.environ["PREFECT_API_URL"][:-4], **os.environ
         )
     )
-    signal.pause()
+    # Nothing is left but to end with the others, which a bare Python of a few megabytes can do.
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    waiting = f"import signal; signal.sigwait({[*map(int, ENDING)]})"
+    os.execv(sys.executable, [sys.executable, "-ISc", waiting])  # noqa: S606 - it is this program again
 
 
 def start(client: carrel.Carrel, runs: Runs) -> None:

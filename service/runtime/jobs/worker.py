@@ -67,8 +67,8 @@ class FencedJobManager(JobManager):
 
 
 # Workers are notified of jobs, but not of those put back, and a notification that comes while one looks is lost.
-LOOK_SECONDS = 1.0
-HEARTBEAT_SECONDS = 2.0
+LOOK_SECONDS = 2.0
+HEARTBEAT_SECONDS = 3.0
 # A worker that has shown no life for so long is taken for dead.
 STALLED_SECONDS = 10.0
 RELEASE_SECONDS = 3.0
@@ -138,9 +138,15 @@ async def _work(app: App, manager: FencedJobManager, *, queue: str, concurrency:
 
 def _pool(runtime: Runtime, queue: str) -> AsyncConnectionPool[AsyncConnection]:
     """Return a closed pool whose connections are made as the service's own are; it opens without waiting for any."""
+
+    async def configure(connection: AsyncConnection) -> None:
+        await runtime.database.primary.verify(connection)
+        # Each statement of the library is a transaction of its own, without BEGIN and COMMIT around it.
+        await connection.set_autocommit(True)
+
     return AsyncConnectionPool(
         kwargs=runtime.database.driver_parameters,
-        configure=runtime.database.primary.verify,
+        configure=configure,
         min_size=1,
         max_size=WORKER_CONNECTIONS,
         open=False,
