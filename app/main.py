@@ -1,5 +1,7 @@
 """The beginning of every page of the workbench: sign-in, and the person's navigation."""
 
+from uuid import UUID
+
 import streamlit as st
 
 import carrel
@@ -17,7 +19,12 @@ from app.ui.style import MARK, STYLE
 
 # Where a person has their second factor, and what they allowed which application.
 ACCOUNT = "/account/consents"
-_MENU = "menu"
+
+
+@st.cache_resource(show_spinner=False)
+def last_menus() -> dict[UUID, dict[str, bool]]:
+    """Return which pages each person had last, by their ids, for pages that are opened while the service is away."""
+    return {}
 
 
 def show_person(person: Person) -> None:
@@ -45,15 +52,16 @@ def main() -> None:
     person = require_person()
     st.session_state.pop(AWAY, None)
     show_person(person)
+    menus = last_menus()
     with error_boundary():
         try:
             me = api.me()
-            st.session_state[_MENU] = {"is_admin": me.is_admin, "is_editor": me.is_admin or api.edits_collections()}
+            menus[person.id] = {"is_admin": me.is_admin, "is_editor": me.is_admin or api.edits_collections()}
         except (carrel.APIConnectionError, carrel.APIError):  # the menu stays, as it was last
-            st.navigation(pages(**st.session_state.get(_MENU, {"is_admin": False})), expanded=True)
+            st.navigation(pages(**menus.get(person.id, {"is_admin": False})), expanded=True)
             watch_session()
             raise
-    page = st.navigation(pages(**st.session_state[_MENU]), expanded=True)
+    page = st.navigation(pages(**menus[person.id]), expanded=True)
     watch_session()  # before the navigation, a run of it that is due meanwhile would empty the page
     if me.is_admin and key_client() is not None:
         show_warning("Beside Chat, these pages act with a key of the workbench's, not as you.")

@@ -189,7 +189,7 @@ const ASKED_AFTER = 700;
 const TOLD_AFTER = 2500;
 const USUAL = "This takes longer than usual. Carrel is still at work on it.";
 const UNREACHABLE = "The workbench does not answer. This page continues by itself once it does.";
-let waitsSince = 0;
+let waitsSince = 1; // the first drawing is waited for since the address was opened, however late this script comes
 let asked = 0;
 let said = "";
 
