@@ -303,23 +303,20 @@ async def list_failures(connection: AsyncConnection, key: SyncKey, *, after: UUI
 async def list_held(
     connection: AsyncConnection, key: SyncKey, *, after: UUID, limit: int
 ) -> list[wire.DocstoreHeldRemoval]:
-    statement = rows_after(_select_removals(key), documents.c.document_id, after=after, limit=limit)
-    return await find_rows(connection, statement, wire.DocstoreHeldRemoval)
-
-
-async def count_removals(connection: AsyncConnection, key: SyncKey) -> int:
-    statement = select(func.count()).select_from(_select_removals(key).subquery())
-    return (await connection.execute(statement)).scalar_one()
-
-
-def _select_removals(key: SyncKey) -> Select[Any]:
     of_sync, there = docstore_documents.c, documents.c
     names = (there.external_id.label("document_external_id"), there.name.label("document_name"))
-    return (
+    held = (
         select(there.document_id, *names, (of_sync.removal == APPROVED).label("approved"))
         .join(docstore_documents, of_sync.document_id == there.document_id)
         .where(_is_held(key), there.organization_id == key.organization_id, there.deleted_at.is_(None))
     )
+    statement = rows_after(held, there.document_id, after=after, limit=limit)
+    return await find_rows(connection, statement, wire.DocstoreHeldRemoval)
+
+
+async def count_removals(connection: AsyncConnection, key: SyncKey) -> int:
+    statement = select(func.count()).where(_is_held(key), document_exists(key.organization_id))
+    return (await connection.execute(statement)).scalar_one()
 
 
 def _is_held(key: SyncKey) -> ColumnElement[bool]:
@@ -340,8 +337,7 @@ async def list_runs(connection: AsyncConnection, key: SyncKey) -> list[wire.Docs
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """How a sync's documents compare with a listing of the source's ids: those `existing` in the catalog, `missing` of
-    them in the listing, `approved` of these for removal, and `created` by the run; `unlisted` ones may not exist."""
+    """A sync's documents beside a listing: `existing` in the catalog, `missing` of these, `approved` for removal."""
 
     existing: int
     missing: int
@@ -490,10 +486,8 @@ async def replace_failures(
     connection: AsyncConnection, key: SyncKey, *, tried: Sequence[UUID], failures: Sequence[Failure]
 ) -> None:
     """Record why these documents failed, and delete earlier failures of all that were tried."""
-    gone = delete(docstore_failures).where(
-        key.is_of(docstore_failures), in_array(docstore_failures.c.document_id, tried)
-    )
-    await connection.execute(gone)
+    gone = key.is_of(docstore_failures), in_array(docstore_failures.c.document_id, tried)
+    await connection.execute(delete(docstore_failures).where(*gone))
     rows = {one.document_id: {**asdict(one), **asdict(key)} for one in failures}
     if rows:
         await connection.execute(insert(docstore_failures).values(list(rows.values())))
@@ -591,9 +585,8 @@ async def list_unlisted_documents(
     connection: AsyncConnection, key: SyncKey, *, listing_no: int, after: UUID, limit: int, only_approved: bool
 ) -> Sequence[UUID]:
     """List documents that a listing doesn't have, by id; `only_approved` ones, or all."""
-    unlisted = select(docstore_documents.c.document_id).where(
-        key.is_of(docstore_documents), docstore_documents.c.listing_no != listing_no
-    )
+    missing = key.is_of(docstore_documents), docstore_documents.c.listing_no != listing_no
+    unlisted = select(docstore_documents.c.document_id).where(*missing)
     if only_approved:
         unlisted = unlisted.where(docstore_documents.c.removal == APPROVED)
     statement = rows_after(unlisted, docstore_documents.c.document_id, after=after, limit=limit)
