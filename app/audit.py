@@ -301,8 +301,7 @@ Ask: TypeAlias = Callable[[Carrel, list[str]], Iterator[_Called]]
 
 
 class Names:
-    """The names that a session knows, by id; unknown ones are fetched kind by kind. All names are forgotten a minute
-    after the first was fetched."""
+    """The names that a session knows, by id, for a minute; unknown names are fetched kind by kind."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Called] = {}

@@ -223,8 +223,7 @@ def read_deployments(path: Path) -> Sequence[Entry]:
 
 
 def read_served(path: Path) -> Sequence[Entry]:
-    """Return a file's entries, with those of Carrel's own prefect.yaml by which people start single runs. Raises
-    DeploymentsError as `read_deployments` does."""
+    """Return a file's entries, and those of Carrel's own prefect.yaml. Raises as `read_deployments`."""
     entries = read_deployments(path)
     startable = {entry.flow.name for entry in entries if entry.name == DEPLOYMENT}
     own = read_deployments(SHIPPED) if path != SHIPPED else ()

@@ -217,7 +217,10 @@ def show_consents(client: OAuthClient | None = None) -> None:
 
     def show_none() -> None:
         nobody.append(True)
-        _show_none(email)
+        if email is not None:
+            show_empty("This person has allowed no application anything.")
+            return
+        show_empty("Nobody has allowed anything yet.", "People are asked when an application first sends them here.")
 
     chosen = show_pages(
         CONSENTS,
@@ -265,13 +268,6 @@ def _row(consent: OAuthConsent, *, names: dict[str, str], with_client: bool) -> 
         "Allowed": time_cell(consent.granted_at),
         "Last used": time_cell(consent.last_used_at),
     }
-
-
-def _show_none(email: str | None) -> None:
-    if email is not None:
-        show_empty("This person has allowed no application anything.")
-    else:
-        show_empty("Nobody has allowed anything yet.", "People are asked when an application first sends them here.")
 
 
 def _withdraw(of: OAuthClient | OAuthConsent, email: str | None) -> None:

@@ -1,7 +1,7 @@
 """The sample organization: loaded and removed by a button, each after saying what it changes."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import streamlit as st
@@ -100,12 +100,8 @@ def _remove() -> None:
         state = show_errors(lambda: find_sample(api.client()))
     gone = list[SampleItem]()
     st.session_state[_OUTCOME] = (gone, len(state.items))
-    show_errors(lambda: _keep(gone, show_progress(remove_sample(state), of=len(state.items), doing="Removing")))
+    show_errors(lambda: gone.extend(show_progress(remove_sample(state), of=len(state.items), doing="Removing")))
     api.collections.clear()
-
-
-def _keep(gone: list[SampleItem], outcomes: Iterable[SampleItem]) -> None:
-    gone.extend(outcomes)
 
 
 def _more(sentences: Sequence[str]) -> str:

@@ -237,10 +237,8 @@ def offer_conditions(question: SearchQuery, collection: DocumentCollection | Non
             on_change=_keep,
             args=(question, go),
         )
-    offer = st.popover(
-        "Add a filter", icon=":material/filter_alt:", disabled=len(question.only) >= MOST, key=OPEN, on_change="rerun"
-    )
-    with offer:
+    full = len(question.only) >= MOST
+    with st.popover("Add a filter", icon=":material/filter_alt:", disabled=full, key=OPEN, on_change="rerun") as offer:
         if collection is not None and not kinds:
             show_text("The documents of this collection have no fields to filter by.")
         else:
@@ -284,8 +282,7 @@ def _offer(question: SearchQuery, kinds: Kinds, go: Go, collection_id: UUID | No
         format_func=lambda one: words[one],
     )
     known, is_all = list[str](), True
-    has_values = kind is FieldType.STRING and operator is not FilterOperator.CONTAINS
-    if asks_values and has_values and collection_id is not None:
+    if asks_values and collection_id and kind is FieldType.STRING and operator is not FilterOperator.CONTAINS:
         known, is_all = show_errors(partial(values_seen, collection_id, field))
     value = _value(kind, known)
     if not is_all:
@@ -312,8 +309,7 @@ def _field(kinds: Kinds, *, has_schema: bool) -> str:
 
 @st.cache_data(ttl=60, show_spinner=False, scope="session")
 def values_seen(collection_id: UUID, field: str) -> tuple[list[str], bool]:
-    """Return the values of a field in the first documents of a collection that the person may read, by frequency;
-    False: there are more documents."""
+    """Return a field's values in the first documents that the person may read, by frequency, and whether in all."""
     page = next(api.client().document_collections.list_documents_in_collection(collection_id, page_size=1000).pages())
     held = (document.custom_metadata.get(field, "") for document in page.documents)
     counted = Counter(value for value in held if 0 < len(value) <= _MOST_VALUES)

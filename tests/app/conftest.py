@@ -242,8 +242,7 @@ def sign_in(service: RunningService, email: str = "") -> str:
 
 
 def draw(view: str, *, session: str, **address: str | list[str]) -> Page:
-    """Draw a page at an address, as the person with this session cookie, in a new window with an empty session state:
-    Streamlit's test runner has one session for all."""
+    """Draw a page at an address, as the person with this session cookie, in a new window with an empty session."""
     st.cache_data.clear()
     page = Page(VIEWS / f"{view}.py", default_timeout=SECONDS)
     page.session_state["signed_in.owner"] = digest_of(session)

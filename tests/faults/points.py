@@ -1,6 +1,5 @@
 """The length of the long profiles of kill points: twelve moments each for uploads, syncs, re-indexes, rebuilds and
-replies. `make test-long ARGS="tests/faults -k many_more_moments"` runs all sixty; KILL_POINTS and KILL_DOCUMENTS change
-the numbers."""
+replies. `make test-long ARGS="tests/faults -k many_more_moments"` runs all sixty, or KILL_POINTS, KILL_DOCUMENTS."""
 
 import os
 import random

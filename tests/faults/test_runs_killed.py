@@ -1,6 +1,5 @@
 """kill -9 of flow, service and database during loading: afterwards the catalog equals the source. Each point rewrites
-every document, kills at a random moment, and compares ids and hashes; the long profile (tests.faults.points) has many
-more."""
+every document, kills at a random moment, and compares ids and hashes; tests.faults.points has a long profile."""
 
 import random
 from collections.abc import Callable, Iterator

@@ -1,6 +1,5 @@
 """No credential or password is anywhere but with its owner. A service that logs everything sees secrets made, used,
-remade, mistyped, misplaced, and lost with the database. Then each is looked for, plain and encoded, in logs, storage
-and answers."""
+remade, mistyped, misplaced, and lost. Then each is looked for, plain and encoded, in logs, storage and answers."""
 
 import base64
 import json

@@ -9,11 +9,9 @@ import pytest
 
 from carrel.errors import PermissionDeniedError
 from flows.errors import SourceBusyError
-from flows.operations.deletions import mark_of_deletions
 from flows.operations.jobs import Hooks, Job, open_client, run_in_turn
 from flows.operations.ledger.ledger import Ledger
-from flows.operations.loading import open_ledger, upload
-from flows.operations.options import UploadOptions
+from flows.operations.loading import open_ledger
 from flows.operations.sending import deleter
 from tests.flows.sources import IN_BOTH, IN_DATABASE, Source, note, unlisted
 
@@ -82,15 +80,7 @@ async def test_source_that_was_not_read_whole_or_is_empty_deletes_nothing(source
         shutil.rmtree(source.folder / f"shelf-{shelf}")
     outcome = await source.load(delete_limit_percent=100)
     assert "not mounted" in outcome.summary.held_back
-    assert (len(source.documents()), outcome.summary.to_delete) == (12, 12)
-    with Ledger(outcome.ledger) as ledger:
-        ledger.join_latest()
-        mark = mark_of_deletions(ledger)
-    for confirmed, deleted in (("-", 0), (mark, 12)):
-        done = await upload(
-            str(source), options=UploadOptions(**source.usual), settings=source.settings, confirmed=confirmed
-        )
-        assert (done.summary.deleted, bool(done.summary.held_back)) == (deleted, not deleted)
+    assert len(source.documents()) == 12
 
 
 async def test_row_that_cannot_be_read_deletes_nothing(source: Source) -> None:

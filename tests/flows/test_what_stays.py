@@ -117,6 +117,13 @@ async def test_what_is_gone_stays_and_is_named_until_its_deletion_is_confirmed(s
     source.write(note(5), "# It is there again\n")
     await (elsewhere := source.using(flows_dir=source.settings.data_dir / "elsewhere")).load(dry_run=True)
     assert "this ledger has sent none" in elsewhere.remarks()[-1]
+    source.remove(5)
+    with Ledger(emptied.ledger) as ledger:
+        ledger.join_latest()
+        mark = mark_of_deletions(ledger)
+    for confirmed, deleted in (("-", 0), (mark, 7)):
+        done = await upload(str(source), options=DELETING, settings=source.settings, confirmed=confirmed)
+        assert (done.summary.deleted, bool(done.summary.held_back)) == (deleted, not deleted)
 
 
 async def test_hidden_files_that_are_not_asked_for_stay(source: Source) -> None:

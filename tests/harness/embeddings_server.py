@@ -27,8 +27,7 @@ def _vector(text: str) -> str:
 def embeddings_server(
     released: threading.Event | None = None, *, seconds_a_text: float = 0.0
 ) -> Generator[dict[str, str]]:
-    """Serve during the block, each text taking so long; yield settings for the service. Equal texts have equal vectors;
-    texts with `SLOW` wait until `released`."""
+    """Serve during the block; yield settings for the service. Texts with `SLOW` wait until `released`."""
 
     def answer(_path: str, _headers: Mapping[str, str], body: dict[str, Any]) -> Answer:
         texts = body["input"]

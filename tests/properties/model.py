@@ -105,8 +105,7 @@ class Agent(Resource):
 
 @dataclass
 class Model:
-    """An organization; groups are sets of unique principal names. Requests are by a user (admin's key) or
-    credential."""
+    """An organization; groups are sets of unique principal names. Users ask by the admin's key."""
 
     users: dict[str, User] = field(default_factory=dict)
     accounts: set[str] = field(default_factory=set)

@@ -225,7 +225,7 @@ async def run_history(service: RunningService, mongo: MongoServer, folder: Path,
                 if number % COMPARED_EVERY == COMPARED_EVERY - 1:
                     history.compare_loading()
         listed = await asyncio.to_thread(CliRunner().invoke, cli_app, ["quarantine", "list", "--json"])
-        assert {one["document"] for one in json.loads(listed.output)["quarantine"]} == history.waiting, history.told
+        assert {one["document"] for one in json.loads(listed.stdout)["quarantine"]} == history.waiting, history.told
 
 
 @pytest.fixture(scope="module")

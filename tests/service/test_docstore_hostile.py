@@ -1,5 +1,4 @@
-"""A hostile document database: a run ends with a reason, and costs no more than others. Each test is a server over TCP
-that answers the driver as it says."""
+"""A hostile document database, over TCP: a run ends with a reason, and costs no more than others."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable

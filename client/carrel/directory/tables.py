@@ -8,6 +8,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import IO, Annotated, Protocol, TypeAlias, TypeVar, cast
 
@@ -23,7 +24,7 @@ Table: TypeAlias = str | os.PathLike[str] | bytes | IO[bytes] | IO[str] | Iterab
 
 DELIMITERS = ",;\t"
 BLANK = DELIMITERS + " \r\n"
-UTF_8_MARK, UTF_16_MARKS = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
+UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 class Problem(ResponseModel):
@@ -95,7 +96,8 @@ def read_table(table: Table, *, kind: str, columns: Columns) -> Rows:
 
 def _csv(found: Rows, contents: bytes | str, *, columns: Columns) -> Rows:
     try:
-        text = contents.removeprefix("\ufeff") if isinstance(contents, str) else _text(contents)
+        text = contents if isinstance(contents, str) else contents.decode("utf-8")
+        text = text.removeprefix("\ufeff")
     except UnicodeDecodeError as exc:
         found.refuse_file(exc.object.count(b"\n", 0, exc.start) + 1, _not_utf_8(exc.object))
         return found
@@ -107,10 +109,6 @@ def _csv(found: Rows, contents: bytes | str, *, columns: Columns) -> Rows:
     except csv.Error as exc:
         found.refuse_file(reader.line_num, f"is not well-formed CSV from here on ({exc}); is a quote missing?")
     return found
-
-
-def _text(contents: bytes) -> str:
-    return contents.removeprefix(UTF_8_MARK).decode("utf-8")
 
 
 def _not_utf_8(contents: bytes) -> str:
@@ -315,15 +313,11 @@ def read_entries(*, users: Table | None, groups: Table | None, memberships: Tabl
         groups=_each_once(given["groups"], _group) if "groups" in given else None,
         memberships=_memberships(given["memberships"]) if "memberships" in given else None,
         names={kind: rows.name for kind, rows in given.items()},
-        problems=[problem for rows in given.values() for problem in sorted(rows.problems, key=_line)],
+        problems=[problem for rows in given.values() for problem in sorted(rows.problems, key=attrgetter("line"))],
         notes=[
             f"{rows.name}: left aside the columns {', '.join(rows.ignored)}" for rows in given.values() if rows.ignored
         ],
     )
-
-
-def _line(problem: Problem) -> int:
-    return problem.line
 
 
 def _each_once(found: Rows, parse: Callable[[Row], Keyed]) -> dict[str, Keyed]:

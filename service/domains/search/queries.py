@@ -278,8 +278,7 @@ async def note_feedback(
     feedback: str,
     about: str,
 ) -> Findings | None:
-    """Keep these principals' (None: anyone's) newest feedback on a search; return its results, or None without such a
-    search."""
+    """Keep the newest feedback of principals (None: anyone) on a search; return its results, None without a search."""
     statement = (
         update(searches)
         .where(

@@ -147,15 +147,13 @@ class EmbeddedPostgres:
         self._is_archived = is_archived
 
     def start(self) -> None:
-        """Start the server, and make the cluster, unless it answers. Raises DatabaseServerError with the end of the
-        server's log."""
+        """Start the server, and make the cluster, unless it answers. Raises DatabaseServerError with its log's end."""
         with self._changing:
             self._initialize()
             self._bring_up()
 
     def restart(self) -> None:
-        """Restart a dead server; a cluster that is gone is not made anew. Raises DatabaseServerError with the end of
-        its log."""
+        """Restart a dead server, and never make its cluster anew. Raises DatabaseServerError with its log's end."""
         with self._changing:
             self._bring_up()
 

@@ -2,7 +2,6 @@
 
 import csv
 import re
-from collections.abc import Iterable
 
 from service.text.extraction.building import BlockBuilder
 from service.text.extraction.failures import corrupt_file
@@ -32,15 +31,11 @@ def _parse(text: str, delimiter: str, builder: BlockBuilder) -> None:
     csv.field_size_limit(builder.limits.characters)
     table = TableWriter(builder, numbered=True)
     try:
-        for row in csv.reader(_lines(text), delimiter=delimiter):
+        for row in csv.reader(text.replace("\x00", "").splitlines(keepends=True), delimiter=delimiter):
             table.row(row)
     except csv.Error as error:
         raise corrupt_file("CSV") from error
     table.close()
-
-
-def _lines(text: str) -> Iterable[str]:
-    return text.replace("\x00", "").splitlines(keepends=True)
 
 
 def _delimiter(text: str) -> str:

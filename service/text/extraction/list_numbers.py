@@ -66,13 +66,10 @@ def count_item(use: Use, place: int) -> str:
     def write(match: re.Match[str]) -> str:
         number = int(match[1]) - 1
         other = counted.levels.get(number, Level())
-        return _write(counted.counts.setdefault(number, other.start), "decimal" if level.is_legal else other.form)
+        form = _FORMS.get("decimal" if level.is_legal else other.form, str)
+        return form(counted.counts.setdefault(number, other.start))
 
     return _SHOWN_LEVEL.sub(write, level.text).strip()[:LONGEST]
-
-
-def _write(number: int, form: str) -> str:
-    return _FORMS.get(form, str)(number)
 
 
 def _letters(number: int) -> str:

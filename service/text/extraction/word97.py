@@ -239,7 +239,7 @@ def parse_doc(path: Path, builder: BlockBuilder) -> str | None:
     pictures.note_rest()
     objects = sum(len(folder) == 2 and folder[0] == _OBJECTS for folder in file.folders)
     builder.leave_out(NotReadKind.EMBEDDED, count=objects)
-    for line in dict.fromkeys(line for part in others for line in _lines(part)):
+    for line in dict.fromkeys(_clean(line).strip() for part in others for line in _MARK.split(part)):
         builder.paragraph(line)
     return file.title
 
@@ -495,10 +495,6 @@ class _Table:
         if self._writer is not None:
             self._writer.close()
             self._writer = None
-
-
-def _lines(part: str) -> Iterator[str]:
-    return (_clean(line).strip() for line in _MARK.split(part))
 
 
 def _clean(text: str) -> str:

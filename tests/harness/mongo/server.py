@@ -1,6 +1,5 @@
 """`python -m tests.harness.mongo.server`: MongoDB's wire protocol over TCP, answered from mongomock: OP_MSG, and
-OP_QUERY for the first handshake. It prints its port, and serves until killed. Arguments name further replica set
-members."""
+OP_QUERY for the first handshake. It prints its port, and serves until killed. Arguments name further members."""
 
 import asyncio
 import struct

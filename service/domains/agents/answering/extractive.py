@@ -50,7 +50,8 @@ async def _write(
     new = find_new_words(drop_greeting(written[-1])) if len(written) > 1 else []
     quotes = await choose_quotes(embedders.get(MINILM), question, _quotable(found or []), having=new)
     phrases = await asyncio.to_thread(phrases_of, written[-1] if written else "")
-    yield _reply(quotes, phrases) if quotes else _say_nothing_answers(phrases, new)
+    nothing = phrases.nothing_about.format(_line(" ".join(new))) if new else phrases.nothing_answers
+    yield _reply(quotes, phrases) if quotes else nothing
 
 
 def _read_messages(messages: Sequence[ModelMessage]) -> list[str]:
@@ -75,10 +76,6 @@ def _reply(quotes: Sequence[Quotable], phrases: Phrases) -> str:
         for place, group in groupby(quotes, key=partial(_describe_source, phrases=phrases))
     ]
     return "\n\n".join(parts)
-
-
-def _say_nothing_answers(phrases: Phrases, new: Sequence[str]) -> str:
-    return phrases.nothing_about.format(_line(" ".join(new))) if new else phrases.nothing_answers
 
 
 def _describe_source(quote: Quotable, phrases: Phrases) -> str:

@@ -76,7 +76,11 @@ async def _reply(runtime: Runtime, assignment: Assignment, progress: Progress) -
         messages=[drop_greeting(each) for each in (*(one.message for one in history), assignment.message)],
         retrieval=assignment.retrieval,
     )
-    known = [assignment.message, assignment.instructions, *(part for each in history for part in _texts(each))]
+    known = [
+        assignment.message,
+        assignment.instructions,
+        *(part for each in history for part in (each.message, each.reply)),
+    ]
     draft = Draft(progress, passages=deps.passages, known=known, searches=deps.may_search)
     warnings = await _run(model, assignment.message, deps=deps, draft=draft, history=history, name=name)
     checked = await draft.finish()
@@ -98,10 +102,6 @@ def _model(runtime: Runtime, name: str) -> Model[Any]:
     if model is None:
         raise failures.model_not_configured()
     return model
-
-
-def _texts(exchange: Exchange) -> tuple[str, str]:
-    return exchange.message, exchange.reply
 
 
 async def _run(

@@ -151,9 +151,11 @@ async def list_versions(
         limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: [str(row.version_no)])
-    return wire.AdminAgentsListVersionsResponse(
-        versions=[_to_version(row) for row in page.items], next_page_token=page.next_page_token
-    )
+    versions = [
+        wire.AgentVersion(**row.settings, number=row.version_no, saved_at=row.saved_at, saved_by=row.name)
+        for row in page.items
+    ]
+    return wire.AdminAgentsListVersionsResponse(versions=versions, next_page_token=page.next_page_token)
 
 
 async def delete_agent(
@@ -251,10 +253,6 @@ async def _keep_version(
 
 def _dump(agent: wire.AgentDefinition) -> dict[str, Any]:
     return agent.model_dump(mode="json", by_alias=False, include={*agent.edited})
-
-
-def _to_version(row: queries.StoredVersion) -> wire.AgentVersion:
-    return wire.AgentVersion(**row.settings, number=row.version_no, saved_at=row.saved_at, saved_by=row.name)
 
 
 def _definition(agent: StoredAgent) -> wire.AgentDefinition:

@@ -43,26 +43,20 @@ _jobs = table("procrastinate_jobs", column("status", Text), column("args", JSONB
 async def read_state(connection: AsyncConnection, organization_id: UUID) -> dict[str, Any]:
     """Read the figures of `AdminStatusGetResponse`, each by the path to its member."""
     figures: _Figures = {}
-    for subject in (_of_contents, _of_indexing, _of_jobs, _of_syncs, _of_loading):
+    for subject in (_of_index, _of_jobs, _of_syncs, _of_loading):
         figures |= subject(organization_id)
     figures |= {name: func.nullif(figures[name], 0) for name in _ABSENT}
     statement = select(*(figure.label(name) for name, figure in figures.items()))
     return dict((await connection.execute(statement)).mappings().one())
 
 
-def _of_contents(organization_id: UUID) -> _Figures:
-    is_document = resources.c.resource_type.not_in(NO_DOCUMENTS)
+def _of_index(organization_id: UUID) -> _Figures:
+    pending, of_rebuilds = _pending(organization_id), index_rebuilds.c.organization_id == organization_id
+    has_failed, is_document = pending.c.attempts >= FAILED_AFTER, resources.c.resource_type.not_in(NO_DOCUMENTS)
     return {
         "document_count": _number(resources, resources.c.organization_id == organization_id, is_document),
         "collection_count": _number(collections, collections.c.organization_id == organization_id),
         "chunk_count": _chunks(organization_id),
-    }
-
-
-def _of_indexing(organization_id: UUID) -> _Figures:
-    pending, of_rebuilds = _pending(organization_id), index_rebuilds.c.organization_id == organization_id
-    has_failed = pending.c.attempts >= FAILED_AFTER
-    return {
         "indexing.running": _number(pending, ~has_failed),
         "indexing.failed": _number(pending, has_failed),
         "indexing.failed_in_collections": _number(

@@ -1,5 +1,4 @@
-"""People as an identity provider keeps them: address, name, external id, whether active. A provider grants no rights:
-it makes nobody an admin, by any change."""
+"""People as an identity provider keeps them: address, name, external id, whether active. It makes nobody an admin."""
 
 from dataclasses import asdict, replace
 from typing import Any, cast
