@@ -7,9 +7,20 @@ from typing import cast
 
 import streamlit as st
 
-from app import api, lookup
+from app import api
 from app.formatting import escape, one_line
 from app.labels import AGENT, COLLECTION, DOCUMENT, PRINCIPALS
+from app.lookup import (
+    MOST,
+    One,
+    Principal,
+    Resource,
+    disambiguate,
+    find_principals,
+    find_resources,
+    principal_at,
+    resource_at,
+)
 from app.ui import passages
 from app.ui.errors import show_errors
 from app.ui.notices import show_text, show_warning
@@ -24,35 +35,30 @@ NOBODY, NOTHING = "Nobody is called that.", "Nothing is called that."
 
 def pick_principal(
     name: str, *, label: str, kinds: Sequence[str] = EVERYBODY, compact: bool = False
-) -> lookup.Principal | None:
+) -> Principal | None:
     """Return the principal in the address's parameter `name`, with an input to find any; `compact`: its label is
     inside."""
     find = partial(_principals, kinds=tuple(kinds))
     return _pick(name, label=label, find=find, at=_principal, kinds=kinds, compact=compact)
 
 
-def pick_resource(name: str, *, label: str, kinds: Sequence[str] = RESOURCES) -> lookup.Resource | None:
+def pick_resource(name: str, *, label: str, kinds: Sequence[str] = RESOURCES) -> Resource | None:
     """Return the resource in the address's parameter `name`, with an input to find one or another."""
     return _pick(name, label=label, find=partial(_resources, kinds=tuple(kinds)), at=_resource, kinds=kinds)
 
 
 def pick_principals(
-    key: str,
-    *,
-    label: str,
-    chosen: Iterable[lookup.Principal] = (),
-    kinds: Sequence[str] = EVERYBODY,
-    most: int | None = None,
-) -> list[lookup.Principal]:
+    key: str, *, label: str, chosen: Iterable[Principal] = (), kinds: Sequence[str] = EVERYBODY, most: int | None = None
+) -> list[Principal]:
     """Show an input that finds several principals, at first `chosen`, at most the latest `most`; return them. The only
     match counts as chosen, from `TELLING` letters on. Not for an `st.form`, where nobody can search."""
     if f"{key}.kept" not in st.session_state:
         st.session_state[key] = {one.key: one for one in chosen}
-    kept: dict[str, lookup.Principal] = st.session_state[key]
+    kept: dict[str, Principal] = st.session_state[key]
     found = _search(key, label=label, find=partial(_principals, kinds=tuple(kinds)), none=NOBODY)
     match = _offer_matches(key, {one.key: one for one in found if one.key not in kept}, most=most)
     picked = _latest([*kept.values(), *([match] if match else [])], most)
-    options = lookup.disambiguate(picked)
+    options = disambiguate(picked)
     st.session_state[f"{key}.kept"] = list(options)
     st.session_state[f"{key}.shown"] = picked
     st.multiselect(
@@ -68,14 +74,14 @@ def pick_principals(
     return picked
 
 
-def get_principals(key: str) -> list[lookup.Principal]:
+def get_principals(key: str) -> list[Principal]:
     """Return whom `pick_principals` of this key shows as chosen, in a callback."""
     return list(st.session_state.get(f"{key}.shown", ()))
 
 
-def get_named_principal(kind: str, name: str) -> lookup.Principal:
+def get_named_principal(kind: str, name: str) -> Principal:
     """Return the principal that an address or id names; one that is gone is called by that, as is a group's name."""
-    return show_errors(partial(_principal, f"{kind}:{name}")) or lookup.Principal(kind, name, name)
+    return show_errors(partial(_principal, f"{kind}:{name}")) or Principal(kind, name, name)
 
 
 def drop_choice(key: str) -> None:
@@ -84,8 +90,8 @@ def drop_choice(key: str) -> None:
         st.session_state.pop(name, None)
 
 
-def _offer_matches(key: str, found: Mapping[str, lookup.Principal], *, most: int | None) -> lookup.Principal | None:
-    options = lookup.disambiguate(found.values())
+def _offer_matches(key: str, found: Mapping[str, Principal], *, most: int | None) -> Principal | None:
+    options = disambiguate(found.values())
     if len(options) > 1:
         _choose_match(key, options, placeholder="Choose one", on_change=partial(_add_match, key, found, most=most))
     if len(options) != 1:
@@ -124,27 +130,27 @@ def _choose_match(
     )
 
 
-def _add_match(key: str, found: Mapping[str, lookup.Principal], *, most: int | None) -> None:
+def _add_match(key: str, found: Mapping[str, Principal], *, most: int | None) -> None:
     one = found.get(st.session_state[f"{key}.match"] or "")
     if one is not None:
         _add(key, one, most=most)
     st.session_state[f"{key}.match"] = None
 
 
-def _add(key: str, one: lookup.Principal, *, most: int | None) -> None:
-    kept: dict[str, lookup.Principal] = st.session_state[key]
+def _add(key: str, one: Principal, *, most: int | None) -> None:
+    kept: dict[str, Principal] = st.session_state[key]
     st.session_state[key] = {one.key: one for one in _latest([*kept.values(), one], most)}
     st.session_state[f"{key}.typed"] = ""
 
 
-def _latest(picked: list[lookup.Principal], most: int | None) -> list[lookup.Principal]:
+def _latest(picked: list[Principal], most: int | None) -> list[Principal]:
     return picked[-(most or len(picked)) :]
 
 
 def _keep(key: str) -> None:
     """Keep those who weren't taken out; the only match is, by forgetting what was typed."""
     left = cast("list[str]", st.session_state[f"{key}.kept"])
-    kept: dict[str, lookup.Principal] = st.session_state[key]
+    kept: dict[str, Principal] = st.session_state[key]
     if any(one.key not in {*kept, *left} for one in get_principals(key)):
         st.session_state[f"{key}.typed"] = ""
     st.session_state[key] = {one: who for one, who in kept.items() if one in left}
@@ -154,11 +160,11 @@ def _pick(
     name: str,
     *,
     label: str,
-    find: Callable[[str], list[lookup.One]],
-    at: Callable[[str], lookup.One | None],
+    find: Callable[[str], list[One]],
+    at: Callable[[str], One | None],
     kinds: Collection[str],
     compact: bool = False,
-) -> lookup.One | None:
+) -> One | None:
     key = str(st.query_params.get(name, ""))
     if key:
         chosen = show_errors(lambda: at(key))
@@ -170,7 +176,7 @@ def _pick(
 
     @st.fragment
     def offer() -> None:
-        options = lookup.disambiguate(_search(name, label=label, find=find, none=none, compact=compact))
+        options = disambiguate(_search(name, label=label, find=find, none=none, compact=compact))
         picked = _only(options, typed=str(st.session_state[f"{name}.typed"] or "")) if options else None
         if options and picked is None:
             picked = _choose_match(name, options, placeholder="Choose one")
@@ -187,9 +193,7 @@ def _only(options: Mapping[str, object], *, typed: str) -> str | None:
     return next(iter(options)) if len(options) == 1 and len(typed.strip()) >= TELLING else None
 
 
-def _search(
-    key: str, *, label: str, find: Callable[[str], list[lookup.One]], none: str, compact: bool = False
-) -> list[lookup.One]:
+def _search(key: str, *, label: str, find: Callable[[str], list[One]], none: str, compact: bool = False) -> list[One]:
     query = st.text_input(
         label,
         key=f"{key}.typed",
@@ -203,12 +207,12 @@ def _search(
     found = show_errors(lambda: find(asked))
     if asked and not found:
         show_text(f"{none} Try fewer letters, or another part of the name.")
-    elif len(found) > lookup.MOST:
-        show_text(f"More than {lookup.MOST} match: type more of the name to narrow them down.")
-    return found[: lookup.MOST]
+    elif len(found) > MOST:
+        show_text(f"More than {MOST} match: type more of the name to narrow them down.")
+    return found[:MOST]
 
 
-def _show_chosen(name: str, *, label: str, chosen: lookup.Principal | lookup.Resource) -> None:
+def _show_chosen(name: str, *, label: str, chosen: Principal | Resource) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.html(
             f'<p class="carrel-chosen"><small>{escape(label)}</small><br>'
@@ -222,20 +226,20 @@ def _clear(name: str) -> None:
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
-def _principals(query: str, kinds: tuple[str, ...]) -> list[lookup.Principal]:
-    return lookup.find_principals(api.client(), query, kinds=kinds)
+def _principals(query: str, kinds: tuple[str, ...]) -> list[Principal]:
+    return find_principals(api.client(), query, kinds=kinds)
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
-def _resources(query: str, kinds: tuple[str, ...]) -> list[lookup.Resource]:
-    return lookup.find_resources(api.client(), query, kinds=kinds)
+def _resources(query: str, kinds: tuple[str, ...]) -> list[Resource]:
+    return find_resources(api.client(), query, kinds=kinds)
 
 
 @st.cache_data(ttl=30, show_spinner=False, scope="session")
-def _principal(key: str) -> lookup.Principal | None:
-    return lookup.principal_at(api.client(), key)
+def _principal(key: str) -> Principal | None:
+    return principal_at(api.client(), key)
 
 
 @st.cache_data(ttl=30, show_spinner=False, scope="session")
-def _resource(key: str) -> lookup.Resource | None:
-    return lookup.resource_at(api.client(), key)
+def _resource(key: str) -> Resource | None:
+    return resource_at(api.client(), key)
