@@ -5,6 +5,7 @@ import pytest
 from service.domains.agents.answering import BUILT_IN, Exchange, Reply
 from service.domains.agents.answering.phrases import PHRASES
 from tests.answering.asking import NOTHING_ANSWERS, Library, a_library
+from tests.harness.cases import cases
 from tests.harness.documents import add_to_collection, create_collection, ok
 from tests.harness.services import RunningService
 
@@ -85,15 +86,7 @@ def test_it_says_under_which_heading_its_words_stand(library: Library) -> None:
     assert "From “Parking.md”:\n\n>" in library.ask("What does the parking permit cost a month?").text
 
 
-@pytest.mark.parametrize(
-    ("question", "quote"),
-    [
-        ("What do I need to enroll in the bicycle scheme?", "- a letter from your manager\n- 6 months of service"),
-        ("How long does enrolling in the bicycle scheme take?", "2.5 weeks at most, i.e. until form B-12 is signed."),
-        ("What is the single fare of an adult passenger?", "Passenger: Adult | Single: 12.50 | Return: 21.00"),
-        ("Wie lang ist die Kündigungsfrist?", "Die Kündigungsfrist beträgt drei Monate zum Ende des Quartals."),
-    ],
-)
+@pytest.mark.parametrize(("question", "quote"), cases("it_quotes_lists_tables_and_other_languages_whole"))
 def test_it_quotes_lists_tables_and_other_languages_whole(answered: Library, question: str, quote: str) -> None:
     """A list comes with what announces it, a table row with its columns, and no number is cut."""
     assert any(quote in each for each in quotes(answered.ask(question)))

@@ -109,15 +109,7 @@ def test_sentences_have_one_form(action: str, target: tuple[str, str | None], sa
     assert told(action, *target) == f"The service {said}"
 
 
-@pytest.mark.parametrize(
-    ("details", "said"),
-    [
-        ({"by": "password"}, "failed to sign in as Ada"),
-        ({"by": "secondFactor"}, "gave the right password of Ada, and a wrong second factor"),
-        ({"by": "passkey"}, "failed to sign in as Ada with a passkey"),
-        ({"by": "secondFactor", "inSession": True}, "failed to prove to be Ada, in a session that had begun"),
-    ],
-)
+@pytest.mark.parametrize(("details", "said"), cases("a_wrong_code_is_no_wrong_password"))
 def test_a_wrong_code_is_no_wrong_password(details: dict[str, Any], said: str) -> None:
     assert told("session.fail", "user", "Ada", **details) == f"Somebody {said}"
 

@@ -8,6 +8,7 @@ from app.auth.sessions import digest_of
 from app.navigation import FOR_ADMINS
 from tests.app.conftest import VIEWS, House, MakeHouse
 from tests.app.pages import SECONDS, Page
+from tests.harness.cases import cases
 from tests.harness.services import RunningService
 
 MEMBER = "jonas@example.test"
@@ -133,13 +134,7 @@ def test_runs_are_there_for_who_is_an_admin_and_signed_in_now(new_house: House) 
     assert "Your sign-in has ended" in texts(page_of(ASKS_FOR_RUNS, cookie))[0]
 
 
-@pytest.mark.parametrize(
-    ("where", "before", "after"),
-    [
-        ("at_prefect", "done", "Runs are for admins. Reload this page."),
-        ("at_the_service", "with the key", "as the person"),
-    ],
-)
+@pytest.mark.parametrize(("where", "before", "after"), cases("who_is_no_admin_any_more_does_nothing_more"))
 def test_who_is_no_admin_any_more_does_nothing_more(keyed_house: House, where: str, before: str, after: str) -> None:
     """What pages show may be a minute old; what is done at Prefect, or with the workbench's own key, is asked anew."""
     keyed_house.add_people(MEMBER, is_admin=True)

@@ -7,6 +7,7 @@ import pytest
 from app.formatting import ago, isolate
 from app.loading.runs import duration_in_words, reason, times_in_words
 from flows.schedules import Times
+from tests.harness.cases import cases
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 A_MOMENT = timedelta(seconds=9)
@@ -42,16 +43,7 @@ def test_durations_in_words() -> None:
     assert said == ["", "0 s", "59 s", "3 min 20 s", "2 h 5 min"]
 
 
-@pytest.mark.parametrize(
-    ("message", "said"),
-    [
-        ("Flow run encountered an exception: SourceError: No folder /srv/x.", "No folder /srv/x."),
-        ("flows.errors.SourceBusyError: Wait.", "Wait."),
-        ("No file Error: here.md", "No file Error: here.md"),
-        ("SourceError: The file Error: here.md is damaged", "The file Error: here.md is damaged"),
-        ("", ""),
-    ],
-)
+@pytest.mark.parametrize(("message", "said"), cases("a_message_loses_the_name_of_a_class_and_nothing_else"))
 def test_a_message_loses_the_name_of_a_class_and_nothing_else(message: str, said: str) -> None:
     """What Prefect puts before an error's own words is left out, not what looks like it in them."""
     assert reason(message) == said

@@ -25,6 +25,7 @@ from carrel.wire.permissions import ListAuthorizedResourcesResponse
 from tests.client.conftest import API_KEY, Caller, MakeCaller, delete
 from tests.client.samples import DELETED, DOCUMENT_ID, FOUND, FOUND_CHUNKS
 from tests.client.server import Server, raw, refuse
+from tests.harness.cases import cases
 
 ROOT = Path(__file__).parents[2]
 
@@ -112,16 +113,7 @@ def test_credential_and_address_from_the_environment(kind, monkeypatch):
     assert kind("key", "http://localhost:1/").base_url == "http://localhost:1"
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ("http://localhost:8000/", "http://localhost:8000"),
-        (" https://example.com/api/v0 ", "https://example.com"),
-        ("https://example.com/carrel//", "https://example.com/carrel"),
-        ("https://example.com/carrel/api/v0/", "https://example.com/carrel"),
-        ("http://[::1]:8000", "http://[::1]:8000"),
-    ],
-)
+@pytest.mark.parametrize(("given", "expected"), cases("addresses"))
 def test_addresses(given: str, expected: str) -> None:
     """An address may end in a slash or the API's own path; a proxy's path before it is kept."""
     assert normalize(given) == expected
@@ -187,16 +179,7 @@ async def test_headers(make_caller: MakeCaller, server: Server) -> None:
     assert "x-request-id" not in second
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "said"),
-    [
-        ("authorization", "Bearer of-somebody-else", r"authorization is the client's own; give api_key="),
-        ("Host", "of-somebody-else", r"Host is the client's own; give base_url="),
-        ("X Trace", "of-somebody-else", r"'X Trace' is no name of a header"),
-        ("X-Trace", "of-somebody-else\r\nHost: evil", "the value of X-Trace must be printable"),
-        ("X-Trace", "of-somebody-else ä", "the value of X-Trace must be printable"),
-    ],
-)
+@pytest.mark.parametrize(("name", "value", "said"), cases("headers_that_are_refused"))
 async def test_headers_that_are_refused(make_caller: MakeCaller, name: str, value: str, said: str) -> None:
     """The credential and the host can't be replaced, and no error has the value of a header."""
     for take in (make_caller, make_caller().client.with_options):

@@ -15,6 +15,7 @@ from service.operate.archiving.models import segment_name
 from service.operate.commands import run
 from service.platform.settings import Settings
 from tests.faults.test_backup import content, documents, refused, upload
+from tests.harness.cases import cases
 from tests.harness.jobs import until
 from tests.harness.processes import ServiceProcess
 from tests.service.directory import done
@@ -116,15 +117,7 @@ def test_a_moment_is_restored(archived: Archived) -> None:
         assert "Restore into an empty folder" in again.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--to", "2001-01-01T00:00:00Z"], "The first moment that can be restored is 2"),
-        (["--to", "2101-01-01T00:00:00Z"], "The archive ends at 2"),
-        (["--to", "2026-11-26T06:00:00"], "has no time zone"),
-        (["--to", "yesterday"], "is no moment"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "said"), cases("a_moment_that_is_not_there_is_refused"))
 def test_a_moment_that_is_not_there_is_refused(
     archived: Archived, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
 ) -> None:

@@ -14,6 +14,7 @@ from flows.operations.sources.documents import Defaults, Problem, Skipped, Sourc
 from flows.operations.sources.objects import object_identity
 from flows.operations.sources.reading import read_source, source_identity
 from tests.flows.sources import Source
+from tests.harness.cases import cases
 from tests.harness.object_store import SECRET, Bucket, object_store
 
 
@@ -115,17 +116,7 @@ def test_a_listing_that_fails_or_is_empty_is_no_source(bucket: Bucket, caplog: p
     assert not any(SECRET in text for text in (*said, caplog.text))
 
 
-@pytest.mark.parametrize(
-    ("url", "words"),
-    [
-        ("s3://somebody:secret@bucket/x", "Credentials"),
-        ("s3://bucket/x?X-Amz-Signature=secret", "without pattern or query"),
-        ("s3://bucket/**/*.md", "without pattern or query"),
-        ("s3:///x", "names no bucket"),
-        ("https://bucket/x", "is no source"),
-        ("file://host/x", "is no source"),
-    ],
-)
+@pytest.mark.parametrize(("url", "words"), cases("urls_that_are_no_source"))
 def test_urls_that_are_no_source(url: str, words: str) -> None:
     """They are refused before anything is asked, and what may be a secret in them isn't said again."""
     with pytest.raises(SourceError, match=words) as raised:

@@ -16,6 +16,7 @@ from pydantic import SecretStr
 from service.operate.commands import run
 from service.operate.commands.formatting import format_count, format_size
 from service.platform.settings import Settings
+from tests.harness.cases import cases
 from tests.harness.processes import environment_without_settings
 from tests.harness.services import RunningService
 from tests.service.directory import a_user, another_organization, done, entries, on_rows, organization_id
@@ -205,15 +206,7 @@ def test_a_path_that_leads_nowhere_is_said_in_words(
         assert err.endswith(": No such file or directory.\n")
 
 
-@pytest.mark.parametrize(
-    ("count", "said", "size"),
-    [
-        (0, "0 files", "0 kB"),
-        (1, "1 file", "0 kB"),
-        (36_635, "36,635 files", "37 kB"),
-        (3_100_000, "3,100,000 files", "3.1 MB"),
-    ],
-)
+@pytest.mark.parametrize(("count", "said", "size"), cases("counts_and_sizes_read_as_words"))
 def test_counts_and_sizes_read_as_words(count: int, said: str, size: str) -> None:
     assert (format_count(count, "file"), format_size(count)) == (said, size)
 

@@ -19,6 +19,7 @@ from service.domains.documents.docstore.mongodb import PAGE_DOCUMENTS, MongoSour
 from service.domains.documents.docstore.sources import SourceError
 from service.domains.documents.docstore.values import SourceId
 from service.platform.networks import AddressDenied, AllowedHosts
+from tests.harness.cases import cases
 from tests.harness.mongo import server as protocol
 from tests.service.docstore import DATED, a_thing
 
@@ -162,16 +163,7 @@ async def test_what_a_database_says_of_a_filter_is_repeated_as_plain_text() -> N
     assert "127" not in (await refusal(lambda _: cut)).message
 
 
-@pytest.mark.parametrize(
-    ("answer", "code"),
-    [
-        ({"code": 18, "errmsg": "Authentication failed."}, "source_login_refused"),
-        ({"code": 8000, "errmsg": "bad auth : Authentication failed."}, "source_login_refused"),
-        ({"code": 8000, "errmsg": "user is not allowed to do action [find]"}, "source_refused"),
-        ({"code": 13, "errmsg": "not authorized on shop"}, "source_refused"),
-        ({"code": 8, "errmsg": "the shard is draining"}, "source_failed"),
-    ],
-)
+@pytest.mark.parametrize(("answer", "code"), cases("a_wrong_password_is_told_from_what_its_user_may_not"))
 async def test_a_wrong_password_is_told_from_what_its_user_may_not(answer: dict[str, Any], code: str) -> None:
     """The one is mended in the address, the other in the database, whose words are repeated."""
     error = await refusal(lambda _: {"ok": 0.0, **answer})

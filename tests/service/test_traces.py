@@ -12,6 +12,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from service.platform import database, traces
 from service.platform.batches import Batch
+from tests.harness.cases import cases
 from tests.harness.documents import ok
 from tests.harness.jobs import until
 from tests.harness.processes import ServiceProcess
@@ -143,17 +144,7 @@ def test_a_statement_is_named_by_its_tables(statement: str, summary: str | None)
     assert traces.summarize(statement) == ("SELECT documents, resources" if summary is None else summary)
 
 
-@pytest.mark.parametrize(
-    ("environment", "outcome"),
-    [
-        ({}, False),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}, True),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318", "OTEL_SDK_DISABLED": "true"}, False),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318", "OTEL_TRACES_EXPORTER": "none"}, False),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "collector:4318"}, "must be an address"),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4317", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "http/protobuf"),
-    ],
-)
+@pytest.mark.parametrize(("environment", "outcome"), cases("the_environment_decides"))
 def test_the_environment_decides(
     monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], outcome: bool | str
 ) -> None:

@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001 - the punctuation of many scripts
 """Chunks fit the model, hold all of the text in order, and hardly move when something is edited."""
 
 import hashlib
@@ -14,6 +13,7 @@ from service.text.embedding.tokenizer import MAX_PIECES, WordPieces
 from service.text.embedding.weights import locate
 from service.text.extraction.blocks import Block, BlockKind
 from service.text.sentences import cut_sentences
+from tests.harness.cases import cases
 
 TOKENIZER = WordPieces(locate().tokenizer)
 WORDS = ["the", "crew", "of", "a", "ferry", "checks", "life", "jackets", "first", "and", "reports", "harbour"]
@@ -160,16 +160,7 @@ def test_table_rows_and_lines_of_code_stay_whole():
     assert "\n".join(chunk.text for chunk in chunks_of([Block("code", code)])) == code
 
 
-@pytest.mark.parametrize(
-    ("text", "sentences"),
-    [
-        ("It left. It came back! Did it? “Yes.” Good", ["It left.", "It came back!", "Did it?", "“Yes.”", "Good"]),
-        ("About 3.5 km, e.g. by boat. Then walk", ["About 3.5 km, e.g. by boat.", "Then walk"]),
-        ("図書館は開く。「はい。」閉まる！終わり", ["図書館は開く。", "「はい。」", "閉まる！", "終わり"]),
-        ("Открыто. Закрыто", ["Открыто.", "Закрыто"]),
-        ("هل هو مفتوح؟ نعم", ["هل هو مفتوح؟", "نعم"]),
-    ],
-)
+@pytest.mark.parametrize(("text", "sentences"), cases("sentences"))
 def test_sentences(text: str, sentences: list[str]):
     assert [span.text for span in cut_sentences(text)] == sentences
 

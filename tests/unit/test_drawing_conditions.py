@@ -102,14 +102,7 @@ def test_a_period_is_read_behind_whose_the_documents_are(question: str, start: s
     assert bounds or find_unused(question, [])
 
 
-@pytest.mark.parametrize(
-    "question",
-    [
-        "documents on how confidential mail is kept",
-        "documents on confidential mail",
-        "Which pages say why our finance reports are late?",
-    ],
-)
+@pytest.mark.parametrize("question", cases("what_documents_are_about_is_no_condition"))
 def test_what_documents_are_about_is_no_condition(question: str) -> None:
     assert draw(question) == []
     assert draw("documents about pay, only confidential ones") == [["confidential", "==", "true"]]

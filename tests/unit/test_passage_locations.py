@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from app.documents.rows import rows_html
 from app.ui.passages import PassageLocation, find_quote, mark_html, mark_of_quote, words_like
 from carrel.wire.places import Box, PageBox, PassagePlace, Rows
+from tests.harness.cases import cases
 
 DOCUMENT, COLLECTION = UUID(int=1), UUID(int=2)
 EDGES = st.floats(0, 1).map(lambda edge: float(f"{edge:.4f}"))
@@ -88,16 +89,6 @@ def test_words_that_are_quoted_are_marked() -> None:
     assert mark_html("a <b> c", "d") == mark_html("a <b> c", "") == "<mark>a &lt;b&gt; c</mark>"
 
 
-@pytest.mark.parametrize(
-    ("words", "text", "marked"),
-    [
-        (["since"], "Yours sincerely, since May", ["since"]),
-        (["14", "D-2219"], "140 or 14 of D-2219, d 22190", ["14", "D", "2219", "d"]),
-        (["display", "ferry"], "Dispatch FERRIES that displayed", ["FERRIES", "displayed"]),
-        (["rate", "Hafengebühr"], "Rats, rates und Hafengebühren", ["rates", "Hafengebühren"]),
-        (["東京", "नमस्ते"], "私は東京で नमस्ते न", ["東京", "नमस्ते"]),
-        (["", "-"], "nothing - here", []),
-    ],
-)
+@pytest.mark.parametrize(("words", "text", "marked"), cases("words_and_their_inflections_are_marked"))
 def test_words_and_their_inflections_are_marked(words: list[str], text: str, marked: list[str]) -> None:
     assert [text[span.start : span.end] for span in words_like(text, words)] == marked

@@ -226,15 +226,7 @@ def test_a_condition_that_is_taken_out_is_missed() -> None:
     assert not unnoticed
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "existing_documents(organization_id, 'name')",
-        "queries.existing_documents(organization_id, 'name')",
-        "documents.select()",
-        "exists().where(documents.c.name == 'a')",
-    ],
-)
+@pytest.mark.parametrize("statement", cases("a_query_without_a_select_of_its_own_is_seen"))
 def test_a_query_without_a_select_of_its_own_is_seen(statement: str) -> None:
     module = Module("domains.other.queries", BUILT.format(statement=statement), find_builders())
     assert without_condition(module) == {"domains.other.queries.list_all"}
