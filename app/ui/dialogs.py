@@ -127,7 +127,7 @@ def _show_problem(do: Callable[[], None]) -> None:
 
 @st.fragment(run_every=REPEATED_EVERY)
 def _repeat(do: Callable[[], None]) -> None:
-    """Try again what has to be confirmed, until it is; not while the dialog is being drawn, nor once it was left."""
+    """Retry what must be confirmed, until it is; not after the dialog was left, nor while it is being drawn."""
     state = st.session_state
     problem, repeated = cast("Problem | None", state.get(_PROBLEM)), state.get(_REPEATED, 0)
     if problem is None or problem.confirm_at is None or repeated >= MOST_REPEATS:

@@ -14,23 +14,6 @@ from service.permissions.access import Access
 from service.platform.batches import Answer, Batch
 from service.platform.errors import Conflict, FieldError, NotFound
 
-__all__ = [
-    "Access",
-    "Registration",
-    "Role",
-    "access_class_for",
-    "access_classes_for",
-    "access_of",
-    "ask_registration",
-    "change_owner",
-    "move",
-    "register_resource",
-    "resolve_readers",
-    "set_access",
-    "unknown_resource",
-    "unregister_resources",
-]
-
 
 async def access_class_for(connection: AsyncConnection, organization_id: UUID, access: Access) -> int:
     """Find or add the access class of an access; two concurrent transactions get the same class."""

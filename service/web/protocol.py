@@ -29,7 +29,7 @@ MOST_DISCARDED_BYTES = 64 * 1024 * 1024
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """HTTP/1.1 that closes callers that send without end, stall, or don't read; `service.web.edge` bounds bodies."""
+    """HTTP/1.1 that closes callers that send endlessly, stall, or don't read. `service.web.edge` bounds bodies."""
 
     # A request's headers come within so many seconds.
     header_seconds = PATIENCE_SECONDS

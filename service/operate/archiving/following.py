@@ -28,7 +28,7 @@ class GapError(ArchiveError):
 
 
 def make_standby(archive: Archive, plan: Plan, server: EmbeddedStandby) -> None:
-    """Make a standby, not started, from the newest backup and the log since. Raises BackupError if it is unusable."""
+    """Make a standby, not started, from the newest backup and log. Raises BackupError: do not use the folder."""
     unpack(archive, plan, server)
     server.place()
 

@@ -1,5 +1,4 @@
-"""Open the deployment's database for a command. The embedded PostgreSQL is started and stopped, unless a running
-service has it."""
+"""Open the deployment's database for a command; start and stop embedded PostgreSQL unless a service runs it."""
 
 import sys
 from collections.abc import AsyncGenerator, Generator

@@ -1,4 +1,4 @@
-"""A cluster that replays log as it arrives in `pg_wal`, where PostgreSQL looks; unread until it is promoted."""
+"""A cluster that replays log as it arrives in `pg_wal`, which PostgreSQL watches; unread until promoted."""
 
 import os
 import subprocess

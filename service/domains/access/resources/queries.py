@@ -317,8 +317,7 @@ LIMIT :limit
 async def list_grantees(
     connection: AsyncConnection, organization_id: UUID, *, after: tuple[bytes, UUID, str], limit: int
 ) -> list[ClassGrantee]:
-    """List each access class's grantees by class digest, principal and role, without inactive people and deleted
-    service accounts."""
+    """List the grantees of each access class by digest, principal and role; no inactive people or deleted accounts."""
     digest, principal_id, role = after
     parameters = {
         "organization_id": organization_id,

@@ -1,4 +1,4 @@
-"""Groups as an identity provider keeps them: name, external id, direct members. Service accounts stay in theirs."""
+"""Groups as a provider keeps them: name, external id, direct people and groups. Service accounts stay members."""
 
 from collections.abc import Collection
 from typing import Any

@@ -1,4 +1,4 @@
-"""SQL of provisioning: the people and groups that a provider sees; no deleted people, and no service accounts."""
+"""SQL of provisioning: people and groups that a provider sees, by its filters; none that were deleted."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import InitVar, dataclass
