@@ -2,9 +2,10 @@
 
 from importlib.metadata import version
 from importlib.resources import files
+from pathlib import Path
 
 from fastapi import APIRouter
-from fastapi.responses import FileResponse, HTMLResponse, Response
+from fastapi.responses import FileResponse, HTMLResponse
 
 from service.web.pages import IMMUTABLE
 
@@ -20,37 +21,8 @@ PROTECTION = {
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
 }
-PAGE = f"""\
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Carrel: API reference</title>
-<link rel="icon" href="data:,">
-<link rel="stylesheet" href="docs/swagger-ui.css?v={VERSION}">
-</head>
-<body>
-<main id="reference"></main>
-<noscript>This page needs JavaScript. The description itself is at <a href="openapi.json">openapi.json</a>.</noscript>
-<script src="docs/swagger-ui-bundle.js?v={VERSION}"></script>
-<script src="docs/start.js"></script>
-</body>
-</html>
-"""
-# Without `validatorUrl` Swagger UI would have another host judge the description.
-START = """\
-SwaggerUIBundle({
-  url: "openapi.json",
-  dom_id: "#reference",
-  deepLinking: true,
-  docExpansion: "none",
-  defaultModelsExpandDepth: 0,
-  displayOperationId: true,
-  filter: true,
-  validatorUrl: null
-});
-"""
+PAGE = Path(__file__).with_name("reference.html").read_text("utf-8").replace("{VERSION}", VERSION)
+START = Path(__file__).with_name("reference.js")
 
 router = APIRouter(include_in_schema=False)
 
@@ -62,9 +34,9 @@ async def show_reference() -> HTMLResponse:
 
 
 @router.get("/docs/start.js")
-async def start_reference() -> Response:
+async def start_reference() -> FileResponse:
     """Give the script that shows the description."""
-    return Response(START, media_type="text/javascript")
+    return FileResponse(START, media_type="text/javascript")
 
 
 def _asset(name: str, media_type: str) -> None:
