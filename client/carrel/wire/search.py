@@ -93,8 +93,50 @@ class AppliedExtraction(common.ResponseModel):
     """Why the model read nothing; absent when it did, or was not asked."""
 
 
+class SignKind(StrEnum):
+    """What a sign of a query means: an exact phrase, an excluded word, alternatives, or a field with its value."""
+
+    PHRASE = "PHRASE"
+    EXCLUDED = "EXCLUDED"
+    ALTERNATIVES = "ALTERNATIVES"
+    FIELD = "FIELD"
+
+
+class QuerySign(common.ResponseModel):
+    """A sign of the query that was followed."""
+
+    kind: SignKind
+    """Meaning of the sign."""
+    written: str
+    """Part of the query that has the sign, as written. The query without this part is the query without the sign."""
+    values: list[str]
+    """Words or phrases that the sign applies to; of a field, its value."""
+    field: str | None = None
+    """Name of the field, in lower case: title, type, owner, in, after or before; absent for other signs."""
+    note: str | None = None
+    """Why the sign found less than it could have found; absent when there is nothing to say."""
+
+
+class AppliedSyntax(common.ResponseModel):
+    """Signs of the query: "a phrase", -word, NOT word, OR and field:value. `literalQuery` turns them off."""
+
+    signs: list[QuerySign]
+    """Signs that were followed, in the query's order."""
+    not_understood: list[str] = Field(default_factory=list)
+    """Parts of the query that look like signs and were searched for as words, each with the reason."""
+
+
+class SpellingCorrection(common.ResponseModel):
+    """A word that no readable document contains, and the words that were searched for in its place."""
+
+    word: str
+    """Word of the query, as written."""
+    replaced_by: list[str]
+    """Similar words of documents that the caller may read, the likeliest first; they weigh less."""
+
+
 class AppliedOptions(common.ResponseModel):
-    """What the options of a search did; a member is absent when its option was off."""
+    """What a search did beyond its query; a member is absent when its option was off or there is nothing to say."""
 
     filtering: AppliedFiltering | None = None
     """Filters drawn from the query."""
@@ -102,6 +144,20 @@ class AppliedOptions(common.ResponseModel):
     """Questions of the query."""
     reranking: AppliedReranking | None = None
     """Order by a reranking model, too."""
+    syntax: AppliedSyntax | None = None
+    """Signs of the query; absent when it has none."""
+    unmatched_words: list[str] = Field(default_factory=list)
+    """Words of the query, as written, that no document in reach of the search contains."""
+    corrections: list[SpellingCorrection] = Field(default_factory=list)
+    """Corrected spellings of unmatched words."""
+
+
+class ResultOrder(StrEnum):
+    """The order of results: by relevance, or by the time of the documents' last change."""
+
+    RELEVANCE = "RELEVANCE"
+    NEWEST = "NEWEST"
+    OLDEST = "OLDEST"
 
 
 class CatalogSearchOptions(common.RequestModel):
@@ -117,6 +173,18 @@ class CatalogSearchOptions(common.RequestModel):
     """Conditions on metadata, at most 50, which must all hold."""
     enable_reranking: Annotated[bool, Field(strict=True)] | None = None
     """Whether a reranking model orders the best results again; absent: as the organization has it."""
+    literal_query: Annotated[bool, Field(strict=True)] | None = None
+    """Whether signs in the query are plain text and its spelling is left as it is; false unless given."""
+    order: ResultOrder | None = None
+    """Order of the results; RELEVANCE unless given. By time, the most relevant results are ordered."""
+    passages_per_document: Annotated[int, Field(strict=True, ge=1, le=3)] | None = None
+    """Most passages of a document, 1 to 3; 1 unless given."""
+    group_similar: Annotated[bool, Field(strict=True)] | None = None
+    """Whether documents with equal or nearly equal passages are one result; false unless given."""
+    count_facets: Annotated[bool, Field(strict=True)] | None = None
+    """Whether the results are also counted by type, collection, owner, year and verification; false unless given."""
+    similar_to: UUID | None = None
+    """Id of a readable document: its text is searched for in place of the query, and it is left out."""
 
 
 class SearchDocumentCatalogRequest(common.ActingRequest):
@@ -149,6 +217,15 @@ class Snippet(common.ResponseModel):
     """Where the passage stands in the document; absent where that is unknown."""
 
 
+class MatchedBy(common.ResponseModel):
+    """Why a result was found."""
+
+    words: list[str]
+    """Words of the query, as written, that the document contains; related spellings count."""
+    meaning: bool
+    """Whether the document is close to the query in meaning."""
+
+
 class CatalogSearchResult(common.NamedDocument):
     """A document found."""
 
@@ -158,9 +235,17 @@ class CatalogSearchResult(common.NamedDocument):
     resource: common.ResourceIdentifier
     """The document's identity in its source system."""
     score: float
-    """Relevance from 0 to 1; falls with the rank."""
+    """Nearness in meaning from 0 to 1; falls with the rank."""
+    relevance: float | None = None
+    """Relevance from 0 to 1 by words and meaning; falls with the rank. Absent: the service is older."""
+    matched: MatchedBy | None = None
+    """Why the document was found; absent: the service is older."""
     snippet: Snippet
     """A passage of the document that matched."""
+    further_passages: list[Snippet] = Field(default_factory=list)
+    """Other passages that matched, best first, when `passagesPerDocument` asked for them."""
+    similar: list[common.NamedDocument] = Field(default_factory=list)
+    """Documents with an equal or nearly equal passage, when `groupSimilar` asked for them."""
     custom_metadata: dict[str, str] = Field(default_factory=dict)
     """The document's metadata: values by field name, always strings."""
     updated_at: Instant
@@ -168,12 +253,36 @@ class CatalogSearchResult(common.NamedDocument):
     """Id of the archive or mail that the document is a file in; absent: none."""
 
 
-class SearchDocumentCatalogResponse(common.Tabular):
+class FacetValue(common.ResponseModel):
+    """A value of a facet, and how many results have it."""
+
+    value: str
+    """Value, as a field of the query takes it: `type:pdf`."""
+    label: str
+    """Value as people read it."""
+    count: int
+    """Number of counted results with this value."""
+
+
+class Facet(common.ResponseModel):
+    """Results counted by a field."""
+
+    field: str
+    """Name of the field: type, in, owner, year or verified."""
+    values: list[FacetValue]
+    """Values, the most frequent first, at most 20."""
+
+
+class SearchDocumentCatalogResponse(Tabular):
     """What was found, best first."""
 
     search_id: UUID
     results: list[CatalogSearchResult]
     """The documents, best first."""
+    facets: list[Facet] | None = None
+    """Results by type, collection, owner, year and verification; absent unless `countFacets` asked for them."""
+    facets_counted: int | None = None
+    """Number of results that the facets count, at most 200; absent without facets."""
     applied: AppliedOptions = Field(default_factory=AppliedOptions)
     """What the options of the search did."""
 
@@ -195,6 +304,8 @@ class CollectionSearchOptions(common.RequestModel):
     """Whether the questions of a long message are searched for in place of the message; false unless given."""
     enable_reranking: Annotated[bool, Field(strict=True)] | None = None
     """Whether a reranking model orders the best chunks again; absent: as the organization has it."""
+    literal_query: Annotated[bool, Field(strict=True)] | None = None
+    """Whether signs in the query are plain text and its spelling is left as it is; false unless given."""
 
 
 class SearchDocumentCollectionRequest(common.ActingRequest):
@@ -218,7 +329,11 @@ class FoundChunk(common.ResponseModel):
     text: str
     """Text of the chunk."""
     score: float
-    """Relevance from 0 to 1."""
+    """Nearness in meaning from 0 to 1."""
+    relevance: float | None = None
+    """Relevance from 0 to 1 by words and meaning; falls with the rank. Absent: the service is older."""
+    matched: MatchedBy | None = None
+    """Why the chunk was found; absent: the service is older."""
     place: PassagePlace | None = None
     """Where the chunk stands in the document; absent where that is unknown."""
 
@@ -260,6 +375,8 @@ def _row_of(result: CollectionSearchResult, chunk: FoundChunk) -> FoundChunkRow:
         chunk_index=chunk.chunk_index,
         text=chunk.text,
         score=chunk.score,
+        relevance=chunk.relevance,
+        matched=chunk.matched,
         place=chunk.place,
         document_id=result.document_id,
         document_name=result.document_name,
