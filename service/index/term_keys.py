@@ -2,7 +2,7 @@
 (`term_keys` in the database). Unused keys bound other chunks' scores: once enough have more, the rest need not be read
 (Turtle & Flood, "Query Evaluation: Strategies and Optimizations", 1995)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
 
@@ -61,6 +61,11 @@ def choose_keys(
             heappop(steps)
     keys = tuple(_key(space_id, term, tier) for term, low in lowest.items() for tier in range(low, _NONE))
     return Lookup(keys, sum(weight * _WEIGHTS[lowest[term]] for term, weight in weights.items()))
+
+
+def every_key(terms: Iterable[int], *, space_id: int) -> tuple[int, ...]:
+    """Return the keys of all chunks of a space that have any of these terms, whatever their weight."""
+    return tuple(_key(space_id, term, tier) for term in terms for tier in range(_NONE))
 
 
 def _key(space_id: int, term: int, tier: int) -> int:

@@ -47,6 +47,11 @@ def _fold(text: str) -> str:
     return unicodedata.normalize("NFKC", text).lower()
 
 
+def has_unspaced(text: str) -> bool:
+    """Return whether a text has letters of a script without spaces between words."""
+    return _HAS_UNSPACED.search(text) is not None
+
+
 def split_words(text: str) -> list[str]:
     """Return the words of a text as they are indexed, in order, with the bigrams of runs without spaces."""
     words = WORD.findall(text)

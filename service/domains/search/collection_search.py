@@ -29,6 +29,7 @@ from service.domains.search.ranking import Ranking
 from service.domains.search.reranking import ask_whether
 from service.domains.search.search_query import require_text
 from service.domains.search.snippets import merge_texts
+from service.domains.search.syntax.parsing import ParsedQuery, parse_query
 from service.domains.search.understanding.drawing import find_unused
 from service.domains.search.understanding.service import Filtering, Understood, ask_whether_model, understand
 from service.index.service import Space
@@ -58,8 +59,9 @@ async def search_collection(
     filters = request.structured_query_filters
     conditions = conditions_by_schema(filters, collection.fields, member="structuredQueryFilters")
     own = {each.field for each in filters}
-    understood = await understand(runtime, acting, query, collection, options, own=own, asks_model=asks_model())
-    texts = understood.questions or [query]
+    parsed = ParsedQuery(query) if options.literal_query else parse_query(query)
+    understood = await understand(runtime, acting, parsed.text, collection, options, own=own, asks_model=asks_model())
+    texts = understood.questions or [parsed.text]
     free = {name: kind for name, kind in collection.fields.items() if name not in own}
     filtering = Filtering(texts[0], free, understood.conditions) if options.enable_smart_filtering else None
     plan = Plan(
@@ -76,6 +78,7 @@ async def search_collection(
         filtering=filtering,
         cut=partial(_cut, metric=collection.distance_metric, threshold=options.threshold or 0),
         reranks=reranks(),
+        parsed=parsed,
     )
     log = SearchLog(runtime, acting, query, plan.mode, collection.collection_id, is_reranked=plan.candidates > 0)
     found = await search(plan, log)
@@ -87,7 +90,7 @@ async def search_collection(
         structured_filters_applied=[
             AppliedFilter(field=each.field, operator=each.operator, value=each.value) for each in (*filters, *drawn)
         ],
-        applied=_say_applied(query, understood, found, collection.fields),
+        applied=_say_applied(parsed.text, understood, found, collection.fields),
     )
 
 
@@ -118,7 +121,7 @@ def _say_applied(
         if unused:
             note = " ".join([*([note] if note else []), _UNUSED.format(", ".join(f"“{words}”" for words in unused))])
         filtering = AppliedFiltering(filters=filters, dropped=found.dropped, by_model=by_model, note=note)
-    return AppliedOptions(filtering=filtering, extraction=extraction, reranking=found.reranking)
+    return AppliedOptions(filtering=filtering, extraction=extraction, reranking=found.reranking, syntax=found.syntax)
 
 
 def _group_by_document(found: Found[queries.FoundChunk], limit: int, *, merged: bool) -> list[CollectionSearchResult]:

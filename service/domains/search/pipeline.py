@@ -4,6 +4,7 @@
     -> embed             the texts as vectors, while no transaction is open
     -> open_snapshot     one snapshot of one index, in which the words of the texts are weighed
     -> draw_readable     the filters that the query states, if they are asked for
+    -> find_narrowing    the documents that the signs of the query choose, if it has signs
     -> rank              candidates in scope by words and by meaning, and their fusion: a Ranking
     -> ask_contents      the passage of each hit, and its document
     -> keep_readable     the hits that the caller may read now, where a snapshot can't tell
@@ -21,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from carrel.wire.reranking import AppliedReranking
-from carrel.wire.search import SearchMode
+from carrel.wire.search import AppliedSyntax, SearchMode
 from service.auth.callers import Caller
 from service.domains.search.filters import Condition
 from service.domains.search.log import SearchLog
@@ -30,6 +31,9 @@ from service.domains.search.ranking import NOTHING_RANKED, Ranking, merge_rankin
 from service.domains.search.reranking import CANDIDATES, rerank, text_of
 from service.domains.search.search_query import Hit, Scope, SearchQuery, prepare_query
 from service.domains.search.snapshot import Snapshot, open_snapshot
+from service.domains.search.syntax.fields import any_pattern_of
+from service.domains.search.syntax.narrowing import find_narrowing
+from service.domains.search.syntax.parsing import NO_SIGNS, ParsedQuery
 from service.domains.search.understanding.drawing import DrawnCondition
 from service.domains.search.understanding.service import Filtering, conditions_of, draw_readable
 from service.index.service import Space
@@ -44,7 +48,7 @@ AskContents = Callable[[Batch, Scope, SearchQuery, Sequence[Hit], ChunkWeights],
 @dataclass(frozen=True, slots=True)
 class Plan(Generic[Row]):
     """A search to make. `texts` are the query, or questions instead; `space` None: nothing is indexed; `filtering`
-    counts unless nothing fits; `cut` leaves out hits. Plans may share `embeddings` by model."""
+    counts unless nothing fits; `cut` leaves out hits. Plans may share `embeddings` by model. `parsed`: the signs."""
 
     runtime: Runtime
     caller: Caller
@@ -62,6 +66,7 @@ class Plan(Generic[Row]):
     by_frequency: bool = True
     reranks: bool = False
     embeddings: dict[str, NDArray[np.float32]] = field(default_factory=dict[str, NDArray[np.float32]])
+    parsed: ParsedQuery = NO_SIGNS
 
     @property
     def candidates(self) -> int:
@@ -84,6 +89,7 @@ class Found(Generic[Row]):
     drawn: Sequence[DrawnCondition] | None = None
     dropped: bool = False
     reranking: AppliedReranking | None = None
+    syntax: AppliedSyntax | None = None
 
     def best(self, limit: int) -> list[Hit]:
         return [hit for hit in self.ranking.hits if hit in self.rows][:limit]
@@ -120,7 +126,8 @@ async def find(plan: Plan[Row], space: Space, log: SearchLog | None, source: Sou
         else:
             await log.finish(read, last, hits[: plan.limit], has_words=ranking.has_words)
     rows = await read.keep_readable(plan.caller, contents.rows)
-    return Found(ranking, rows, read.search_queries, drawn, dropped)
+    syntax = plan.parsed.say_applied(ranking.notes)
+    return Found(ranking, rows, read.search_queries, drawn, dropped, syntax=syntax)
 
 
 async def embed(plan: Plan[Row], space: Space) -> list[SearchQuery]:
@@ -149,9 +156,15 @@ async def _rank(plan: Plan[Row], read: Snapshot, drawn: Sequence[DrawnCondition]
         conditions=(*plan.conditions, *conditions_of(drawn, fields)),
         resource_types=plan.resource_types,
         is_distributed=read.is_distributed,
+        fields=plan.parsed.fields,
+        pattern=any_pattern_of(plan.parsed.phrases),
     )
+    narrowing = await find_narrowing(read.connection, scope, read.search_query, plan.parsed)
+    scope = replace(scope, only=narrowing.only, without=narrowing.without)
     rankings = [await rank(read.connection, scope, each, at_least=plan.most) for each in read.search_queries]
-    return scope, plan.cut(merge_rankings(rankings))
+    ranking = merge_rankings(rankings)
+    ranking = plan.cut(narrowing.keep(ranking) if plan.by_chunk else ranking)
+    return scope, replace(ranking, notes=narrowing.notes)
 
 
 async def _rerank(plan: Plan[Row], found: Found[Row]) -> Found[Row]:

@@ -26,7 +26,9 @@ from service.domains.search.filters import Comparison
 from service.domains.search.fusion import Legs, Scores
 from service.domains.search.search_query import WHOLE, Hit, Scope, SearchQuery
 from service.domains.search.sql import ORGANIZATION, AnySelect, Shape, name_of_value
+from service.domains.search.syntax.fields import field_parameters, pattern_of, shape_of_fields
 from service.identity.queries import user_as
+from service.index.terms import as_sparsevec
 from service.permissions.queries import reader_parameters
 from service.platform import traces
 from service.platform.batches import Answer, Batch
@@ -142,18 +144,28 @@ def shape_of(scope: Scope) -> Shape:
         by_resource_type=bool(scope.resource_types),
         is_distributed=scope.is_distributed,
         is_narrowed=scope.caller.collection_ids is not None,
+        fields=shape_of_fields(scope.fields),
+        has_only=scope.only is not None,
+        has_without=bool(scope.without),
+        has_pattern=scope.pattern is not None,
     )
 
 
 def _parameters(scope: Scope, search_query: SearchQuery) -> dict[str, Any]:
+    asked = {"vector": search_query.vector, "code": search_query.code, "terms": search_query.terms}
+    return _parameters_of(scope) | asked
+
+
+def _parameters_of(scope: Scope) -> dict[str, Any]:
     return {
         "organization_id": scope.caller.organization_id,
         "space_id": scope.space.space_id,
         "resource_types": list(scope.resource_types),
-        "vector": search_query.vector,
-        "code": search_query.code,
-        "terms": search_query.terms,
+        "only_ids": list(scope.only or ()),
+        "without_ids": list(scope.without),
+        "pattern": scope.pattern,
         **{name_of_value(number): each.value for number, each in enumerate(scope.conditions)},
+        **field_parameters(scope.fields, scope.caller),
         **reader_parameters(scope.caller, is_narrowing=True),
     }
 
@@ -169,6 +181,16 @@ def ask_candidates(batch: Batch, scope: Scope, search_query: SearchQuery, *, at_
     limits = {"page_limit": BEST_PAGES, "document_limit": BEST_DOCUMENTS, "at_least": at_least}
     keys = {"keys": list(search_query.lookup.keys), "bound": search_query.lookup.bound}
     return batch.ask(statement, Candidate, _parameters(scope, search_query) | limits | keys)
+
+
+def ask_containing(
+    batch: Batch, scope: Scope, *, phrase: str | None, terms: Collection[int], keys: Sequence[int], most: int
+) -> Answer[Hit]:
+    """Ask which chunks contain any of these terms or, if given, the phrase; the terms are those of its rarest word."""
+    parameters = _parameters_of(scope) | {"terms": as_sparsevec(dict.fromkeys(terms, 1.0)), "keys": list(keys)}
+    pattern = {} if phrase is None else {"pattern": pattern_of(phrase.removeprefix('"'))}
+    statement = sql.chunks_containing(shape_of(scope), is_phrase=phrase is not None)
+    return batch.ask(statement, Hit, parameters | pattern | {"most": most})
 
 
 async def find_candidates(

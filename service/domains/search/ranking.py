@@ -1,7 +1,7 @@
 """The ranking of a search: the legs its mode asks for, exact scores of what they found, and one order of it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -21,12 +21,14 @@ RECIPROCAL_OFFSET = 10
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Hits, best first, their similarities and weights; `has_words`: a question's word is in scope (None: unasked)."""
+    """Hits, best first, their similarities and weights; `has_words`: a question's word is in scope (None: unasked).
+    `notes`: clauses of the query that reached a limit, by their numbers."""
 
     hits: Sequence[Hit]
     similarities: Sequence[float]
     chunk_weights: ChunkWeights
     has_words: bool | None
+    notes: Mapping[int, str] = field(default_factory=dict[int, str])
 
     def scores_of(self, hits: Sequence[Hit]) -> dict[Hit, float]:
         """Return the scores to report of hits that are shown in this order: between 0 and 1, never rising."""

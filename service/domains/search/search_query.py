@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from carrel.wire.search import SearchMode
 from service.auth.callers import Caller
 from service.domains.search.filters import Condition
+from service.domains.search.syntax.parsing import FieldClause
 from service.index.codes import as_vector, binary_codes
 from service.index.service import Space
 from service.index.term_keys import NO_LOOKUP, Lookup
@@ -28,7 +29,8 @@ class Hit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The readable, filtered part of a space; `conditions` are on the catalog's or the collection's metadata."""
+    """The readable, filtered part of a space; `conditions` are on the catalog's or the collection's metadata, `fields`,
+    `only` and `without` come of the query's signs; passages that match `pattern` are preferred."""
 
     caller: Caller
     space: Space
@@ -36,6 +38,10 @@ class Scope:
     conditions: tuple[Condition, ...] = ()
     resource_types: tuple[str, ...] = ()
     is_distributed: bool = False
+    fields: tuple[FieldClause, ...] = ()
+    only: frozenset[UUID] | None = None
+    without: frozenset[UUID] = frozenset()
+    pattern: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

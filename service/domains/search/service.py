@@ -25,6 +25,7 @@ from service.domains.search.pipeline import Found, Plan, search
 from service.domains.search.reranking import ask_whether
 from service.domains.search.search_query import require_text
 from service.domains.search.snippets import Passage, snippet_of
+from service.domains.search.syntax.parsing import ParsedQuery, parse_query
 from service.index.service import ask_catalog
 from service.platform.batches import Batch
 from service.platform.errors import BadRequest, FieldError, NotFound
@@ -42,10 +43,11 @@ async def search_catalog(
     reranks = ask_whether(about, runtime.reranker, caller.organization_id, option=options.enable_reranking)
     position = runtime.standbys.ask(about)
     await runtime.database.read(caller.organization_id, about)
+    parsed = ParsedQuery(query) if options.literal_query else parse_query(query)
     plan = Plan(
         runtime,
         asked.caller(),
-        texts=[query],
+        texts=[parsed.text],
         mode=options.mode,
         space=catalog.row,
         ask_contents=queries.ask_found_documents,
@@ -54,13 +56,14 @@ async def search_catalog(
         conditions=conditions_without_schema(options.metadata_filters),
         resource_types=tuple(options.resource_types or ()),
         reranks=reranks(),
+        parsed=parsed,
     )
     log = SearchLog(runtime, plan.caller, query, plan.mode, collection_id=None, is_reranked=plan.candidates > 0)
     found = await search(plan, log)
     return SearchDocumentCatalogResponse(
         search_id=log.search_id,
         results=_to_documents(found, plan.limit),
-        applied=AppliedOptions(reranking=found.reranking),
+        applied=AppliedOptions(reranking=found.reranking, syntax=found.syntax),
     )
 
 

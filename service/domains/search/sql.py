@@ -24,6 +24,7 @@ from sqlalchemy import (
     Table,
     Text,
     Uuid,
+    all_,
     and_,
     any_,
     bindparam,
@@ -46,6 +47,7 @@ from carrel.wire.common import ResourceType
 from carrel.wire.search import FilterOperator
 from service.domains.search.filters import ORDERINGS, Comparison, Kind
 from service.domains.search.search_query import WHOLE
+from service.domains.search.syntax.fields import FieldShape, select_with_fields
 from service.permissions.queries import readable_by_parameters, within_parameters
 from service.platform.sql import as_member, count_of
 from service.schema.catalog import documents
@@ -70,7 +72,9 @@ SHAPES = 256
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The parts of a search that change its statements; `is_distributed`: the index tables lie on several servers."""
+    """The parts of a search that change its statements; `is_distributed`: the index tables lie on several servers.
+
+    `has_only` and `has_without`: the query's words and phrases choose documents."""
 
     dimensions: int
     by_chunk: bool
@@ -78,6 +82,10 @@ class Shape:
     by_resource_type: bool = False
     is_distributed: bool = False
     is_narrowed: bool = False
+    fields: tuple[FieldShape, ...] = ()
+    has_only: bool = False
+    has_without: bool = False
+    has_pattern: bool = False
 
 
 ORGANIZATION: ColumnElement[UUID] = bindparam("organization_id", type_=Uuid())
@@ -87,6 +95,8 @@ SPACE: ColumnElement[int] = bindparam("space_id", type_=Integer())
 KEYS: ColumnElement[Any] = bindparam("keys", type_=ARRAY(BigInteger()))
 BOUND: ColumnElement[float] = bindparam("bound", type_=Double[float]())
 AT_LEAST: ColumnElement[int] = bindparam("at_least", type_=Integer())
+PATTERN: ColumnElement[str] = bindparam("pattern", type_=Text())
+MOST: ColumnElement[int] = bindparam("most", type_=Integer())
 
 _ORDER: Sequence[ColumnElement[Any]] = [
     literal_column(name, NullType()) for name in ("negative", "document_id", "chunk_no")
@@ -131,7 +141,11 @@ def _in_scope(table: FromClause, shape: Shape) -> ColumnElement[bool]:
         conditions.append(document_id.in_(kinds))
     if shape.is_narrowed:
         conditions.append(document_id.in_(within_parameters()))
-    if shape.conditions:
+    if shape.has_only:
+        conditions.append(document_id == any_(array_of("only_ids", Uuid())))
+    if shape.has_without:
+        conditions.append(document_id != all_(array_of("without_ids", Uuid())))
+    if shape.conditions or shape.fields:
         conditions.append(document_id.in_(select(_fitting(shape).c.document_id)))
     return and_(*conditions)
 
@@ -147,6 +161,10 @@ def _select_matching(shape: Shape) -> Select[UUID]:
     statement = select(source.c.document_id).where(source.c.organization_id == ORGANIZATION)
     if shape.by_chunk:
         statement = statement.where(space_documents.c.space_id == SPACE)
+    if shape.fields:
+        statement = statement.where(
+            source.c.document_id.in_(select_with_fields(shape.fields, is_narrowed=shape.is_narrowed))
+        )
     held = source.c.custom_metadata
     return statement.where(*(_fits(held, each, number=number) for number, each in enumerate(shape.conditions)))
 
@@ -314,6 +332,42 @@ def _find_by_terms(shape: Shape) -> AnySelect:
     return best.where(_in_scope(with_terms, shape)).order_by(*_ORDER).limit(FURTHEST)
 
 
+@lru_cache(SHAPES)
+def chunks_containing(shape: Shape, *, is_phrase: bool) -> AnySelect:
+    """Build the statement of chunks in scope that contain a word (any of `terms`) or a phrase (`pattern`), at most
+    `most`. Of a phrase in a document's title, the chunk's number is WHOLE. In a large scope, an index finds the chunks
+    by `keys`, and the texts of at most `most` of them are compared with the phrase."""
+    chunks = INDEX_TABLES[shape.dimensions].chunks
+    scored = select(chunks.c.document_id, chunks.c.chunk_no).where(_in_scope(chunks, shape))
+    if not is_phrase:
+        scored = scored.where(lexical_score(chunks.c.terms, shape) < 0)
+    elif shape.is_distributed:
+        scored = scored.where(chunks.c.text.op("~*", is_comparison=True)(PATTERN))
+    if shape.is_distributed:
+        return scored.limit(MOST)
+    worth = select(and_(not_(_reads_little(shape)), _can_look_up(shape)).label("holds")).cte("worth")
+    is_worth: ColumnElement[bool] = select(worth.prefix_with("MATERIALIZED").c.holds).scalar_subquery()
+    looked_up = _find_by_terms(shape).order_by(None).limit(MOST).where(is_worth).cte("looked_up")
+    found = union_all(
+        select(looked_up.c.document_id, looked_up.c.chunk_no).where(looked_up.c.negative < 0),
+        scored.where(not_(is_worth)),
+    ).subquery("found")
+    if not is_phrase:
+        return select(*found.c).limit(MOST)
+    of_chunk = and_(chunks.c.document_id == found.c.document_id, chunks.c.chunk_no == found.c.chunk_no)
+    is_in_title = documents.c.name.op("~*", is_comparison=True)(PATTERN)
+    number = case((is_in_title, literal_column(str(WHOLE), Integer())), else_=found.c.chunk_no)
+    return (
+        select(found.c.document_id, number.label("chunk_no"))
+        .distinct()
+        .join(chunks, and_(of_chunk, chunks.c.organization_id == ORGANIZATION, chunks.c.space_id == SPACE))
+        .join(documents, documents.c.document_id == found.c.document_id)
+        .where(documents.c.organization_id == ORGANIZATION)
+        .where(or_(is_in_title, chunks.c.text.op("~*", is_comparison=True)(PATTERN)))
+        .limit(MOST)
+    )
+
+
 def _hits(shape: Shape, *sources: AnySelect) -> AnySelect:
     scored = (union_all(*sources) if sources[1:] else sources[0]).subquery("scored")
     best = select(*scored.c).order_by(*_ORDER).limit(LEG if shape.by_chunk else FURTHEST).subquery("best")
@@ -418,11 +472,12 @@ def found_documents(shape: Shape) -> AnySelect:
     lexical = shares["lexical_share"] * lexical_score(chunks.c.terms, shape)
     dense = shares["dense_share"] * dense_score(chunks.c.embedding, shape)
     ids = any_(array_of("ids", Uuid()))
+    preferred = (not_(chunks.c.text.op("~*", is_comparison=True)(PATTERN)),) if shape.has_pattern else ()
     best = (
         select(chunks.c.document_id, chunks.c.chunk_no, chunks.c.text, chunks.c.place)
         .ext(distinct_on(chunks.c.document_id))
         .where(chunks.c.organization_id == ORGANIZATION, chunks.c.space_id == SPACE, chunks.c.document_id == ids)
-        .order_by(chunks.c.document_id, lexical + dense, chunks.c.chunk_no)
+        .order_by(chunks.c.document_id, *preferred, lexical + dense, chunks.c.chunk_no)
         .subquery("best")
     )
     columns = (

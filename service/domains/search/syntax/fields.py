@@ -1,0 +1,190 @@
+"""Fields of a query as conditions on documents: title, type, owner, in, after and before."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, time
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import (
+    ARRAY,
+    ColumnElement,
+    DateTime,
+    Select,
+    Text,
+    Uuid,
+    any_,
+    bindparam,
+    exists,
+    func,
+    not_,
+    or_,
+    select,
+)
+
+from service.auth.callers import Caller
+from service.domains.search.syntax.parsing import FieldClause, FieldName, is_phrase
+from service.index.tokenization import has_unspaced
+from service.permissions.queries import readable_by_parameters
+from service.schema.catalog import document_versions, documents
+from service.schema.collections import collections
+from service.schema.identity import principals
+from service.schema.indexing import space_documents
+from service.schema.permissions import resources
+
+FieldShape = tuple[FieldName, bool]
+"""A field of a statement without its value, and whether it excludes."""
+
+_ORGANIZATION: ColumnElement[UUID] = bindparam("organization_id", type_=Uuid())
+
+# Names that people use for kinds of files, and the endings of these files.
+_ENDINGS: Mapping[str, Sequence[str]] = {
+    "word": ("docx", "doc", "odt", "rtf"),
+    "excel": ("xlsx", "xls", "xlsb", "xlsm", "ods", "csv"),
+    "spreadsheet": ("xlsx", "xls", "xlsb", "xlsm", "ods", "csv"),
+    "powerpoint": ("pptx", "ppt", "odp"),
+    "slides": ("pptx", "ppt", "odp"),
+    "mail": ("eml", "msg", "emlx"),
+    "email": ("eml", "msg", "emlx"),
+    "markdown": ("md", "markdown"),
+    "text": ("txt", "text", "md"),
+    "html": ("html", "htm"),
+    "image": ("png", "jpg", "jpeg", "gif", "tif", "tiff", "webp", "bmp", "heic"),
+    "picture": ("png", "jpg", "jpeg", "gif", "tif", "tiff", "webp", "bmp", "heic"),
+}
+
+
+_SIGN = re.compile(r"([^\w\s])")
+_APOSTROPHE = re.compile("\\\\['\u2019]")
+
+
+def pattern_of(phrase: str) -> str:
+    """Return PostgreSQL's regular expression for a phrase: its words as written, with any blanks between them, not
+    inside longer words. An apostrophe stands for the typographic one, too."""
+    words = [_APOSTROPHE.sub("['\u2019]", _SIGN.sub(r"\\\1", word)) for word in phrase.split()]
+    if has_unspaced(phrase):
+        return r"\s*".join(words)
+    begin = r"\m" if phrase[:1].isalnum() else ""
+    return begin + r"\s+".join(words) + (r"\M" if phrase[-1:].isalnum() else "")
+
+
+def any_pattern_of(texts: Sequence[str]) -> str | None:
+    """Return the regular expression of any of the phrases among these texts of clauses; None without a phrase."""
+    return "|".join(pattern_of(text.removeprefix('"')) for text in texts if is_phrase(text)) or None
+
+
+def shape_of_fields(fields: Sequence[FieldClause]) -> tuple[FieldShape, ...]:
+    return tuple((each.name, each.excludes) for each in fields)
+
+
+def field_parameters(fields: Sequence[FieldClause], caller: Caller) -> dict[str, Any]:
+    """Return the parameters of `select_with_fields`, by its numbered names."""
+    found: dict[str, Any] = {}
+    for number, each in enumerate(fields):
+        value = each.value.lower()
+        found[f"field_{number}"] = pattern_of(each.value)
+        found[f"text_{number}"] = value
+        found[f"endings_{number}"] = list(_ENDINGS.get(value, (value.removeprefix("."),)))
+        found[f"time_{number}"] = each.day and datetime.combine(each.day, time(), UTC)
+        found[f"owners_{number}"] = [caller.principal_id] if value == "me" else []
+    return found
+
+
+def select_with_fields(fields: Sequence[FieldShape], *, is_narrowed: bool) -> Select[UUID]:
+    """Select the documents that have these fields; the caller's rights are parameters (`reader_parameters`)."""
+    conditions = [
+        _is_in(number, is_narrowed=is_narrowed) if name is FieldName.IN else _CONDITIONS[name](number)
+        for number, (name, _) in enumerate(fields)
+    ]
+    kept = [not_(each) if excludes else each for each, (_, excludes) in zip(conditions, fields, strict=True)]
+    return select(documents.c.document_id).where(documents.c.organization_id == _ORGANIZATION, *kept)
+
+
+def _text(name: str, number: int) -> ColumnElement[str]:
+    return bindparam(f"{name}_{number}", type_=Text())
+
+
+def _matches(column: ColumnElement[Any], number: int) -> ColumnElement[bool]:
+    return column.op("~*", is_comparison=True)(_text("field", number))
+
+
+def _has_title(number: int) -> ColumnElement[bool]:
+    return _matches(documents.c.name, number)
+
+
+def _has_type(number: int) -> ColumnElement[bool]:
+    """Compare the resource's type, the ending of the file's name, and its media type."""
+    value, version = _text("text", number), document_versions.c
+    endings: Any = bindparam(f"endings_{number}", type_=ARRAY(Text()))
+    ending = func.lower(func.substring(version.file_name, r"\.([^.]+)$"))
+    media_type = func.lower(version.media_type)
+    of_file = exists().where(
+        version.organization_id == _ORGANIZATION,
+        version.document_id == documents.c.document_id,
+        version.version == documents.c.version,
+        or_(ending == any_(endings), media_type == value, func.split_part(media_type, "/", 1) == value),
+    )
+    of_resource = exists().where(
+        resources.c.organization_id == _ORGANIZATION,
+        resources.c.object_id == documents.c.document_id,
+        func.lower(resources.c.resource_type) == value,
+    )
+    return or_(of_file, of_resource)
+
+
+def _has_owner(number: int) -> ColumnElement[bool]:
+    """Compare the owner's name and address; `me` is the person who asks."""
+    own: Any = bindparam(f"owners_{number}", type_=ARRAY(Uuid()))
+    value = _text("text", number)
+    named = select(principals.c.principal_id).where(
+        principals.c.organization_id == _ORGANIZATION,
+        or_(
+            principals.c.email == value,
+            func.split_part(principals.c.email, "@", 1) == value,
+            _matches(principals.c.name, number),
+        ),
+    )
+    return or_(documents.c.owner_id == any_(own), documents.c.owner_id.in_(named))
+
+
+def _is_in(number: int, *, is_narrowed: bool) -> ColumnElement[bool]:
+    """Compare the names of the collections that the reader may see, and the folders of the document's path."""
+    narrowed_to: Any = bindparam("narrowed_to", type_=ARRAY(Uuid()))
+    readable = select(resources.c.object_id).where(
+        resources.c.organization_id == _ORGANIZATION, resources.c.access_class.in_(readable_by_parameters())
+    )
+    inside = (
+        select(space_documents.c.document_id)
+        .join(collections, collections.c.space_id == space_documents.c.space_id)
+        .where(
+            space_documents.c.organization_id == _ORGANIZATION,
+            collections.c.organization_id == _ORGANIZATION,
+            collections.c.collection_id.in_(readable),
+            _matches(collections.c.name, number),
+            *((collections.c.collection_id == any_(narrowed_to),) if is_narrowed else ()),
+        )
+    )
+    folder = func.lower(documents.c.external_id)
+    of_folder = func.strpos("/" + folder, "/" + _text("text", number) + "/") > 0
+    return or_(documents.c.document_id.in_(inside), of_folder)
+
+
+def _changed() -> ColumnElement[datetime]:
+    return func.coalesce(documents.c.source_updated_at, documents.c.updated_at)
+
+
+def _is_after(number: int) -> ColumnElement[bool]:
+    return _changed() >= bindparam(f"time_{number}", type_=DateTime(timezone=True))
+
+
+def _is_before(number: int) -> ColumnElement[bool]:
+    return _changed() < bindparam(f"time_{number}", type_=DateTime(timezone=True))
+
+
+_CONDITIONS: Mapping[FieldName, Callable[[int], ColumnElement[bool]]] = {
+    FieldName.TITLE: _has_title,
+    FieldName.TYPE: _has_type,
+    FieldName.OWNER: _has_owner,
+    FieldName.AFTER: _is_after,
+    FieldName.BEFORE: _is_before,
+}

@@ -1,0 +1,235 @@
+"""Read the signs of a query: "a phrase", -word, NOT word, OR and field:value. What isn't a sign is searched for."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from enum import StrEnum
+from itertools import count
+
+from carrel.wire.search import AppliedSyntax, QuerySign, SignKind
+
+MOST_SIGNS = 12
+"""A query has few signs; a pasted text with more of them is searched for as it is written."""
+
+
+class FieldName(StrEnum):
+    """A field that a query can name before a colon."""
+
+    TITLE = "title"
+    TYPE = "type"
+    OWNER = "owner"
+    IN = "in"
+    AFTER = "after"
+    BEFORE = "before"
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """Texts of which a document must contain at least one or, with `excludes`, none. A phrase is contained as written,
+    in any case; a word in any of its forms."""
+
+    texts: tuple[str, ...]
+    excludes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FieldClause:
+    """A field and its value; with `excludes`, documents with this value are left out. `day` is the first day of the
+    value of `after:` and `before:`, in UTC."""
+
+    name: FieldName
+    value: str
+    excludes: bool = False
+    day: date | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedQuery:
+    """A query without its signs (`text`, which is searched for), and what the signs ask of documents."""
+
+    text: str
+    clauses: tuple[Clause, ...] = ()
+    fields: tuple[FieldClause, ...] = ()
+    signs: tuple[QuerySign, ...] = ()
+    not_understood: tuple[str, ...] = ()
+
+    @property
+    def phrases(self) -> list[str]:
+        """The texts that a passage with one of them is preferred for."""
+        return [text for clause in self.clauses if not clause.excludes for text in clause.texts]
+
+    def say_applied(self, notes: Mapping[int, str]) -> AppliedSyntax | None:
+        """Return the signs for the response, with the notes on clauses by their numbers; None without signs."""
+        if not self.signs and not self.not_understood:
+            return None
+        numbers = count()
+        signs = [
+            sign if sign.kind is SignKind.FIELD else sign.model_copy(update={"note": notes.get(next(numbers))})
+            for sign in self.signs
+        ]
+        return AppliedSyntax(signs=signs, not_understood=list(self.not_understood))
+
+
+NO_SIGNS = ParsedQuery("")
+"""The signs of a query that is searched for as it is written."""
+
+
+def is_phrase(text: str) -> bool:
+    """Return whether a clause's text was written in quotation marks; a word never begins with one."""
+    return text.startswith('"')
+
+
+_QUOTES = {'"': '"', "“": "”“", "„": "“”", "«": "»", "»": "«", "「": "」", "『": "』"}
+_FIELD = re.compile(rf"({'|'.join(FieldName)}):(?=[^\s:/\\])", re.IGNORECASE)
+_OTHER_FIELD = re.compile(r"[a-z]{2,16}:(?=[^\W\d])", re.IGNORECASE)
+_DAY = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?$|(\d{1,2})\.(\d{1,2})\.(\d{4})$")
+
+
+@dataclass(slots=True)
+class _Token:
+    """A part of a query between blanks. `text` is a word, or a phrase behind a straight quotation mark."""
+
+    start: int
+    end: int
+    text: str
+    excludes: bool = False
+    field: FieldName | None = None
+
+    @property
+    def words(self) -> str:
+        return self.text.removeprefix('"')
+
+
+def parse_query(query: str) -> ParsedQuery:
+    """Read a query's signs. A query that only excludes, or has too many signs, is searched for as it is written."""
+    reader = _Reader(query)
+    reader.read()
+    if len(reader.signs) > MOST_SIGNS:
+        return ParsedQuery(query, not_understood=(f"The query has more than {MOST_SIGNS} signs; they are plain text.",))
+    if not reader.words and not any(not clause.excludes for clause in (*reader.clauses, *reader.fields)):
+        refused = [f"{each.written}: a query can't only exclude. Add a word to search for." for each in reader.signs]
+        return ParsedQuery(query, not_understood=(*reader.not_understood, *refused))
+    text = " ".join(reader.words) or " ".join(each.value for each in reader.fields if not each.excludes)
+    return ParsedQuery(
+        text, tuple(reader.clauses), tuple(reader.fields), tuple(reader.signs), tuple(reader.not_understood)
+    )
+
+
+@dataclass(slots=True)
+class _Reader:
+    query: str
+    words: list[str] = field(default_factory=list[str])
+    clauses: list[Clause] = field(default_factory=list[Clause])
+    fields: list[FieldClause] = field(default_factory=list[FieldClause])
+    signs: list[QuerySign] = field(default_factory=list[QuerySign])
+    not_understood: list[str] = field(default_factory=list[str])
+
+    def read(self) -> None:
+        tokens, at = list(self._split()), 0
+        while at < len(tokens):
+            token, chosen = tokens[at], tokens[at : at + 1]
+            if token.text == "NOT" and at and at + 1 < len(tokens) and _is_operand(tokens[at + 1]):
+                at += 1
+                self._exclude(tokens[at], start=token.start)
+            elif _is_operand(token):
+                while at + 2 < len(tokens) and tokens[at + 1].text == "OR" and _is_operand(tokens[at + 2]):
+                    at += 2
+                    chosen.append(tokens[at])
+                self._require(chosen)
+            else:
+                self._follow(token)
+            at += 1
+
+    def _split(self) -> Iterator[_Token]:
+        at, query = 0, self.query
+        while (at := _skip_blanks(query, at)) < len(query):
+            token = _Token(at, at, "")
+            begin = at
+            if query[at] == "-" and at + 1 < len(query) and _may_exclude(query, at + 1):
+                token.excludes, begin = True, at + 1
+            if named := _FIELD.match(query, begin):
+                token.field, begin = FieldName(named[1].lower()), named.end()
+            token.text, token.end = self._take(begin)
+            yield token
+            at = token.end
+
+    def _take(self, begin: int) -> tuple[str, int]:
+        """Return a phrase or the characters up to the next blank, and where the query goes on."""
+        closing = _QUOTES.get(self.query[begin])
+        if closing:
+            end = next((at for at in range(begin + 1, len(self.query)) if self.query[at] in closing), None)
+            if end is not None:
+                phrase = self.query[begin + 1 : end].strip()
+                return (f'"{phrase}' if phrase else ""), end + 1
+            self.not_understood.append(f"{self.query[begin]} has no closing quotation mark, so it is plain text.")
+        end = next((at for at in range(begin, len(self.query)) if self.query[at].isspace()), len(self.query))
+        return self.query[begin:end].lstrip('"'), end
+
+    def _follow(self, token: _Token) -> None:
+        if token.field is not None:
+            self._narrow(token)
+        elif token.excludes:
+            self._exclude(token, start=token.start)
+        elif token.text:
+            self.words.append(token.words)
+
+    def _require(self, tokens: Sequence[_Token]) -> None:
+        """Take words and phrases that are joined by OR; a word alone is searched for, and required of no document."""
+        self.words += [each.words for each in tokens]
+        texts = tuple(each.text for each in tokens)
+        if len(texts) == 1 and not is_phrase(texts[0]):
+            if other := _OTHER_FIELD.match(texts[0]):
+                fields = ", ".join(f"{name}:" for name in FieldName)
+                self.not_understood.append(f"{other[0]} is no field, so it is plain text. Fields: {fields}.")
+            return
+        self.clauses.append(Clause(texts))
+        self._say(SignKind.PHRASE if len(texts) == 1 else SignKind.ALTERNATIVES, tokens, start=tokens[0].start)
+
+    def _exclude(self, token: _Token, *, start: int) -> None:
+        self.clauses.append(Clause((token.text,), excludes=True))
+        self._say(SignKind.EXCLUDED, [token], start=start)
+
+    def _narrow(self, token: _Token) -> None:
+        day = None
+        if token.field in {FieldName.AFTER, FieldName.BEFORE}:
+            day = _read_day(token.words)
+            if day is None:
+                self.not_understood.append(f"{token.field}:{token.words} has no date. Write it as 2025-03-31 or 2025.")
+        if not token.words or token.field is None or (token.field in {FieldName.AFTER, FieldName.BEFORE} and not day):
+            self.words.append(token.words)
+            return
+        self.fields.append(FieldClause(token.field, token.words, token.excludes, day))
+        self._say(SignKind.FIELD, [token], start=token.start)
+
+    def _say(self, kind: SignKind, tokens: Sequence[_Token], *, start: int) -> None:
+        written = self.query[start : tokens[-1].end]
+        name = tokens[0].field
+        self.signs.append(QuerySign(kind=kind, written=written, values=[each.words for each in tokens], field=name))
+
+
+def _is_operand(token: _Token) -> bool:
+    return bool(token.text) and not token.excludes and token.field is None
+
+
+def _skip_blanks(query: str, at: int) -> int:
+    while at < len(query) and query[at].isspace():
+        at += 1
+    return at
+
+
+def _may_exclude(query: str, at: int) -> bool:
+    """Return whether a hyphen before this character excludes: before a letter or a phrase, and not before a number."""
+    return query[at].isalpha() or query[at] in _QUOTES
+
+
+def _read_day(text: str) -> date | None:
+    """Read a year, a month or a day, and return its first day."""
+    found = _DAY.match(text)
+    if found is None:
+        return None
+    year, month, day, other_day, other_month, other_year = (int(part or 0) for part in found.groups())
+    try:
+        return date(other_year, other_month, other_day) if other_year else date(year, month or 1, day or 1)
+    except ValueError:
+        return None

@@ -1,0 +1,112 @@
+"""Signs of a query: phrases, exclusion, alternatives and fields, in the three modes and as several people."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from service.domains.search import sql
+from tests.harness.documents import add_users, ok, uploaded
+from tests.harness.services import RunningService
+
+ANN, BEN = "ann@signs.test", "ben@signs.test"
+MODES = ("HYBRID", "LEXICAL", "SEMANTIC")
+TEXTS = {
+    "terms": ("Payment terms", "Our payment terms are net 30 days. The supplier's invoices are paid on Fridays."),
+    "net": ("Fishing net", "Thirty nets and 30 terms of a contract about days at sea; payment by the crew."),
+    "hotel": ("Travel rules", "Travel by train is paid. A hotel costs at most 120 euros."),
+    "train": ("Trains", "Travel by train is cheapest on Tuesdays."),
+    "ünal": ("ÜNAL report", "Die Straße nach Zürich ist gesperrt. 東京都の会議室は三階にあります。"),
+}
+BY_BEN = {"secret": ("Ben's travel diary", "Travel to the hotel in net 30 minutes.")}
+
+
+@pytest.fixture(scope="module", params=["little", "much"])
+def library(request: pytest.FixtureRequest, module_service: RunningService) -> Iterator[RunningService]:
+    """Search the documents both as a reader of little, whose chunks are all scored, and by the index of terms."""
+    if request.param == "little":
+        add_users(module_service, ANN, BEN)
+        for owner, texts in ((ANN, TEXTS), (BEN, BY_BEN)):
+            for external_id, (name, text) in texts.items():
+                path = f"policies/{external_id}" if external_id in {"hotel", "train"} else external_id
+                uploaded(module_service, path, text, as_user=owner, file_name=f"{external_id}.md", documentName=name)
+    few = 2000 if request.param == "little" else 0
+    patch = pytest.MonkeyPatch()
+    patch.setattr(sql, "FEW_PAGES", few)
+    statements = (sql.dense_leg, sql.lexical_leg, sql.candidates, sql.chunks_containing)
+    for function in (sql._reads_little, sql._score_all, *statements):
+        function.cache_clear()
+    yield module_service
+    patch.undo()
+
+
+def search(service: RunningService, query: str, *, as_user: str = ANN, **options: Any) -> dict[str, Any]:
+    body = {"searchQuery": query, "searchOptions": options, "userEmail": as_user}
+    return ok(service.call("search/searchDocumentCatalog", body))
+
+
+def found(service: RunningService, query: str, **options: Any) -> set[str]:
+    results = search(service, query, **options)["results"]
+    return {result["documentExternalId"].rpartition("/")[2] for result in results}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ('"net 30 days"', {"terms"}),
+        ('"NET  30" payment', {"terms"}),
+        ("“payment terms”", {"terms"}),
+        ('"supplier\u2019s invoices"', {"terms"}),
+        ('"30 net"', set()),
+        ("travel -hotel", {"train", "terms", "net", "ünal"}),
+        ("travel NOT hotels", {"train", "terms", "net", "ünal"}),
+        ('travel -"by train"', {"terms", "net", "ünal"}),
+        ("hotel OR Tuesdays", {"hotel", "train"}),
+        ('"net 30" OR Zürich', {"terms", "ünal"}),
+        ('"die straße nach zürich"', {"ünal"}),
+        ('"東京都の会議室"', {"ünal"}),
+        ("title:report", {"ünal"}),
+        ("title:ünal Straße", {"ünal"}),
+        ('title:"payment terms" days', {"terms"}),
+        ("travel -title:trains in:policies", {"hotel"}),
+        ("days type:markdown -type:pdf", {"terms", "net", "hotel", "train", "ünal"}),
+        ("days type:pdf", set()),
+        ("travel owner:me", {"terms", "net", "hotel", "train", "ünal"}),
+        ("travel owner:ben", set()),
+        ("days after:2020 before:2021", set()),
+        ("days after:2020-02-29 -hotel", {"terms", "net", "train", "ünal"}),
+    ],
+)
+def test_a_sign_chooses_documents(library: RunningService, mode: str, query: str, expected: set[str]) -> None:
+    results = found(library, query, mode=mode)
+    if mode == "LEXICAL":  # a document without any word of the query isn't found
+        assert results <= expected
+        assert bool(results) == bool(expected)
+    else:
+        assert results == expected
+
+
+def test_a_phrase_is_shown_where_it_stands(library: RunningService) -> None:
+    [result] = search(library, '"net 30 days"')["results"]
+    assert "net 30 days" in result["snippet"]["text"]
+
+
+def test_signs_come_back(library: RunningService) -> None:
+    applied = search(library, 'travel "by train" -hotel a OR b title:trains note:x')["applied"]["syntax"]
+    assert [(sign["kind"], sign["written"]) for sign in applied["signs"]] == [
+        ("PHRASE", '"by train"'),
+        ("EXCLUDED", "-hotel"),
+        ("ALTERNATIVES", "a OR b"),
+        ("FIELD", "title:trains"),
+    ]
+    [other] = applied["notUnderstood"]
+    assert "note:" in other
+    assert "syntax" not in search(library, "C++ at -5 degrees, by e-mail")["applied"]
+    assert "syntax" not in search(library, '"net 30 days"', literalQuery=True)["applied"]
+
+
+def test_only_the_readers_own_documents_are_chosen(library: RunningService) -> None:
+    assert found(library, '"net 30 minutes"') == set()
+    assert found(library, '"net 30 minutes"', as_user=BEN) == {"secret"}
+    assert found(library, "travel in:policies", as_user=BEN) == set()
