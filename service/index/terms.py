@@ -65,6 +65,12 @@ def count_terms(text: str, stemming: str) -> Counter[int]:
     return counts
 
 
+@lru_cache(maxsize=512)
+def terms_in(text: str, stemmings: tuple[str, ...]) -> frozenset[int]:
+    """Return the terms that a text has by any of these stemmings."""
+    return frozenset(term for stemming in stemmings for term in count_terms(text, stemming))
+
+
 def weigh_chunks(texts: Sequence[str], *, title: str, stemming: str) -> list[dict[int, float]]:
     """Return the term vector of each chunk of a document, by term; the title counts in every one of them."""
     of_title = count_terms(title, stemming)

@@ -79,6 +79,8 @@ async def search_collection(
         cut=partial(_cut, metric=collection.distance_metric, threshold=options.threshold or 0),
         reranks=reranks(),
         parsed=parsed,
+        checks_words=len(texts) == 1,
+        corrects=not options.literal_query,
     )
     log = SearchLog(runtime, acting, query, plan.mode, collection.collection_id, is_reranked=plan.candidates > 0)
     found = await search(plan, log)
@@ -121,14 +123,23 @@ def _say_applied(
         if unused:
             note = " ".join([*([note] if note else []), _UNUSED.format(", ".join(f"“{words}”" for words in unused))])
         filtering = AppliedFiltering(filters=filters, dropped=found.dropped, by_model=by_model, note=note)
-    return AppliedOptions(filtering=filtering, extraction=extraction, reranking=found.reranking, syntax=found.syntax)
+    return found.say_applied().model_copy(update={"filtering": filtering, "extraction": extraction})
 
 
 def _group_by_document(found: Found[queries.FoundChunk], limit: int, *, merged: bool) -> list[CollectionSearchResult]:
     by_document: dict[UUID, list[FoundChunk]] = {}
+    relevance = found.ranking.relevance_of(found.best(limit))
     for hit, score in found.ranking.scores_of(found.best(limit)).items():
         row = found.rows[hit]
-        chunk = FoundChunk(chunk_id=row.chunk_id, chunk_index=row.chunk_no, text=row.text, score=score, place=row.place)
+        chunk = FoundChunk(
+            chunk_id=row.chunk_id,
+            chunk_index=row.chunk_no,
+            text=row.text,
+            score=score,
+            relevance=relevance[hit],
+            matched=found.matched_by(hit),
+            place=row.place,
+        )
         by_document.setdefault(row.document_id, []).append(chunk)
     documents = {row.document_id: row for row in found.rows.values()}
     return [_to_result(documents[document_id], chunks, merged=merged) for document_id, chunks in by_document.items()]

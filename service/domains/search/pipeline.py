@@ -7,6 +7,7 @@
     -> find_narrowing    the documents that the signs of the query choose, if it has signs
     -> rank              candidates in scope by words and by meaning, and their fusion: a Ranking
     -> ask_contents      the passage of each hit, and its document
+    -> check_words       words that nothing in reach has, and their corrections, which are ranked by again
     -> keep_readable     the hits that the caller may read now, where a snapshot can't tell
     -> Found
 
@@ -22,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from carrel.wire.reranking import AppliedReranking
-from carrel.wire.search import AppliedSyntax, SearchMode
+from carrel.wire.search import AppliedOptions, AppliedSyntax, MatchedBy, SearchMode
 from service.auth.callers import Caller
 from service.domains.search.filters import Condition
 from service.domains.search.log import SearchLog
@@ -31,12 +32,14 @@ from service.domains.search.ranking import NOTHING_RANKED, Ranking, merge_rankin
 from service.domains.search.reranking import CANDIDATES, rerank, text_of
 from service.domains.search.search_query import Hit, Scope, SearchQuery, prepare_query
 from service.domains.search.snapshot import Snapshot, open_snapshot
+from service.domains.search.spelling import ALL_MATCHED, Checked, check_words, replace_words, words_within
 from service.domains.search.syntax.fields import any_pattern_of
 from service.domains.search.syntax.narrowing import find_narrowing
 from service.domains.search.syntax.parsing import NO_SIGNS, ParsedQuery
 from service.domains.search.understanding.drawing import DrawnCondition
 from service.domains.search.understanding.service import Filtering, conditions_of, draw_readable
 from service.index.service import Space
+from service.index.terms import terms_in
 from service.platform.batches import Answer, Batch
 from service.runtime import Runtime
 from service.runtime.standbys.queries import Position
@@ -48,7 +51,8 @@ AskContents = Callable[[Batch, Scope, SearchQuery, Sequence[Hit], ChunkWeights],
 @dataclass(frozen=True, slots=True)
 class Plan(Generic[Row]):
     """A search to make. `texts` are the query, or questions instead; `space` None: nothing is indexed; `filtering`
-    counts unless nothing fits; `cut` leaves out hits. Plans may share `embeddings` by model. `parsed`: the signs."""
+    counts unless nothing fits; `cut` leaves out hits. Plans may share `embeddings` by model. `parsed`: the signs.
+    With `checks_words`, words that nothing in reach has are found and, if `corrects`, replaced by similar words."""
 
     runtime: Runtime
     caller: Caller
@@ -67,6 +71,8 @@ class Plan(Generic[Row]):
     reranks: bool = False
     embeddings: dict[str, NDArray[np.float32]] = field(default_factory=dict[str, NDArray[np.float32]])
     parsed: ParsedQuery = NO_SIGNS
+    checks_words: bool = False
+    corrects: bool = False
 
     @property
     def candidates(self) -> int:
@@ -90,6 +96,23 @@ class Found(Generic[Row]):
     dropped: bool = False
     reranking: AppliedReranking | None = None
     syntax: AppliedSyntax | None = None
+    checked: Checked = ALL_MATCHED
+
+    def say_applied(self) -> AppliedOptions:
+        """Return what the search did beyond its query, for the response."""
+        return AppliedOptions(
+            reranking=self.reranking,
+            syntax=self.syntax,
+            unmatched_words=list(self.checked.unmatched),
+            corrections=list(self.checked.corrections),
+        )
+
+    def matched_by(self, hit: Hit) -> MatchedBy:
+        """Return the words that the title and the passage of a hit have, and whether its meaning is close."""
+        row, [query, *_] = self.rows[hit], self.queries
+        terms = terms_in(f"{row.name}\n{row.text}", query.stemmings)
+        words = words_within(dict.fromkeys(query.words), terms, query.stemmings)
+        return MatchedBy(words=words, meaning=hit in self.ranking.near)
 
     def best(self, limit: int) -> list[Hit]:
         return [hit for hit in self.ranking.hits if hit in self.rows][:limit]
@@ -116,18 +139,56 @@ async def find(plan: Plan[Row], space: Space, log: SearchLog | None, source: Sou
         drawn = None
         if plan.filtering is not None:
             drawn = await draw_readable(read, plan.caller, plan.filtering, clock=plan.runtime.clock)
-        scope, ranking = await _rank(plan, read, drawn or ())
-        if dropped := bool(drawn and not ranking.hits):
-            scope, ranking = await _rank(plan, read, ())
-        last, hits = Batch(), ranking.hits[: plan.most]
-        contents = plan.ask_contents(last, scope, read.search_query, hits, ranking.chunk_weights)
+        ranked = await _rank(plan, read, drawn or ())
+        if dropped := bool(drawn and not ranked.ranking.hits):
+            ranked = await _rank(plan, read, ())
+        last, checked = Batch(), ALL_MATCHED
+        contents = ranked.ask_contents(plan, last)
+        if plan.checks_words and read.search_query.words:
+            await last.run(read.connection)
+            last, checked = Batch(), await _check_words(plan, ranked, contents.rows)
+            if checked.corrections:
+                ranked = await _rank_corrected(plan, ranked, checked, () if dropped else drawn or ())
+                contents = ranked.ask_contents(plan, last)
+        ranking = ranked.ranking
         if log is None:
             await last.run(read.connection)
         else:
-            await log.finish(read, last, hits[: plan.limit], has_words=ranking.has_words)
+            await log.finish(read, last, ranking.hits[: plan.limit], has_words=ranking.has_words)
     rows = await read.keep_readable(plan.caller, contents.rows)
     syntax = plan.parsed.say_applied(ranking.notes)
-    return Found(ranking, rows, read.search_queries, drawn, dropped, syntax=syntax)
+    return Found(ranking, rows, ranked.read.search_queries, drawn, dropped, syntax=syntax, checked=checked)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranked:
+    """A ranking of what is in scope, with the queries that it was made by."""
+
+    read: Snapshot
+    scope: Scope
+    ranking: Ranking
+
+    def ask_contents(self, plan: Plan[Row], batch: Batch) -> Answer[Row]:
+        hits, weights = self.ranking.hits[: plan.most], self.ranking.chunk_weights
+        return plan.ask_contents(batch, self.scope, self.read.search_query, hits, weights)
+
+
+async def _check_words(plan: Plan[Row], ranked: _Ranked, rows: Sequence[Row]) -> Checked:
+    """Look for the words of the query that none of these results has, and for similar words."""
+    query = ranked.read.search_query
+    seen = frozenset[int]().union(*(terms_in(f"{row.name}\n{row.text}", query.stemmings) for row in rows))
+    missing = [word for word in dict.fromkeys(query.words) if not words_within([word], seen, query.stemmings)]
+    if not missing:
+        return ALL_MATCHED
+    return await check_words(ranked.read.connection, ranked.scope, query, missing, corrects=plan.corrects)
+
+
+async def _rank_corrected(
+    plan: Plan[Row], ranked: _Ranked, checked: Checked, drawn: Sequence[DrawnCondition]
+) -> _Ranked:
+    """Rank again by the corrected words; the meaning is that of the query as written."""
+    text = replace_words(ranked.read.search_query.text, checked.corrections)
+    return await _rank(plan, await ranked.read.with_text(plan.caller.organization_id, text), drawn)
 
 
 async def embed(plan: Plan[Row], space: Space) -> list[SearchQuery]:
@@ -147,7 +208,7 @@ async def embed(plan: Plan[Row], space: Space) -> list[SearchQuery]:
     ]
 
 
-async def _rank(plan: Plan[Row], read: Snapshot, drawn: Sequence[DrawnCondition]) -> tuple[Scope, Ranking]:
+async def _rank(plan: Plan[Row], read: Snapshot, drawn: Sequence[DrawnCondition]) -> _Ranked:
     fields: Mapping[str, str] = plan.filtering.fields if plan.filtering else {}
     scope = Scope(
         caller=plan.caller,
@@ -164,7 +225,7 @@ async def _rank(plan: Plan[Row], read: Snapshot, drawn: Sequence[DrawnCondition]
     rankings = [await rank(read.connection, scope, each, at_least=plan.most) for each in read.search_queries]
     ranking = merge_rankings(rankings)
     ranking = plan.cut(narrowing.keep(ranking) if plan.by_chunk else ranking)
-    return scope, replace(ranking, notes=narrowing.notes)
+    return _Ranked(read, scope, replace(ranking, notes=narrowing.notes))
 
 
 async def _rerank(plan: Plan[Row], found: Found[Row]) -> Found[Row]:

@@ -2,7 +2,7 @@
 (access, metadata, kind of resource) is inside the legs, before any ordering or LIMIT."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
@@ -263,6 +263,16 @@ def ask_found_chunks(
     """Ask for the results' chunks; a hit is a chunk, so that no weights choose it."""
     parameters = _parameters(scope, search_query) | _hits(hits)
     return batch.ask(sql.found_chunks(shape_of(scope)), FoundChunk, parameters)
+
+
+async def read_texts(
+    connection: AsyncConnection, scope: Scope, search_query: SearchQuery, hits: Sequence[Hit]
+) -> dict[Hit, str]:
+    """Return the texts of chunks that a statement of this transaction has found in scope."""
+    batch = Batch()
+    answer = ask_found_chunks(batch, replace(scope, by_chunk=True), search_query, hits, ChunkWeights(0, 0))
+    await batch.run(connection)
+    return {Hit(row.document_id, row.chunk_no): row.text for row in answer.rows}
 
 
 @lru_cache(1)

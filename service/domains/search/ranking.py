@@ -15,6 +15,10 @@ from service.domains.search.search_query import Hit, Scope, SearchQuery
 FEEDBACK_WEIGHT = 0.4
 FEEDBACK_EXAMPLES = 3
 
+# Cosines of texts that have nothing, and of texts that have all in common with a question, for the model here. From
+# `LEAST_NEAR`, if it isn't less than half the best, a text is called close in meaning.
+FAR, NEAR, LEAST_NEAR = 0.1, 0.7, 0.25
+
 # Of several rankings, the first place counts as much more than the second as this is small (Cormack et al., 2009).
 RECIPROCAL_OFFSET = 10
 
@@ -22,13 +26,20 @@ RECIPROCAL_OFFSET = 10
 @dataclass(frozen=True, slots=True)
 class Ranking:
     """Hits, best first, their similarities and weights; `has_words`: a question's word is in scope (None: unasked).
-    `notes`: clauses of the query that reached a limit, by their numbers."""
+    `notes`: clauses of the query that reached a limit, by their numbers. `relevance` is by words and meaning, and
+    `near` are the hits that are close in meaning."""
 
     hits: Sequence[Hit]
     similarities: Sequence[float]
     chunk_weights: ChunkWeights
     has_words: bool | None
     notes: Mapping[int, str] = field(default_factory=dict[int, str])
+    relevance: Mapping[Hit, float] = field(default_factory=dict[Hit, float])
+    near: frozenset[Hit] = frozenset()
+
+    def relevance_of(self, hits: Sequence[Hit]) -> dict[Hit, float]:
+        """Return the relevance of hits that are shown in this order: between 0 and 1, never rising."""
+        return dict(zip(hits, smooth_scores([self.relevance.get(hit, 0.0) for hit in hits]), strict=True))
 
     def scores_of(self, hits: Sequence[Hit]) -> dict[Hit, float]:
         """Return the scores to report of hits that are shown in this order: between 0 and 1, never rising."""
@@ -65,7 +76,32 @@ async def rank(
         by_words = search_query.mode is SearchMode.LEXICAL
         chunk_weights = ChunkWeights(lexical=int(by_words), dense=int(not by_words))
         hits = sorted(scores, key=lambda hit: (-scores[hit].lexical if by_words else -scores[hit].dense, hit))
-    return Ranking(hits, [scores[hit].dense for hit in hits], chunk_weights, has_words)
+    return Ranking(
+        hits,
+        [scores[hit].dense for hit in hits],
+        chunk_weights,
+        has_words,
+        relevance=_weigh_relevance(search_query, scores),
+        near=_find_near(search_query, scores),
+    )
+
+
+def _weigh_relevance(search_query: SearchQuery, scores: Mapping[Hit, Scores]) -> dict[Hit, float]:
+    """Return the relevance of hits: the weighed share of the query's words that each has, and its meaning."""
+    by_words, by_meaning = search_query.looks_for_words, search_query.mode is not SearchMode.LEXICAL
+    found: dict[Hit, float] = {}
+    for hit, each in scores.items():
+        parts = [min(1.0, each.lexical / search_query.full_score)] if by_words else []
+        parts += [min(1.0, max(0.0, (each.dense - FAR) / (NEAR - FAR)))] if by_meaning else []
+        found[hit] = sum(parts) / len(parts)
+    return found
+
+
+def _find_near(search_query: SearchQuery, scores: Mapping[Hit, Scores]) -> frozenset[Hit]:
+    if search_query.mode is SearchMode.LEXICAL:
+        return frozenset()
+    least = max(LEAST_NEAR, max(each.dense for each in scores.values()) / 2)
+    return frozenset(hit for hit, each in scores.items() if each.dense >= least)
 
 
 def merge_rankings(rankings: Sequence[Ranking]) -> Ranking:
@@ -80,8 +116,16 @@ def merge_rankings(rankings: Sequence[Ranking]) -> Ranking:
             cosines[hit] = max(cosine, cosines.get(hit, cosine))
     hits = sorted(weights, key=lambda hit: (-weights[hit], hit))
     has_words = [ranking.has_words for ranking in rankings if ranking.has_words is not None]
+    relevance = dict[Hit, float]()
+    for ranking in rankings:
+        relevance |= {hit: max(value, relevance.get(hit, 0.0)) for hit, value in ranking.relevance.items()}
     return Ranking(
-        hits, [cosines[hit] for hit in hits], rankings[0].chunk_weights, any(has_words) if has_words else None
+        hits,
+        [cosines[hit] for hit in hits],
+        rankings[0].chunk_weights,
+        any(has_words) if has_words else None,
+        relevance=relevance,
+        near=frozenset[Hit]().union(*(ranking.near for ranking in rankings)),
     )
 
 

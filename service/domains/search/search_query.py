@@ -1,6 +1,7 @@
 """A prepared search: the query, its scope and its hits, made before the snapshot of the search is opened."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 from uuid import UUID
 
@@ -18,6 +19,9 @@ from service.index.terms import as_sparsevec, query_words, terms_of
 from service.platform.errors import BadRequest, FieldError
 
 WHOLE = -1
+
+HALF = 0.45
+"""What a chunk of average length scores of a word's weight that it has once."""
 
 
 class Hit(NamedTuple):
@@ -46,7 +50,9 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
-    """A query in the forms that search the index, with `stemmings` of the space; `with_weights` weighs `terms`."""
+    """A query in the forms that search the index, with `stemmings` of the space; `with_weights` weighs `terms`.
+
+    `full_score` is the score by words of a chunk that has each word once; `frequencies` are those of the terms."""
 
     mode: SearchMode
     text: str
@@ -57,6 +63,8 @@ class SearchQuery:
     by_frequency: bool = True
     terms: str = as_sparsevec({})
     lookup: Lookup = NO_LOOKUP
+    full_score: float = 1.0
+    frequencies: Mapping[int, int] = field(default_factory=dict[int, int])
 
     @property
     def term_set(self) -> frozenset[int]:
@@ -68,6 +76,10 @@ class SearchQuery:
         """Whether the query is searched for by its words (also)."""
         return self.mode is not SearchMode.SEMANTIC and bool(self.words)
 
+    def with_text(self, text: str) -> "SearchQuery":
+        """Return the query with other words, and the meaning that it has; its weights are to be set again."""
+        return replace(self, text=text, words=tuple(query_words(text, self.stemmings)))
+
     def in_stemmings(self, stemmings: tuple[str, ...]) -> "SearchQuery":
         """Return the query for a space whose chunks have these stemmings."""
         if stemmings == self.stemmings:
@@ -76,7 +88,12 @@ class SearchQuery:
 
     def with_weights(self, weights: dict[int, float], lookup: Lookup = NO_LOOKUP) -> "SearchQuery":
         """Return the query with its terms' weights, and the keys to find chunks by; without any, all are scored."""
-        return replace(self, terms=as_sparsevec(weights), lookup=lookup)
+        of_words = (
+            max((weights.get(term, 0.0) for term in part), default=0.0)
+            for word in self.words
+            for part in terms_of(word, self.stemmings)
+        )
+        return replace(self, terms=as_sparsevec(weights), lookup=lookup, full_score=HALF * sum(of_words) or 1.0)
 
 
 def require_text(query: str) -> str:

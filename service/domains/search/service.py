@@ -7,8 +7,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.common import ResourceIdentifier
 from carrel.wire.search import (
-    AppliedOptions,
     CatalogSearchResult,
+    MatchedBy,
     SearchDocumentCatalogRequest,
     SearchDocumentCatalogResponse,
     Snippet,
@@ -57,13 +57,13 @@ async def search_catalog(
         resource_types=tuple(options.resource_types or ()),
         reranks=reranks(),
         parsed=parsed,
+        checks_words=True,
+        corrects=not options.literal_query,
     )
     log = SearchLog(runtime, plan.caller, query, plan.mode, collection_id=None, is_reranked=plan.candidates > 0)
     found = await search(plan, log)
     return SearchDocumentCatalogResponse(
-        search_id=log.search_id,
-        results=_to_documents(found, plan.limit),
-        applied=AppliedOptions(reranking=found.reranking, syntax=found.syntax),
+        search_id=log.search_id, results=_to_documents(found, plan.limit), applied=found.say_applied()
     )
 
 
@@ -113,10 +113,16 @@ def _to_documents(found: Found[queries.FoundDocument], limit: int) -> list[Catal
     [query] = found.queries
     mark = partial(snippet_of, terms=query.term_set, stemmings=query.stemmings)
     scores = found.ranking.scores_of(found.ranking.hits)
-    return [_to_document(found.rows[hit], scores[hit], mark(found.rows[hit].text)) for hit in found.best(limit)]
+    relevance = found.ranking.relevance_of(found.best(limit))
+    return [
+        _to_document(found.rows[hit], scores[hit], mark(found.rows[hit].text), relevance[hit], found.matched_by(hit))
+        for hit in relevance
+    ]
 
 
-def _to_document(row: queries.FoundDocument, score: float, passage: Passage) -> CatalogSearchResult:
+def _to_document(
+    row: queries.FoundDocument, score: float, passage: Passage, relevance: float, matched: MatchedBy
+) -> CatalogSearchResult:
     return CatalogSearchResult(
         document_id=row.document_id,
         document_name=row.name,
@@ -125,6 +131,8 @@ def _to_document(row: queries.FoundDocument, score: float, passage: Passage) -> 
         document_version=row.version,
         resource=ResourceIdentifier(resource_id=row.resource_id, resource_type=row.resource_type),
         score=score,
+        relevance=relevance,
+        matched=matched,
         snippet=Snippet(
             text=passage.text,
             matches=[TextSpan(start=start, end=end) for start, end in passage.matches],

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -40,6 +40,15 @@ class Snapshot:
     def is_distributed(self) -> bool:
         """Whether the index lies on several servers."""
         return self.source.primary.is_distributed
+
+    async def with_text(self, organization_id: UUID, text: str) -> "Snapshot":
+        """Return the snapshot with the words of another text in place of the query's."""
+        batch, query = Batch(), self.search_query.with_text(text)
+        counted = _ask_statistics(batch, organization_id, self.space, query)
+        await batch.run(self.connection)
+        return replace(
+            self, search_queries=[await _weigh(self.connection, organization_id, self.space, query, counted)]
+        )
 
     async def keep_readable(self, caller: Caller, found: Sequence[Row]) -> dict[Hit, Row]:
         """Return the hits that may be shown; on several servers, rights are asked once more after all texts."""
@@ -115,4 +124,5 @@ async def _weigh(
         frequencies=frequencies,
         total=frequencies.get(TOTAL_TERM, 0),
     )
-    return search_query.with_weights(weights, choose_keys(weights, space_id=space.space_id, frequencies=frequencies))
+    lookup = choose_keys(weights, space_id=space.space_id, frequencies=frequencies)
+    return replace(search_query.with_weights(weights, lookup), frequencies=frequencies)

@@ -1,0 +1,142 @@
+"""Words of a query that nothing in reach contains, and similar words that something contains.
+
+Every similar spelling of an unmatched word is looked up in the reader's own index (Norvig, "How to Write a Spelling
+Corrector", 2007). So there is no list of words that could tell of documents that the reader may not read."""
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from string import ascii_lowercase
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.search import SpellingCorrection
+from service.domains.search import queries
+from service.domains.search.search_query import Hit, Scope, SearchQuery
+from service.index.statistics.queries import ask_frequencies
+from service.index.term_keys import every_key
+from service.index.terms import terms_of
+from service.index.tokenization import fold, split_words
+from service.platform.batches import Answer, Batch
+
+MOST_WORDS = 8
+"""So many words of a query are looked up at most; a pasted text is not checked word by word."""
+
+MOST_LOOKED_UP = 12
+"""So many similar words are looked for in what the reader may read, at most: the most frequent ones."""
+
+MOST_CORRECTIONS = 2
+COMMON = 5_000
+"""A word in more chunks than this isn't looked up in the index, which would read all of them: what the reader may read
+is scanned up to the first chunk with the word."""
+
+MOST_CORRECTED = 3
+_SHORTEST, _LONGEST, _ACRONYM = 4, 24, 5
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The unmatched words of a query, as written, and their corrections."""
+
+    unmatched: Sequence[str] = ()
+    corrections: Sequence[SpellingCorrection] = ()
+
+
+ALL_MATCHED = Checked()
+
+
+async def check_words(
+    connection: AsyncConnection, scope: Scope, search_query: SearchQuery, words: Sequence[str], *, corrects: bool
+) -> Checked:
+    """Find which of these words nothing in scope contains and, with `corrects`, similar words in scope."""
+    batch = Batch()
+    terms = {word: _terms(word, search_query.stemmings) for word in words[:MOST_WORDS]}
+    known = search_query.frequencies
+    answers = {
+        word: _ask_whether(batch, scope, its, is_common=sum(known.get(term, 0) for term in its) > COMMON)
+        for word, its in terms.items()
+        if its
+    }
+    await batch.run(connection)
+    unmatched = [word for word, answer in answers.items() if not answer.rows]
+    found = [
+        SpellingCorrection(word=word, replaced_by=replaced_by)
+        for word in unmatched[: MOST_CORRECTED if corrects else 0]
+        if (replaced_by := await _find_similar(connection, scope, search_query, word))
+    ]
+    return Checked(unmatched, found)
+
+
+def _terms(word: str, stemmings: Sequence[str]) -> tuple[int, ...]:
+    return tuple({term for part in terms_of(word, stemmings) for term in part})
+
+
+def _ask_whether(batch: Batch, scope: Scope, terms: Sequence[int], *, is_common: bool = False) -> Answer[Hit]:
+    keys = () if is_common else every_key(terms, space_id=scope.space.space_id)
+    return queries.ask_containing(batch, scope, phrase=None, terms=terms, keys=keys, most=1)
+
+
+async def _find_similar(connection: AsyncConnection, scope: Scope, search_query: SearchQuery, word: str) -> list[str]:
+    """Return similar words as they stand in readable texts, the most frequent first. They differ in one letter
+    or, where there is no such word, also in a doubled letter."""
+    folded = fold(word)
+    if not _SHORTEST <= len(folded) <= _LONGEST or not folded.isalpha() or (word.isupper() and len(word) <= _ACRONYM):
+        return []
+    once = list(dict.fromkeys(_change(folded)))
+    twice = (other for each in _double(folded) for other in _change(each))
+    return await _look_up(connection, scope, search_query, once) or await _look_up(
+        connection, scope, search_query, twice
+    )
+
+
+async def _look_up(
+    connection: AsyncConnection, scope: Scope, search_query: SearchQuery, spellings: Iterable[str]
+) -> list[str]:
+    stemmings, space_id = search_query.stemmings, scope.space.space_id
+    terms = await asyncio.to_thread(lambda: sorted({term for each in spellings for term in _terms(each, stemmings)}))
+    counted, looked_up = Batch(), Batch()
+    frequencies = ask_frequencies(counted, scope.caller.organization_id, space_id=space_id, terms=terms)
+    await counted.run(connection)
+    known = sorted((-each.chunks, each.term) for each in frequencies.rows if each.chunks > 0)[:MOST_LOOKED_UP]
+    answers = {term: _ask_whether(looked_up, scope, [term]) for _, term in known}
+    await looked_up.run(connection)
+    places = {term: answer.rows[0] for term, answer in answers.items() if answer.rows}
+    texts = await queries.read_texts(connection, scope, search_query, list(places.values())) if places else {}
+    written = (_as_written(texts.get(place, ""), term, stemmings) for term, place in places.items())
+    return list(dict.fromkeys(filter(None, written)))[:MOST_CORRECTIONS]
+
+
+def _as_written(text: str, term: int, stemmings: Sequence[str]) -> str | None:
+    """Return the word of a text that has a term; None where another word's term is equal by chance."""
+    words = (fold(word) for word in split_words(text))
+    return next((word for word in words if word.isalpha() and term in _terms(word, stemmings)), None)
+
+
+def _change(word: str) -> Iterator[str]:
+    """Return a word with two neighbours exchanged, with a letter less, another or one more."""
+    cuts = [(word[:at], word[at:]) for at in range(len(word) + 1)]
+    yield from (left + right[1] + right[0] + right[2:] for left, right in cuts if len(right) > 1)
+    yield from (left + right[1:] for left, right in cuts if right)
+    letters = dict.fromkeys(ascii_lowercase + word)
+    yield from (left + letter + right for left, right in cuts for letter in letters)
+    yield from (left + letter + right[1:] for left, right in cuts if right for letter in letters)
+
+
+def _double(word: str) -> Iterator[str]:
+    """Return a word with a letter doubled, or with a doubled letter once."""
+    for at, letter in enumerate(word):
+        if word[at + 1 : at + 2] == letter:
+            yield word[:at] + word[at + 1 :]
+        else:
+            yield word[:at] + letter + word[at:]
+
+
+def words_within(words: Iterable[str], terms: frozenset[int], stemmings: Sequence[str]) -> list[str]:
+    """Return the words of a query that a text with these terms contains, in order."""
+    return [word for word in words if any(term in terms for term in _terms(word, stemmings))]
+
+
+def replace_words(text: str, corrections: Sequence[SpellingCorrection]) -> str:
+    """Return a query with its misspelt words replaced by their likeliest corrections."""
+    replaced: Mapping[str, str] = {each.word: each.replaced_by[0] for each in corrections}
+    return " ".join(replaced.get(word, word) for word in text.split())
