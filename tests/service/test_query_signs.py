@@ -9,13 +9,13 @@ from service.domains.search import sql
 from tests.harness.documents import add_users, ok, uploaded
 from tests.harness.services import RunningService
 
-ANN, BEN = "ann@signs.test", "ben@signs.test"
+ANN, BEN, CAROL, DORA = (f"{name}@signs.test" for name in ("ann", "ben", "carol", "dora"))
 MODES = ("HYBRID", "LEXICAL", "SEMANTIC")
 TEXTS = {
     "terms": ("Payment terms", "Our payment terms are net 30 days. The supplier's invoices are paid on Fridays."),
     "net": ("Fishing net", "Thirty nets and 30 terms of a contract about days at sea; payment by the crew."),
     "hotel": ("Travel rules", "Travel by train is paid. A hotel costs at most 120 euros."),
-    "train": ("Trains", "Travel by train is cheapest on Tuesdays."),
+    "train": ("Trains", "Travel by train is cheapest on Tuesdays. See the shared calendar."),
     "ünal": ("ÜNAL report", "Die Straße nach Zürich ist gesperrt. 東京都の会議室は三階にあります。"),
 }
 BY_BEN = {"secret": ("Ben's travel diary", "Travel to the hotel in net 30 minutes.")}
@@ -61,7 +61,7 @@ def found(service: RunningService, query: str, **options: Any) -> set[str]:
         ('"30 net"', set()),
         ("travel -hotel", {"train", "terms", "net", "ünal"}),
         ("travel NOT hotels", {"train", "terms", "net", "ünal"}),
-        ('travel -"by train"', {"terms", "net", "ünal"}),
+        ('travel days -"by train"', {"terms", "net", "ünal"}),
         ("hotel OR Tuesdays", {"hotel", "train"}),
         ('"net 30" OR Zürich', {"terms", "ünal"}),
         ('"die straße nach zürich"', {"ünal"}),
@@ -110,3 +110,90 @@ def test_only_the_readers_own_documents_are_chosen(library: RunningService) -> N
     assert found(library, '"net 30 minutes"') == set()
     assert found(library, '"net 30 minutes"', as_user=BEN) == {"secret"}
     assert found(library, "travel in:policies", as_user=BEN) == set()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_words_that_nothing_contains_are_told(library: RunningService, mode: str) -> None:
+    answer = search(library, "FMLA travel", mode=mode)
+    assert answer["applied"]["unmatchedWords"] == ["FMLA"]
+    assert "corrections" not in answer["applied"] or answer["applied"]["corrections"] == []
+    assert search(library, "travel by hotels", mode=mode)["applied"].get("unmatchedWords", []) == []
+    # A word of another person's document is as unmatched as any.
+    assert search(library, "diary", mode=mode)["applied"]["unmatchedWords"] == ["diary"]
+    assert search(library, "diary", mode=mode, as_user=BEN)["applied"].get("unmatchedWords", []) == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "corrected"),
+    [
+        ("calender", "calendar"),
+        ("tarvel", "travel"),
+        ("Tuesdys", "tuesdays"),
+        ("suplier", "supplier"),
+        ("hottell", "hotel"),
+    ],
+)
+def test_a_misspelt_word_is_corrected_from_what_the_reader_may_read(
+    library: RunningService, typed: str, corrected: str
+) -> None:
+    answer = search(library, f"{typed} when", mode="LEXICAL")
+    assert answer["applied"]["corrections"] == [{"word": typed, "replacedBy": [corrected]}]
+    assert answer["results"][0]["matched"] == {"words": [corrected], "meaning": False}
+    assert search(library, typed, literalQuery=True)["applied"].get("corrections", []) == []
+    assert search(library, "diery")["applied"].get("corrections", []) == []
+    assert search(library, "diery", as_user=BEN)["applied"]["corrections"][0]["replacedBy"] == ["diary"]
+
+
+def test_relevance_follows_the_ranking(library: RunningService) -> None:
+    for mode in MODES:
+        relevance = [result["relevance"] for result in search(library, "payment by train", mode=mode)["results"]]
+        assert relevance == sorted(relevance, reverse=True)
+        assert all(0 <= each <= 1 for each in relevance)
+    [best, *_] = search(library, "supplier invoices")["results"]
+    assert best["matched"] == {"words": ["supplier", "invoices"], "meaning": True}
+
+
+def test_similar_documents_are_one_result(module_service: RunningService) -> None:
+    add_users(module_service, CAROL)
+    text = "The siren is tested on the first Monday of each month at noon; meet at the flagpole and wait for the count."
+    for number in range(4):
+        uploaded(module_service, f"siren-{number}", f"{text} Copy {number}.", as_user=CAROL, file_name="a.md")
+    uploaded(module_service, "flag", "The flagpole stands in front of the gate of the yard.", as_user=CAROL)
+    [first, *others] = search(module_service, "siren at the flagpole", as_user=CAROL, groupSimilar=True)["results"]
+    assert len(first["similar"]) == 3
+    assert [each["documentExternalId"] for each in others] == ["flag"]
+    assert len(search(module_service, "siren at the flagpole", as_user=CAROL)["results"]) == 5
+
+
+def test_results_are_counted_and_ordered_by_time(library: RunningService) -> None:
+    answer = search(library, "travel payment", countFacets=True, order="OLDEST")
+    facets = {facet["field"]: {each["label"]: each["count"] for each in facet["values"]} for facet in answer["facets"]}
+    assert facets["type"] == {"MD": answer["facetsCounted"]}
+    assert facets["in"] == {}
+    assert sum(facets["owner"].values()) == sum(facets["year"].values()) == answer["facetsCounted"] == len(TEXTS)
+    times = [result["updatedAt"] for result in answer["results"]]
+    assert times == sorted(times)
+    newest = search(library, "travel payment", order="NEWEST")["results"]
+    assert [result["updatedAt"] for result in newest] == times[::-1]
+    assert "facets" not in search(library, "travel payment")
+
+
+def test_documents_like_another_are_found(library: RunningService) -> None:
+    [hotel] = [each for each in search(library, "hotel")["results"] if each["documentName"] == "Travel rules"]
+    like = search(library, "Travel rules", similarTo=hotel["documentId"])["results"]
+    assert like[0]["documentName"] == "Trains"
+    assert hotel["documentId"] not in {each["documentId"] for each in like}
+    body = {"searchQuery": "x", "searchOptions": {"similarTo": hotel["documentId"]}, "userEmail": BEN}
+    assert library.call("search/searchDocumentCatalog", body).json()["error"]["code"] == "document_not_found"
+
+
+def test_a_document_shows_several_passages(module_service: RunningService) -> None:
+    add_users(module_service, DORA)
+    sections = (
+        f"## Part {number}\n\nThe lift number {number} is repaired. " + "It carries goods. " * 60 for number in range(6)
+    )
+    uploaded(module_service, "lifts", "\n\n".join(sections), as_user=DORA, file_name="a.md")
+    [result] = search(module_service, "lift number 4 repaired", as_user=DORA, passagesPerDocument=3)["results"]
+    assert len(result["furtherPassages"]) == 2
+    places = [result["snippet"]["chunkIndex"], *(each["chunkIndex"] for each in result["furtherPassages"])]
+    assert len(set(places)) == 3

@@ -4,8 +4,8 @@ from datetime import date
 
 import pytest
 
-from service.domains.search.syntax.fields import pattern_of
 from service.domains.search.syntax.parsing import MOST_SIGNS, Clause, parse_query
+from service.domains.search.syntax.queries import pattern_of
 
 
 @pytest.mark.parametrize(

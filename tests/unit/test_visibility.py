@@ -38,6 +38,7 @@ SEVERAL = {
     "permissions.agents.queries.count_documents_through_agents": 3,
     "permissions.agents.queries.list_agents_without_search": 3,
     "domains.documents.collections.queries.list_collections": 2,
+    "domains.search.facets.queries.ask_facets": 2,
     "domains.people.service_accounts.queries.count_fruitless_collections": 2,
     "domains.people.service_accounts.queries.list_reached_collections": 3,
 }
@@ -57,7 +58,8 @@ EXCUSES: dict[str, dict[str, list[str]]] = cases("excused_queries")
 EXCUSED = {
     *(f"{module}.queries.{name}" for by in EXCUSES.values() for module, names in by.items() for name in names),
     # They score or show what the legs have found, in the same transaction.
-    *(f"domains.search.sql.{name}" for name in ("found_chunks", "found_documents", "scores_near", "select_chunks")),
+    *(f"domains.search.sql.found_{name}" for name in ("chunks", "documents")),
+    *(f"domains.search.sql.{name}" for name in ("further_passages", "scores_near", "select_chunks")),
     # It keeps the name of what was changed on the log, which admins alone read.
     "audit.queries.add_entries",
 }

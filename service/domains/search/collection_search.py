@@ -82,7 +82,7 @@ async def search_collection(
         checks_words=len(texts) == 1,
         corrects=not options.literal_query,
     )
-    log = SearchLog(runtime, acting, query, plan.mode, collection.collection_id, is_reranked=plan.candidates > 0)
+    log = SearchLog(runtime, acting, query, plan.mode, collection.collection_id, is_late=plan.candidates > 0)
     found = await search(plan, log)
     drawn = () if found.dropped else found.drawn or ()
     return SearchDocumentCollectionResponse(

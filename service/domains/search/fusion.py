@@ -16,6 +16,10 @@ SMALLEST_DEVIATION = 1e-6
 # more texts there are of a kind, and what only a rare word finds would count the less for it, without a limit.
 FURTHEST_IN_MEANING = -4.0
 
+# So many deviations a nearly empty passage is worth less, and in a search by words this share.
+BARE_DEVIATIONS = 1.5
+BARE_SHARE = 0.5
+
 
 class Scores(NamedTuple):
     """A hit's BM25 score (0: no term in common) and its cosine with the query."""
@@ -72,10 +76,10 @@ def fusion_of(legs: Legs, scores: Mapping[Hit, Scores]) -> Fusion:
     return Fusion(lexical=scale_of(lexical, at_least=len(dense)), dense=scale_of(dense))
 
 
-def fuse(scores: Mapping[Hit, Scores], fusion: Fusion) -> list[Hit]:
-    """Return the hits best first; equal ones in their own order."""
+def fuse(scores: Mapping[Hit, Scores], fusion: Fusion, *, bare: Collection[Hit] = ()) -> list[Hit]:
+    """Return the hits best first; equal ones in their own order, `bare` ones behind those that are about as good."""
     fused = zip(fusion.score(scores.values()), scores, strict=True)
-    return [hit for _, hit in sorted((-score, hit) for score, hit in fused)]
+    return [hit for _, hit in sorted((BARE_DEVIATIONS * (hit in bare) - score, hit) for score, hit in fused)]
 
 
 def smooth_scores(similarities: Sequence[float]) -> list[float]:

@@ -24,14 +24,14 @@ from service.web.pagination import Cursor
 
 @dataclass(slots=True)
 class SearchLog:
-    """Keeps one search in the log; `is_reranked` tells that its results are not known within its transaction."""
+    """Keeps one search in the log; `is_late` tells that its results are not known within its transaction."""
 
     runtime: Runtime
     caller: Caller
     query: str
     mode: SearchMode
     collection_id: UUID | None
-    is_reranked: bool
+    is_late: bool
     search_id: UUID = field(default_factory=uuid7)
     _has_words: bool | None = None
     _is_kept: bool = False
@@ -39,7 +39,7 @@ class SearchLog:
     async def finish(self, read: Snapshot, last: Batch, hits: Sequence[Hit], *, has_words: bool | None) -> None:
         """Run the last statements of a search's transaction, and keep the search there if possible."""
         self._has_words = has_words
-        self._is_kept = not (self.is_reranked or read.source.standby is not None or read.is_distributed)
+        self._is_kept = not (self.is_late or read.source.standby is not None or read.is_distributed)
         if not self._is_kept:
             await last.run(read.connection)
         elif self.runtime.disk.is_full:

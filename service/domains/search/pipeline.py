@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Generic
+from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,15 +28,15 @@ from carrel.wire.search import AppliedOptions, AppliedSyntax, MatchedBy, SearchM
 from service.auth.callers import Caller
 from service.domains.search.filters import Condition
 from service.domains.search.log import SearchLog
-from service.domains.search.queries import ChunkWeights, Row
+from service.domains.search.queries import ChunkWeights, FoundPassage, Row, ask_passages
 from service.domains.search.ranking import NOTHING_RANKED, Ranking, merge_rankings, rank
 from service.domains.search.reranking import CANDIDATES, rerank, text_of
 from service.domains.search.search_query import Hit, Scope, SearchQuery, prepare_query
 from service.domains.search.snapshot import Snapshot, open_snapshot
 from service.domains.search.spelling import ALL_MATCHED, Checked, check_words, replace_words, words_within
-from service.domains.search.syntax.fields import any_pattern_of
 from service.domains.search.syntax.narrowing import find_narrowing
 from service.domains.search.syntax.parsing import NO_SIGNS, ParsedQuery
+from service.domains.search.syntax.queries import any_pattern_of
 from service.domains.search.understanding.drawing import DrawnCondition
 from service.domains.search.understanding.service import Filtering, conditions_of, draw_readable
 from service.index.service import Space
@@ -52,7 +53,8 @@ AskContents = Callable[[Batch, Scope, SearchQuery, Sequence[Hit], ChunkWeights],
 class Plan(Generic[Row]):
     """A search to make. `texts` are the query, or questions instead; `space` None: nothing is indexed; `filtering`
     counts unless nothing fits; `cut` leaves out hits. Plans may share `embeddings` by model. `parsed`: the signs.
-    With `checks_words`, words that nothing in reach has are found and, if `corrects`, replaced by similar words."""
+    With `checks_words`, words that nothing in reach has are found and, if `corrects`, replaced by similar words.
+    Contents of `reads` hits are read for `arrange`, which makes the order to show, and `passages` of each document."""
 
     runtime: Runtime
     caller: Caller
@@ -73,6 +75,10 @@ class Plan(Generic[Row]):
     parsed: ParsedQuery = NO_SIGNS
     checks_words: bool = False
     corrects: bool = False
+    reads: int = 0
+    passages: int = 1
+    arrange: "Callable[[Found[Row]], Found[Row]] | None" = None
+    without: frozenset[UUID] = frozenset()
 
     @property
     def candidates(self) -> int:
@@ -82,7 +88,7 @@ class Plan(Generic[Row]):
     @property
     def most(self) -> int:
         """The number of hits whose contents are read, at most."""
-        return max(self.limit, self.candidates)
+        return max(self.limit, self.candidates, self.reads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +103,8 @@ class Found(Generic[Row]):
     reranking: AppliedReranking | None = None
     syntax: AppliedSyntax | None = None
     checked: Checked = ALL_MATCHED
+    passages: Sequence[FoundPassage] = ()
+    similar: Mapping[Hit, Sequence[Hit]] = field(default_factory=dict[Hit, Sequence[Hit]])
 
     def say_applied(self) -> AppliedOptions:
         """Return what the search did beyond its query, for the response."""
@@ -127,6 +135,8 @@ async def search(plan: Plan[Row], log: SearchLog | None = None) -> Found[Row]:
         found = await runtime.standbys.read(runtime.database, plan.position, find_hits)
     if plan.reranks:
         found = await _rerank(plan, found)
+    if plan.arrange is not None:
+        found = plan.arrange(found)
     if log is not None:
         await log.keep(found.best(plan.limit))
     return found
@@ -150,14 +160,17 @@ async def find(plan: Plan[Row], space: Space, log: SearchLog | None, source: Sou
             if checked.corrections:
                 ranked = await _rank_corrected(plan, ranked, checked, () if dropped else drawn or ())
                 contents = ranked.ask_contents(plan, last)
-        ranking = ranked.ranking
+        ranking, passages = ranked.ranking, None
+        if plan.passages > 1:
+            passages = ranked.ask_passages(plan, last)
         if log is None:
             await last.run(read.connection)
         else:
             await log.finish(read, last, ranking.hits[: plan.limit], has_words=ranking.has_words)
     rows = await read.keep_readable(plan.caller, contents.rows)
     syntax = plan.parsed.say_applied(ranking.notes)
-    return Found(ranking, rows, ranked.read.search_queries, drawn, dropped, syntax=syntax, checked=checked)
+    found = Found(ranking, rows, ranked.read.search_queries, drawn, dropped, syntax=syntax, checked=checked)
+    return found if passages is None else replace(found, passages=passages.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +184,10 @@ class _Ranked:
     def ask_contents(self, plan: Plan[Row], batch: Batch) -> Answer[Row]:
         hits, weights = self.ranking.hits[: plan.most], self.ranking.chunk_weights
         return plan.ask_contents(batch, self.scope, self.read.search_query, hits, weights)
+
+    def ask_passages(self, plan: Plan[Row], batch: Batch) -> Answer[FoundPassage]:
+        hits, weights = self.ranking.hits[: plan.most], self.ranking.chunk_weights
+        return ask_passages(batch, self.scope, self.read.search_query, hits, weights, most=plan.passages)
 
 
 async def _check_words(plan: Plan[Row], ranked: _Ranked, rows: Sequence[Row]) -> Checked:
@@ -221,7 +238,7 @@ async def _rank(plan: Plan[Row], read: Snapshot, drawn: Sequence[DrawnCondition]
         pattern=any_pattern_of(plan.parsed.phrases),
     )
     narrowing = await find_narrowing(read.connection, scope, read.search_query, plan.parsed)
-    scope = replace(scope, only=narrowing.only, without=narrowing.without)
+    scope = replace(scope, only=narrowing.only, without=narrowing.without | plan.without)
     rankings = [await rank(read.connection, scope, each, at_least=plan.most) for each in read.search_queries]
     ranking = merge_rankings(rankings)
     ranking = plan.cut(narrowing.keep(ranking) if plan.by_chunk else ranking)

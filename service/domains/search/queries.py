@@ -26,7 +26,7 @@ from service.domains.search.filters import Comparison
 from service.domains.search.fusion import Legs, Scores
 from service.domains.search.search_query import WHOLE, Hit, Scope, SearchQuery
 from service.domains.search.sql import ORGANIZATION, AnySelect, Shape, name_of_value
-from service.domains.search.syntax.fields import field_parameters, pattern_of, shape_of_fields
+from service.domains.search.syntax.queries import field_parameters, pattern_of, shape_of_fields
 from service.identity.queries import user_as
 from service.index.terms import as_sparsevec
 from service.permissions.queries import reader_parameters
@@ -44,10 +44,11 @@ BEST_DOCUMENTS = 2000
 
 
 class ExactScores(NamedTuple):
-    """A hit's scores, and the number of its chunk that is nearest in meaning."""
+    """A hit's scores, the number of its chunk that is nearest in meaning, and whether that one is nearly empty."""
 
     scores: Scores
     nearest_chunk: int
+    is_bare: bool
 
 
 class Candidate(NamedTuple):
@@ -60,6 +61,7 @@ class Candidate(NamedTuple):
     dense_rank: int | None
     lexical_rank: int | None
     nearest: int
+    size: int
 
 
 class _Nearness(NamedTuple):
@@ -123,6 +125,16 @@ class FoundChunk:
     @property
     def hit(self) -> Hit:
         return Hit(self.document_id, self.hit_no)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPassage:
+    """One of the best passages of a document that was found."""
+
+    document_id: UUID
+    chunk_no: int
+    text: str
+    place: PassagePlace | None
 
 
 Row = TypeVar("Row", FoundDocument, FoundChunk)
@@ -206,7 +218,9 @@ async def find_candidates(
         await batch.run(connection)
         span.set_attribute("carrel.hits", len(answer.rows))
     exact = {
-        Hit(row.document_id, row.hit_no): ExactScores(Scores(-row.lexical, -row.dense), row.nearest)
+        Hit(row.document_id, row.hit_no): ExactScores(
+            Scores(-row.lexical, -row.dense), row.nearest, is_bare=row.size < sql.NEARLY_EMPTY
+        )
         for row in answer.rows
     }
     legs = Legs(
@@ -249,6 +263,21 @@ def ask_found_documents(
     return batch.ask(sql.found_documents(shape_of(scope)), FoundDocument, parameters)
 
 
+def ask_passages(
+    batch: Batch, scope: Scope, search_query: SearchQuery, hits: Sequence[Hit], weights: ChunkWeights, *, most: int
+) -> Answer[FoundPassage]:
+    """Ask for the best passages of the results' documents, at most `most` of each."""
+    shares = {"lexical_share": weights.lexical, "dense_share": weights.dense, "most": most}
+    parameters = _parameters(scope, search_query) | _hits(hits) | shares
+    return batch.ask(sql.further_passages(shape_of(scope)), FoundPassage, parameters)
+
+
+def ask_beginning(batch: Batch, scope: Scope, *, document_id: UUID, most: int) -> Answer[FoundPassage]:
+    """Ask for the first passages of a document; there are none of a document that isn't in scope."""
+    parameters = _parameters_of(scope) | {"ids": [document_id], "most": most}
+    return batch.ask(sql.readable_passages(shape_of(scope)), FoundPassage, parameters)
+
+
 def ask_readable_documents(batch: Batch, caller: Caller, *, document_ids: Collection[UUID]) -> Answer[ReadableDocument]:
     """Ask which of these documents the caller may read now."""
     reader = reader_parameters(caller, is_narrowing=True)
@@ -268,11 +297,11 @@ def ask_found_chunks(
 async def read_texts(
     connection: AsyncConnection, scope: Scope, search_query: SearchQuery, hits: Sequence[Hit]
 ) -> dict[Hit, str]:
-    """Return the texts of chunks that a statement of this transaction has found in scope."""
+    """Return the titles and texts of chunks that a statement of this transaction has found in scope."""
     batch = Batch()
     answer = ask_found_chunks(batch, replace(scope, by_chunk=True), search_query, hits, ChunkWeights(0, 0))
     await batch.run(connection)
-    return {Hit(row.document_id, row.chunk_no): row.text for row in answer.rows}
+    return {Hit(row.document_id, row.chunk_no): f"{row.name}\n{row.text}" for row in answer.rows}
 
 
 @lru_cache(1)

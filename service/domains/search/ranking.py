@@ -7,7 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.search import SearchMode
 from service.domains.search import queries
-from service.domains.search.fusion import Legs, Scores, fuse, fusion_of, smooth_scores
+from service.domains.search.fusion import BARE_SHARE, Legs, Scores, fuse, fusion_of, smooth_scores
 from service.domains.search.queries import ChunkWeights, ExactScores
 from service.domains.search.search_query import Hit, Scope, SearchQuery
 
@@ -27,7 +27,7 @@ RECIPROCAL_OFFSET = 10
 class Ranking:
     """Hits, best first, their similarities and weights; `has_words`: a question's word is in scope (None: unasked).
     `notes`: clauses of the query that reached a limit, by their numbers. `relevance` is by words and meaning, and
-    `near` are the hits that are close in meaning."""
+    `near` are the hits that are close in meaning. `is_by_time`: the order is that of the last changes."""
 
     hits: Sequence[Hit]
     similarities: Sequence[float]
@@ -36,21 +36,29 @@ class Ranking:
     notes: Mapping[int, str] = field(default_factory=dict[int, str])
     relevance: Mapping[Hit, float] = field(default_factory=dict[Hit, float])
     near: frozenset[Hit] = frozenset()
+    is_by_time: bool = False
 
     def relevance_of(self, hits: Sequence[Hit]) -> dict[Hit, float]:
-        """Return the relevance of hits that are shown in this order: between 0 and 1, never rising."""
-        return dict(zip(hits, smooth_scores([self.relevance.get(hit, 0.0) for hit in hits]), strict=True))
+        """Return the relevance of hits that are shown in this order: between 0 and 1, never rising unless by time."""
+        relevance = [self.relevance.get(hit, 0.0) for hit in hits]
+        return dict(zip(hits, relevance if self.is_by_time else smooth_scores(relevance), strict=True))
+
+    def with_hits(self, hits: Sequence[Hit]) -> "Ranking":
+        """Return the ranking of these of its hits alone, in this order."""
+        similarities = dict(zip(self.hits, self.similarities, strict=True))
+        return replace(self, hits=hits, similarities=[similarities[hit] for hit in hits])
 
     def scores_of(self, hits: Sequence[Hit]) -> dict[Hit, float]:
         """Return the scores to report of hits that are shown in this order: between 0 and 1, never rising."""
-        similarities = dict(zip(self.hits, self.similarities, strict=True))
-        return dict(zip(hits, smooth_scores([similarities[hit] for hit in hits]), strict=True))
+        cosines = dict(zip(self.hits, self.similarities, strict=True))
+        scores = [cosines[hit] for hit in hits]
+        return dict(
+            zip(hits, [max(0.0, each) for each in scores] if self.is_by_time else smooth_scores(scores), strict=True)
+        )
 
     def put_first(self, first: Sequence[Hit]) -> "Ranking":
         """Return the ranking with these of its hits first, in this order; the others follow as they were."""
-        similarities = dict(zip(self.hits, self.similarities, strict=True))
-        hits = list(dict.fromkeys((*first, *self.hits)))
-        return replace(self, hits=hits, similarities=[similarities[hit] for hit in hits])
+        return self.with_hits(list(dict.fromkeys((*first, *self.hits))))
 
 
 NOTHING_RANKED = Ranking((), (), ChunkWeights(0, 1), None)
@@ -63,19 +71,21 @@ async def rank(
     """Rank what is in scope, in a REPEATABLE READ transaction; `feedback` asks a hybrid search a second time."""
     legs, exact = await queries.find_candidates(connection, scope, search_query, at_least=at_least)
     scores = {hit: each.scores for hit, each in exact.items()}
+    bare = {hit for hit, each in exact.items() if each.is_bare}
     has_words = bool(legs.lexical) if search_query.looks_for_words else None
     if not scores:
         return replace(NOTHING_RANKED, has_words=has_words)
     if search_query.mode is SearchMode.HYBRID:
         fusion = fusion_of(legs, scores)
-        hits = fuse(scores, fusion)
+        hits = fuse(scores, fusion, bare=bare)
         if feedback:
             hits = await _search_again(connection, scope, search_query, legs=legs, exact=exact, first=hits)
         chunk_weights = ChunkWeights(lexical=1 / fusion.lexical.deviation, dense=1 / fusion.dense.deviation)
     else:
         by_words = search_query.mode is SearchMode.LEXICAL
         chunk_weights = ChunkWeights(lexical=int(by_words), dense=int(not by_words))
-        hits = sorted(scores, key=lambda hit: (-scores[hit].lexical if by_words else -scores[hit].dense, hit))
+        worth = {hit: each.lexical if by_words else each.dense for hit, each in scores.items()}
+        hits = sorted(scores, key=lambda hit: (-worth[hit] * (BARE_SHARE if hit in bare else 1), hit))
     return Ranking(
         hits,
         [scores[hit].dense for hit in hits],
@@ -143,4 +153,4 @@ async def _search_again(
         connection, scope, search_query, hits=list(exact), examples=examples, weight=FEEDBACK_WEIGHT
     )
     scores = {hit: Scores(lexical=exact[hit].scores.lexical, dense=near[hit]) for hit in near}
-    return fuse(scores, fusion_of(legs, scores))
+    return fuse(scores, fusion_of(legs, scores), bare={hit for hit in near if exact[hit].is_bare})

@@ -1,14 +1,17 @@
 """Search the catalog, and take feedback; `collection_search` searches collections. A search waits for at most six
 database answers, then a log entry, and on several servers a check."""
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
+from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.common import ResourceIdentifier
+from carrel.wire.common import NamedDocument, ResourceIdentifier
 from carrel.wire.search import (
     CatalogSearchResult,
-    MatchedBy,
+    ResultOrder,
     SearchDocumentCatalogRequest,
     SearchDocumentCatalogResponse,
     Snippet,
@@ -19,17 +22,22 @@ from carrel.wire.search import (
 from service.audit.service import find_author, record_feedback
 from service.auth.callers import Caller, ask_acting_for
 from service.domains.search import queries
+from service.domains.search.arranging import ARRANGED, arrange
+from service.domains.search.facets.service import count_facets
 from service.domains.search.filters import conditions_without_schema
 from service.domains.search.log import SearchLog
 from service.domains.search.pipeline import Found, Plan, search
 from service.domains.search.reranking import ask_whether
-from service.domains.search.search_query import require_text
+from service.domains.search.search_query import Scope, require_text
 from service.domains.search.snippets import Passage, snippet_of
 from service.domains.search.syntax.parsing import ParsedQuery, parse_query
-from service.index.service import ask_catalog
+from service.index.service import Space, ask_catalog
 from service.platform.batches import Batch
 from service.platform.errors import BadRequest, FieldError, NotFound
 from service.runtime import Runtime
+
+FIRST_PASSAGES = 2
+"""So many passages of a document are searched for to find others like it."""
 
 
 async def search_catalog(
@@ -43,10 +51,15 @@ async def search_catalog(
     reranks = ask_whether(about, runtime.reranker, caller.organization_id, option=options.enable_reranking)
     position = runtime.standbys.ask(about)
     await runtime.database.read(caller.organization_id, about)
+    acting = asked.caller()
     parsed = ParsedQuery(query) if options.literal_query else parse_query(query)
+    if options.similar_to is not None:
+        parsed = ParsedQuery(await _read_beginning(runtime, acting, catalog.row, options.similar_to))
+    order = options.order or ResultOrder.RELEVANCE
+    arranges = options.group_similar or order is not ResultOrder.RELEVANCE
     plan = Plan(
         runtime,
-        asked.caller(),
+        acting,
         texts=[parsed.text],
         mode=options.mode,
         space=catalog.row,
@@ -57,14 +70,40 @@ async def search_catalog(
         resource_types=tuple(options.resource_types or ()),
         reranks=reranks(),
         parsed=parsed,
-        checks_words=True,
+        checks_words=options.similar_to is None,
         corrects=not options.literal_query,
+        reads=ARRANGED if arranges else 0,
+        passages=options.passages_per_document or 1,
+        arrange=partial(arrange, groups=options.group_similar or False, order=order) if arranges else None,
+        without=frozenset({options.similar_to} if options.similar_to else ()),
     )
-    log = SearchLog(runtime, plan.caller, query, plan.mode, collection_id=None, is_reranked=plan.candidates > 0)
+    is_late = plan.candidates > 0 or arranges
+    log = SearchLog(runtime, plan.caller, query, plan.mode, collection_id=None, is_late=is_late)
     found = await search(plan, log)
+    facets, counted = None, None
+    if options.count_facets:
+        ids = [hit.document_id for hit in found.ranking.hits]
+        facets, counted = await count_facets(runtime.database, acting, ids)
     return SearchDocumentCatalogResponse(
-        search_id=log.search_id, results=_to_documents(found, plan.limit), applied=found.say_applied()
+        search_id=log.search_id,
+        results=_to_documents(found, plan.limit),
+        facets=facets,
+        facets_counted=counted,
+        applied=found.say_applied(),
     )
+
+
+async def _read_beginning(runtime: Runtime, caller: Caller, space: Space | None, document_id: UUID) -> str:
+    """Return the first passages of a document; raises NotFound where the caller may not read it."""
+    batch, rows = Batch(), list[queries.FoundPassage]()
+    if space is not None:
+        scope = Scope(caller=caller, space=space, by_chunk=False)
+        answer = queries.ask_beginning(batch, scope, document_id=document_id, most=FIRST_PASSAGES)
+        await runtime.database.read(caller.organization_id, batch)
+        rows = answer.rows
+    if not rows:
+        raise NotFound("There is no such document, or you may not read it.", code="document_not_found")
+    return "\n".join(row.text for row in rows)
 
 
 async def submit_feedback(
@@ -110,19 +149,41 @@ async def submit_feedback(
 def _to_documents(found: Found[queries.FoundDocument], limit: int) -> list[CatalogSearchResult]:
     if not found.rows:
         return []
-    [query] = found.queries
+    shown, [query] = found.best(limit), found.queries
     mark = partial(snippet_of, terms=query.term_set, stemmings=query.stemmings)
-    scores = found.ranking.scores_of(found.ranking.hits)
-    relevance = found.ranking.relevance_of(found.best(limit))
+    scores, relevance = found.ranking.scores_of(found.ranking.hits), found.ranking.relevance_of(shown)
+    passages: dict[UUID, list[queries.FoundPassage]] = {}
+    for passage in found.passages:
+        passages.setdefault(passage.document_id, []).append(passage)
     return [
-        _to_document(found.rows[hit], scores[hit], mark(found.rows[hit].text), relevance[hit], found.matched_by(hit))
-        for hit in relevance
+        _to_document(
+            row := found.rows[hit],
+            score=scores[hit],
+            relevance=relevance[hit],
+            matched=found.matched_by(hit),
+            snippet=_to_snippet(row, mark),
+            further_passages=[
+                _to_snippet(passage, mark)
+                for passage in passages.get(row.document_id, ())
+                if passage.chunk_no != row.chunk_no
+            ],
+            similar=[_to_name(found.rows[other]) for other in found.similar.get(hit, ())],
+        )
+        for hit in shown
     ]
 
 
-def _to_document(
-    row: queries.FoundDocument, score: float, passage: Passage, relevance: float, matched: MatchedBy
-) -> CatalogSearchResult:
+def _to_snippet(row: queries.FoundDocument | queries.FoundPassage, mark: Callable[[str], Passage]) -> Snippet:
+    passage = mark(row.text)
+    matches = [TextSpan(start=start, end=end) for start, end in passage.matches]
+    return Snippet(text=passage.text, matches=matches, chunk_index=row.chunk_no, place=row.place)
+
+
+def _to_name(row: queries.FoundDocument) -> NamedDocument:
+    return NamedDocument(document_id=row.document_id, document_name=row.name, document_external_id=row.external_id)
+
+
+def _to_document(row: queries.FoundDocument, **found: Any) -> CatalogSearchResult:
     return CatalogSearchResult(
         document_id=row.document_id,
         document_name=row.name,
@@ -130,16 +191,8 @@ def _to_document(
         document_external_url=row.external_url,
         document_version=row.version,
         resource=ResourceIdentifier(resource_id=row.resource_id, resource_type=row.resource_type),
-        score=score,
-        relevance=relevance,
-        matched=matched,
-        snippet=Snippet(
-            text=passage.text,
-            matches=[TextSpan(start=start, end=end) for start, end in passage.matches],
-            chunk_index=row.chunk_no,
-            place=row.place,
-        ),
         custom_metadata=row.custom_metadata,
         updated_at=row.updated_at,
         parent_document_id=row.container_id,
+        **found,
     )

@@ -47,7 +47,7 @@ from carrel.wire.common import ResourceType
 from carrel.wire.search import FilterOperator
 from service.domains.search.filters import ORDERINGS, Comparison, Kind
 from service.domains.search.search_query import WHOLE
-from service.domains.search.syntax.fields import FieldShape, select_with_fields
+from service.domains.search.syntax.queries import FieldShape, select_with_fields
 from service.permissions.queries import readable_by_parameters, within_parameters
 from service.platform.sql import as_member, count_of
 from service.schema.catalog import documents
@@ -65,6 +65,8 @@ MARGIN = 1.00001
 # A leg's chunks: those that the ranking is made of, and how far it is followed when they are of too few documents.
 LEG = 100
 FURTHEST = 1000
+# A chunk with fewer bytes is a title or a heading alone: it has the words of many questions, and answers none.
+NEARLY_EMPTY = 64
 RANKS = ("dense_rank", "lexical_rank")
 
 SHAPES = 256
@@ -241,7 +243,7 @@ def _score_all(shape: Shape) -> CTE:
         dense_score(chunks.c.embedding, shape).label("dense"),
         lexical_score(chunks.c.terms, shape).label("lexical"),
     )
-    every = select(chunks.c.document_id, chunks.c.chunk_no, *scores)
+    every = select(chunks.c.document_id, chunks.c.chunk_no, *scores, func.pg_column_size(chunks.c.text).label("size"))
     return every.where(_reads_little(shape), _in_scope(chunks, shape)).cte("scored_all").prefix_with("MATERIALIZED")
 
 
@@ -395,7 +397,7 @@ def _is_of(hit: FromClause, chunks: FromClause, shape: Shape) -> ColumnElement[b
 @lru_cache(SHAPES)
 def candidates(shape: Shape, *, by_words: bool, by_meaning: bool) -> AnySelect:
     """Build the legs and their hits' exact scores: the rank in each leg, the two best scores, negative, and the nearest
-    chunk. Hits of a leg's first 100 chunks count, and more while fewer than `at_least`."""
+    chunk with its size in bytes. Hits of a leg's first 100 chunks count, and more while fewer than `at_least`."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
     legs = {"dense_rank": dense_leg(shape)} if by_meaning else {}
     legs |= {"lexical_rank": lexical_leg(shape)} if by_words else {}
@@ -410,20 +412,29 @@ def candidates(shape: Shape, *, by_words: bool, by_meaning: bool) -> AnySelect:
         dense_score(chunks.c.embedding, shape).label("dense"),
         lexical_score(chunks.c.terms, shape).label("lexical"),
     )
-    read = select_chunks(hit, shape).add_columns(*scores, *ranks).where(*_unless_little(shape))
+    size = func.pg_column_size(chunks.c.text).label("size")
+    read = select_chunks(hit, shape).add_columns(*scores, size, *ranks).where(*_unless_little(shape))
     chosen = (read if shape.is_distributed else union_all(_read_again(hit, shape), read)).subquery("chosen")
-    nearest: Any = aggregate_order_by(chosen.c.chunk_no, chosen.c.dense, chosen.c.chunk_no)
+    by_nearness = chosen.c.dense, chosen.c.chunk_no
     return select(
         chosen.c.document_id,
         chosen.c.hit_no,
         *(func.min(chosen.c[name]).label(name) for name in ("lexical", "dense", *RANKS)),
-        func.array_agg(nearest, type_=ARRAY(Integer))[1].label("nearest"),
+        *(
+            _first_of(value, *by_nearness).label(name)
+            for name, value in (("nearest", chosen.c.chunk_no), ("size", chosen.c.size))
+        ),
     ).group_by(chosen.c.document_id, chosen.c.hit_no)
+
+
+def _first_of(value: ColumnElement[int], *order: ColumnElement[Any]) -> ColumnElement[int]:
+    ordered: Any = aggregate_order_by(value, *order)
+    return func.array_agg(ordered, type_=ARRAY(Integer))[1]
 
 
 def _read_again(hit: FromClause, shape: Shape) -> AnySelect:
     every = _score_all(shape)
-    scores = (every.c.dense, every.c.lexical, *(hit.c[rank] for rank in RANKS))
+    scores = (every.c.dense, every.c.lexical, every.c.size, *(hit.c[rank] for rank in RANKS))
     known = select(every.c.document_id, hit.c.chunk_no.label("hit_no"), every.c.chunk_no, *scores)
     return known.select_from(hit).join(every, _is_of(hit, every, shape))
 
@@ -472,12 +483,13 @@ def found_documents(shape: Shape) -> AnySelect:
     lexical = shares["lexical_share"] * lexical_score(chunks.c.terms, shape)
     dense = shares["dense_share"] * dense_score(chunks.c.embedding, shape)
     ids = any_(array_of("ids", Uuid()))
+    is_bare = func.pg_column_size(chunks.c.text) < NEARLY_EMPTY
     preferred = (not_(chunks.c.text.op("~*", is_comparison=True)(PATTERN)),) if shape.has_pattern else ()
     best = (
         select(chunks.c.document_id, chunks.c.chunk_no, chunks.c.text, chunks.c.place)
         .ext(distinct_on(chunks.c.document_id))
         .where(chunks.c.organization_id == ORGANIZATION, chunks.c.space_id == SPACE, chunks.c.document_id == ids)
-        .order_by(chunks.c.document_id, *preferred, lexical + dense, chunks.c.chunk_no)
+        .order_by(chunks.c.document_id, *preferred, is_bare, lexical + dense, chunks.c.chunk_no)
         .subquery("best")
     )
     columns = (
@@ -507,6 +519,34 @@ def found_documents(shape: Shape) -> AnySelect:
     return select(*found.c, best.c.chunk_no, best.c.text, best.c.place).join(
         best, best.c.document_id == found.c.document_id
     )
+
+
+@lru_cache(SHAPES)
+def further_passages(shape: Shape) -> AnySelect:
+    """Build the statement of documents' (`ids`) passages by the two scores' shares, the best `most` of each."""
+    chunks = INDEX_TABLES[shape.dimensions].chunks
+    lexical = bindparam("lexical_share", type_=Float()) * lexical_score(chunks.c.terms, shape)
+    dense = bindparam("dense_share", type_=Float()) * dense_score(chunks.c.embedding, shape)
+    is_bare = func.pg_column_size(chunks.c.text) < NEARLY_EMPTY
+    place = func.row_number().over(partition_by=chunks.c.document_id, order_by=(is_bare, lexical + dense)).label("no")
+    ids = any_(array_of("ids", Uuid()))
+    ranked = (
+        select(chunks.c.document_id, chunks.c.chunk_no, chunks.c.text, chunks.c.place, place)
+        .where(chunks.c.organization_id == ORGANIZATION, chunks.c.space_id == SPACE, chunks.c.document_id == ids)
+        .subquery("ranked")
+    )
+    columns = (ranked.c[name] for name in ("document_id", "chunk_no", "text", "place"))
+    return select(*columns).where(ranked.c.no <= MOST).order_by(ranked.c.document_id, ranked.c.no)
+
+
+@lru_cache(SHAPES)
+def readable_passages(shape: Shape) -> AnySelect:
+    """Build the statement of the first `most` passages of a document (`ids`) in scope."""
+    chunks = INDEX_TABLES[shape.dimensions].chunks
+    ids = any_(array_of("ids", Uuid()))
+    columns = (chunks.c[name] for name in ("document_id", "chunk_no", "text", "place"))
+    found = select(*columns).where(_in_scope(chunks, shape), chunks.c.document_id == ids, chunks.c.chunk_no < MOST)
+    return found.order_by(chunks.c.chunk_no)
 
 
 @lru_cache(2)

@@ -187,7 +187,9 @@ class _Reader:
         self._say(SignKind.PHRASE if len(texts) == 1 else SignKind.ALTERNATIVES, tokens, start=tokens[0].start)
 
     def _exclude(self, token: _Token, *, start: int) -> None:
-        self.clauses.append(Clause((token.text,), excludes=True))
+        # A word that ends with a sign, as the name of a language may, is compared as it is written.
+        text = token.text if token.text[-1].isalnum() else '"' + token.words
+        self.clauses.append(Clause((text,), excludes=True))
         self._say(SignKind.EXCLUDED, [token], start=start)
 
     def _narrow(self, token: _Token) -> None:

@@ -1,4 +1,4 @@
-"""Fields of a query as conditions on documents: title, type, owner, in, after and before."""
+"""SQL of signs: fields of a query as conditions on documents, and phrases as regular expressions."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +35,7 @@ from service.schema.permissions import resources
 FieldShape = tuple[FieldName, bool]
 """A field of a statement without its value, and whether it excludes."""
 
-_ORGANIZATION: ColumnElement[UUID] = bindparam("organization_id", type_=Uuid())
+ORGANIZATION: ColumnElement[UUID] = bindparam("organization_id", type_=Uuid())
 
 # Names that people use for kinds of files, and the endings of these files.
 _ENDINGS: Mapping[str, Sequence[str]] = {
@@ -70,7 +70,7 @@ def pattern_of(phrase: str) -> str:
 
 def any_pattern_of(texts: Sequence[str]) -> str | None:
     """Return the regular expression of any of the phrases among these texts of clauses; None without a phrase."""
-    return "|".join(pattern_of(text.removeprefix('"')) for text in texts if is_phrase(text)) or None
+    return "|".join(pattern_of(each[1:]) for each in texts if is_phrase(each)) or None
 
 
 def shape_of_fields(fields: Sequence[FieldClause]) -> tuple[FieldShape, ...]:
@@ -97,7 +97,7 @@ def select_with_fields(fields: Sequence[FieldShape], *, is_narrowed: bool) -> Se
         for number, (name, _) in enumerate(fields)
     ]
     kept = [not_(each) if excludes else each for each, (_, excludes) in zip(conditions, fields, strict=True)]
-    return select(documents.c.document_id).where(documents.c.organization_id == _ORGANIZATION, *kept)
+    return select(documents.c.document_id).where(documents.c.organization_id == ORGANIZATION, *kept)
 
 
 def _text(name: str, number: int) -> ColumnElement[str]:
@@ -119,13 +119,13 @@ def _has_type(number: int) -> ColumnElement[bool]:
     ending = func.lower(func.substring(version.file_name, r"\.([^.]+)$"))
     media_type = func.lower(version.media_type)
     of_file = exists().where(
-        version.organization_id == _ORGANIZATION,
+        version.organization_id == ORGANIZATION,
         version.document_id == documents.c.document_id,
         version.version == documents.c.version,
         or_(ending == any_(endings), media_type == value, func.split_part(media_type, "/", 1) == value),
     )
     of_resource = exists().where(
-        resources.c.organization_id == _ORGANIZATION,
+        resources.c.organization_id == ORGANIZATION,
         resources.c.object_id == documents.c.document_id,
         func.lower(resources.c.resource_type) == value,
     )
@@ -137,7 +137,7 @@ def _has_owner(number: int) -> ColumnElement[bool]:
     own: Any = bindparam(f"owners_{number}", type_=ARRAY(Uuid()))
     value = _text("text", number)
     named = select(principals.c.principal_id).where(
-        principals.c.organization_id == _ORGANIZATION,
+        principals.c.organization_id == ORGANIZATION,
         or_(
             principals.c.email == value,
             func.split_part(principals.c.email, "@", 1) == value,
@@ -151,14 +151,14 @@ def _is_in(number: int, *, is_narrowed: bool) -> ColumnElement[bool]:
     """Compare the names of the collections that the reader may see, and the folders of the document's path."""
     narrowed_to: Any = bindparam("narrowed_to", type_=ARRAY(Uuid()))
     readable = select(resources.c.object_id).where(
-        resources.c.organization_id == _ORGANIZATION, resources.c.access_class.in_(readable_by_parameters())
+        resources.c.organization_id == ORGANIZATION, resources.c.access_class.in_(readable_by_parameters())
     )
     inside = (
         select(space_documents.c.document_id)
         .join(collections, collections.c.space_id == space_documents.c.space_id)
         .where(
-            space_documents.c.organization_id == _ORGANIZATION,
-            collections.c.organization_id == _ORGANIZATION,
+            space_documents.c.organization_id == ORGANIZATION,
+            collections.c.organization_id == ORGANIZATION,
             collections.c.collection_id.in_(readable),
             _matches(collections.c.name, number),
             *((collections.c.collection_id == any_(narrowed_to),) if is_narrowed else ()),

@@ -1,0 +1,56 @@
+"""Results as they are shown: similar documents as one, and the order by time."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from carrel.wire.search import ResultOrder
+from service.domains.search.pipeline import Found
+from service.domains.search.queries import FoundDocument
+from service.domains.search.search_query import Hit
+from service.index.tokenization import fold, split_words
+
+ARRANGED = 100
+"""So many results are grouped or ordered by time; the others are left out."""
+
+# Texts are nearly equal that share this part of their runs of words, or of which one is nearly all in the other.
+_RUN, _EQUAL, _WITHIN, _FEWEST = 3, 0.8, 0.9, 4
+
+
+def arrange(found: Found[FoundDocument], *, groups: bool, order: ResultOrder) -> Found[FoundDocument]:
+    """Return the results with similar documents behind the best of them, and in the order asked for."""
+    hits, similar = found.best(ARRANGED), dict[Hit, list[Hit]]()
+    if groups:
+        similar = group_similar({hit: found.rows[hit].text for hit in hits})
+        hits = list(similar)
+    ranking = found.ranking.with_hits(hits)
+    if order is not ResultOrder.RELEVANCE:
+        newest_first = sorted(hits, key=lambda hit: found.rows[hit].updated_at, reverse=order is ResultOrder.NEWEST)
+        ranking = replace(ranking.with_hits(newest_first), is_by_time=True)
+    return replace(found, ranking=ranking, similar=similar)
+
+
+def group_similar(texts: dict[Hit, str]) -> dict[Hit, list[Hit]]:
+    """Return the first hit of each group of nearly equal texts, in order, with the others of its group."""
+    groups: dict[Hit, list[Hit]] = {}
+    runs: dict[Hit, frozenset[int]] = {}
+    for hit, text in texts.items():
+        own = _runs_of(text)
+        first = next((each for each, others in runs.items() if _are_similar(own, others)), None)
+        if first is None:
+            groups[hit], runs[hit] = [], own
+        else:
+            groups[first].append(hit)
+    return groups
+
+
+def _runs_of(text: str) -> frozenset[int]:
+    words: Sequence[str] = [fold(word) for word in split_words(text)]
+    return frozenset(hash(tuple(words[at : at + _RUN])) for at in range(len(words) - _RUN + 1))
+
+
+def _are_similar(one: frozenset[int], other: frozenset[int]) -> bool:
+    fewer = min(len(one), len(other))
+    if fewer < _FEWEST:
+        return one == other and bool(one)
+    shared = len(one & other)
+    return shared >= _EQUAL * len(one | other) or shared >= _WITHIN * fewer

@@ -1,0 +1,1 @@
+"""Results counted by their kind, collection, owner and year."""

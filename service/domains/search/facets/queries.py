@@ -1,0 +1,85 @@
+"""SQL of facets: what readable documents are counted by."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import ARRAY, Text, Uuid, and_, any_, func, literal_column, select
+
+from service.auth.callers import Caller
+from service.domains.search.sql import ORGANIZATION, AnySelect, array_of
+from service.permissions.queries import readable_by_parameters, reader_parameters
+from service.platform.batches import Answer, Batch
+from service.schema.catalog import document_versions, documents
+from service.schema.collections import collections
+from service.schema.identity import principals
+from service.schema.indexing import space_documents
+from service.schema.permissions import resources
+
+
+@dataclass(frozen=True, slots=True)
+class FacetRow:
+    """What a document is counted by."""
+
+    document_id: UUID
+    kind: str
+    owner: str
+    owner_name: str
+    year: str
+    collections: list[str]
+
+
+def ask_facets(batch: Batch, caller: Caller, *, document_ids: Collection[UUID]) -> Answer[FacetRow]:
+    """Ask what these documents, as far as the caller may read them now, are counted by."""
+    parameters = {"organization_id": caller.organization_id, "ids": list(document_ids)}
+    statement = _select_facets(is_narrowed=caller.collection_ids is not None)
+    return batch.ask(statement, FacetRow, parameters | reader_parameters(caller, is_narrowing=True))
+
+
+@lru_cache(2)
+def _select_facets(*, is_narrowed: bool) -> AnySelect:
+    """Build the statement of the kind, owner, year and collections of readable documents (`ids`)."""
+    version, kind = document_versions.c, func.lower(func.substring(document_versions.c.file_name, r"\.([^.]+)$"))
+    readable = select(resources.c.object_id).where(
+        resources.c.organization_id == ORGANIZATION, resources.c.access_class.in_(readable_by_parameters())
+    )
+    narrowed_to: Any = array_of("narrowed_to", Uuid())
+    names = (
+        select(func.array_agg(collections.c.name))
+        .join(space_documents, space_documents.c.space_id == collections.c.space_id)
+        .where(
+            space_documents.c.organization_id == ORGANIZATION,
+            space_documents.c.document_id == documents.c.document_id,
+            collections.c.organization_id == ORGANIZATION,
+            collections.c.collection_id.in_(readable),
+            *((collections.c.collection_id == any_(narrowed_to),) if is_narrowed else ()),
+        )
+        .scalar_subquery()
+    )
+    changed = func.coalesce(documents.c.source_updated_at, documents.c.updated_at)
+    return (
+        select(
+            documents.c.document_id,
+            func.coalesce(kind, func.lower(resources.c.resource_type)).label("kind"),
+            func.coalesce(principals.c.email, "").label("owner"),
+            principals.c.name.label("owner_name"),
+            func.to_char(func.timezone("UTC", changed), "YYYY").label("year"),
+            func.coalesce(names, literal_column("'{}'::text[]", ARRAY(Text()))).label("collections"),
+        )
+        .join(resources, resources.c.object_id == documents.c.document_id)
+        .join(principals, principals.c.principal_id == documents.c.owner_id)
+        .join(
+            document_versions,
+            and_(version.document_id == documents.c.document_id, version.version == documents.c.version),
+        )
+        .where(
+            documents.c.organization_id == ORGANIZATION,
+            resources.c.organization_id == ORGANIZATION,
+            principals.c.organization_id == ORGANIZATION,
+            version.organization_id == ORGANIZATION,
+            documents.c.document_id == any_(array_of("ids", Uuid())),
+            resources.c.access_class.in_(readable_by_parameters()),
+        )
+    )
