@@ -14,7 +14,7 @@ from carrel.wire.oauth_clients import OAuthAudience, OAuthClientStatus
 from carrel.wire.oversight import Bucket
 from carrel.wire.question_log import Outcome, RankedBy
 from carrel.wire.scopes import Scope
-from carrel.wire.search import SearchFeedback, SearchMode
+from carrel.wire.search import ResultOrder, SearchFeedback, SearchMode
 from carrel.wire.sign_in_providers import GroupsClaim
 
 AnyAction: TypeAlias = Action | Literal["READ"]
@@ -53,6 +53,7 @@ AnyResourceType: TypeAlias = (
         "UNKNOWN",
     ]
 )
+AnyResultOrder: TypeAlias = ResultOrder | Literal["RELEVANCE", "NEWEST", "OLDEST"]
 AnyRunOutcome: TypeAlias = RunOutcome | Literal["RUNNING", "COMPLETED", "INCOMPLETE", "QUARANTINE", "FAILED", "STOPPED"]
 AnyScope: TypeAlias = Scope | Literal["agent:message", "catalog:write", "catalog:read"]
 AnySearchFeedback: TypeAlias = SearchFeedback | Literal["THUMBS_UP", "THUMBS_DOWN"]

@@ -9,7 +9,7 @@ from carrel._calls import Call
 from carrel._connect import UNCHANGED, MaybeTimeout
 from carrel._operations import Operation, Raw, Resource
 from carrel.resources._arguments import Id, Members, as_any, as_list
-from carrel.resources._choices import AnyResourceType, AnySearchFeedback, AnySearchMode
+from carrel.resources._choices import AnyResourceType, AnyResultOrder, AnySearchFeedback, AnySearchMode
 from carrel.wire.common import ResourceType
 from carrel.wire.own_searches import (
     DELETE_SAVED_SEARCH,
@@ -32,6 +32,7 @@ from carrel.wire.search import (
     CatalogSearchOptions,
     CollectionSearchOptions,
     MetadataFilter,
+    ResultOrder,
     SearchDocumentCatalogRequest,
     SearchDocumentCatalogResponse,
     SearchDocumentCollectionRequest,
@@ -63,6 +64,12 @@ class Search(Resource[M]):
         resource_types: Iterable[AnyResourceType] | None = None,
         metadata_filters: Iterable[MetadataFilter | Members] = (),
         enable_reranking: bool | None = None,
+        literal_query: bool | None = None,
+        order: AnyResultOrder | None = None,
+        passages_per_document: int | None = None,
+        group_similar: bool | None = None,
+        count_facets: bool | None = None,
+        similar_to: Id | None = None,
         user_email: str | None = None,
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
@@ -82,6 +89,12 @@ class Search(Resource[M]):
                 resource_types=as_list(ResourceType, resource_types),
                 metadata_filters=as_list(MetadataFilter, metadata_filters),
                 enable_reranking=enable_reranking,
+                literal_query=literal_query,
+                order=as_any(ResultOrder, order),
+                passages_per_document=passages_per_document,
+                group_similar=group_similar,
+                count_facets=count_facets,
+                similar_to=as_any(UUID, similar_to),
             ),
         )
         return Call(SEARCH_DOCUMENT_CATALOG, request)
@@ -100,6 +113,7 @@ class Search(Resource[M]):
         enable_smart_filtering: bool | None = None,
         enable_query_extraction: bool | None = None,
         enable_reranking: bool | None = None,
+        literal_query: bool | None = None,
         user_email: str | None = None,
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
@@ -124,6 +138,7 @@ class Search(Resource[M]):
                 enable_smart_filtering=enable_smart_filtering,
                 enable_query_extraction=enable_query_extraction,
                 enable_reranking=enable_reranking,
+                literal_query=literal_query,
             ),
         )
         return Call(SEARCH_DOCUMENT_COLLECTION, request)

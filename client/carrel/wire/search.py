@@ -273,7 +273,7 @@ class Facet(common.ResponseModel):
     """Values, the most frequent first, at most 20."""
 
 
-class SearchDocumentCatalogResponse(Tabular):
+class SearchDocumentCatalogResponse(common.Tabular):
     """What was found, best first."""
 
     search_id: UUID
