@@ -91,7 +91,7 @@ def _is_lost(run: FlowRun) -> bool:
     if (state := run.state) is None or run.deployment_id is None or run.run_count >= MOST_STARTS:
         return False
     if state.is_pending():
-        return state.timestamp < datetime.now(UTC) - SILENCE
+        return SILENCE < datetime.now(UTC) - state.timestamp < TAKEN_OVER_FOR
     return state.is_crashed() and (state.message or "").startswith(_SILENT)
 
 

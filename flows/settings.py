@@ -87,7 +87,7 @@ def prefect_environment(settings: FlowSettings) -> dict[str, str]:
         "DO_NOT_TRACK": "1",
         "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
         # Starts are followed by events (flows.serving), and a poll finds what is due within ten seconds.
-        "PREFECT_RUNNER_POLL_FREQUENCY": "9",
+        "PREFECT_RUNNER_POLL_FREQUENCY": "7",
         "PREFECT_SERVER_SERVICES_PAUSE_EXPIRATIONS_LOOP_SECONDS": "60",
         "PREFECT_SERVER_SERVICES_LATE_RUNS_LOOP_SECONDS": "15",
         # Without PREFECT_API_URL a run starts a server of its own, which a busy machine needs more than 20 s for.

@@ -28,6 +28,7 @@ _CONFIRMED_BY_NAME = (
     " `carrel upload --delete-missing` at a terminal."
 )
 # A row that can't be read may be of any document, whatever id it seems to have.
+_LINKS = ("link_broken", "link_escapes", "file_unreadable")
 _HIDING = ("row_invalid", "folder_unreadable", "name_undecodable")
 
 
@@ -106,8 +107,9 @@ def _not_whole(ledger: Ledger, *, found: int) -> str:
     if hidden:
         number = "an item" if hidden == 1 else f"{hidden} items"
         return f"{number} of the source (such as {place}) can't be read, and may be documents. Mend that and run again."
-    # A file that is there, and can't be a document, shows as well that the folder is mounted.
-    return "" if found or ledger.problem_count() or ledger.problem_count(ignored=True) else _EMPTY
+    # A file that is there, and can't be a document, shows as well that the folder is mounted. A broken link doesn't.
+    unusable = ledger.problem_count() + ledger.problem_count(ignored=True) - ledger.hidden_by_problems(_LINKS)[0]
+    return "" if found or unusable else _EMPTY
 
 
 def beyond(limit: int, *, marked: int, known: int) -> str:

@@ -48,7 +48,7 @@ class SearchResult(Result):
 
 
 async def _search(call: Call, arguments: SearchArguments) -> SearchResult:
-    options = wire.CatalogSearchOptions(max_results=arguments.limit)
+    options = wire.CatalogSearchOptions(max_results=arguments.limit, literal_query=True)
     request = wire.SearchDocumentCatalogRequest(search_query=arguments.query, search_options=options)
     found = await service.search_catalog(call.runtime, call.caller, request=request)
     shares = wire.shares_of([one.score for one in found.results])

@@ -132,7 +132,7 @@ class SpellingCorrection(common.ResponseModel):
     word: str
     """Word of the query, as written."""
     replaced_by: list[str]
-    """Similar words of documents that the caller may read, the likeliest first; they weigh less."""
+    """Similar words of documents that the caller may search; the first is searched for."""
 
 
 class AppliedOptions(common.ResponseModel):
@@ -221,7 +221,7 @@ class MatchedBy(common.ResponseModel):
     """Why a result was found."""
 
     words: list[str]
-    """Words of the query, as written, that the document contains; related spellings count."""
+    """Words of the query, as written or corrected, that the title or the passage has in any form."""
     meaning: bool
     """Whether the document is close to the query in meaning."""
 

@@ -29,7 +29,7 @@ def arrange(found: Found[FoundDocument], *, groups: bool, order: ResultOrder) ->
     if order is not ResultOrder.RELEVANCE:
         least = LEAST_BY_TIME * max((ranking.relevance.get(hit, 0.0) for hit in hits), default=0.0)
         hits = [hit for hit in hits if ranking.relevance.get(hit, 0.0) >= least]
-        newest_first = sorted(hits, key=lambda hit: found.rows[hit].updated_at, reverse=order is ResultOrder.NEWEST)
+        newest_first = sorted(hits, key=lambda hit: found.rows[hit].changed_at, reverse=order is ResultOrder.NEWEST)
         ranking = replace(ranking.with_hits(newest_first), is_by_time=True)
     return replace(found, ranking=ranking, similar=similar)
 
@@ -58,4 +58,4 @@ def _are_similar(one: frozenset[int], other: frozenset[int]) -> bool:
     if fewer < _FEWEST:
         return one == other and bool(one)
     shared = len(one & other)
-    return shared >= _EQUAL * len(one | other) or shared >= _WITHIN * fewer
+    return shared >= _EQUAL * (len(one) + len(other) - shared) or shared >= _WITHIN * fewer

@@ -60,10 +60,16 @@ async def search_collection(
     conditions = conditions_by_schema(filters, collection.fields, member="structuredQueryFilters")
     own = {each.field for each in filters}
     parsed = ParsedQuery(query) if options.literal_query else parse_query(query)
-    understood = await understand(runtime, acting, parsed.text, collection, options, own=own, asks_model=asks_model())
+    # With alternatives or phrases, filters are read from the query as it is written: they refuse some of these.
+    stated = query if parsed.clauses else parsed.text
+    understood = await understand(runtime, acting, stated, collection, options, own=own, asks_model=asks_model())
     texts = understood.questions or [parsed.text]
     free = {name: kind for name, kind in collection.fields.items() if name not in own}
-    filtering = Filtering(texts[0], free, understood.conditions) if options.enable_smart_filtering else None
+    filtering = (
+        Filtering([*understood.questions, stated][0], free, understood.conditions)
+        if options.enable_smart_filtering
+        else None
+    )
     plan = Plan(
         runtime,
         acting,
@@ -92,7 +98,7 @@ async def search_collection(
         structured_filters_applied=[
             AppliedFilter(field=each.field, operator=each.operator, value=each.value) for each in (*filters, *drawn)
         ],
-        applied=_say_applied(parsed.text, understood, found, collection.fields),
+        applied=_say_applied(stated, understood, found, collection.fields),
     )
 
 

@@ -1,24 +1,24 @@
 """The documents that a query's words and phrases choose: found by the index of terms, and compared with the texts."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.domains.search import queries
-from service.domains.search.ranking import Ranking
-from service.domains.search.search_query import WHOLE, Hit, Scope, SearchQuery
+from service.domains.search.search_query import Hit, Scope, SearchQuery
 from service.domains.search.syntax.parsing import Clause, ParsedQuery, is_phrase
 from service.index.statistics.queries import ask_frequencies
 from service.index.term_keys import every_key
 from service.index.terms import terms_of
 from service.index.tokenization import split_query
-from service.platform.batches import Batch
+from service.platform.batches import Answer, Batch
 
 MOST_FOUND = 20_000
 """How many passages with a word are read at most: about a tenth of a second."""
 
+_NOT_INDEXED = "The index leaves this word out, so the sign was not followed."
 _REACHED = f"More than {MOST_FOUND:,} passages have these words; the others were left out."
 _REACHED_BY_EXCLUSION = f"More than {MOST_FOUND:,} passages have these words; documents with the others may be found."
 
@@ -32,18 +32,6 @@ class Narrowing:
     without: frozenset[UUID] = frozenset()
     passages: frozenset[Hit] | None = None
     notes: Mapping[int, str] = field(default_factory=dict[int, str])
-
-    def keep(self, ranking: Ranking) -> Ranking:
-        """Return a ranking of passages without those that contain no required text."""
-        passages = self.passages
-        if passages is None:
-            return ranking
-        kept = [
-            (hit, similarity)
-            for hit, similarity in zip(ranking.hits, ranking.similarities, strict=True)
-            if hit in passages or Hit(hit.document_id, WHOLE) in passages
-        ]
-        return replace(ranking, hits=[hit for hit, _ in kept], similarities=[similarity for _, similarity in kept])
 
 
 NO_NARROWING = Narrowing()
@@ -64,16 +52,21 @@ async def find_narrowing(
     )
     await counted.run(connection)
     known = dict(frequencies.rows)
-    answers = {
-        text: queries.ask_containing(
-            found, scope, phrase=text if is_phrase(text) else None, terms=rarest, keys=keys, most=MOST_FOUND + 1
+    answers, common = dict[str, Answer[Hit]](), set[str]()
+    for text in texts:
+        rarest = _rarest(terms[text], known)
+        if not rarest and not is_phrase(text):
+            continue
+        # The index reads all chunks with a word. Of a common word, what is in scope is read up to the limit.
+        is_common = not rarest or sum(known.get(term, 0) for term in rarest) > MOST_FOUND
+        common |= {text} if is_common else set()
+        keys = () if is_common else every_key(rarest, space_id=scope.space.space_id)
+        phrase = text if is_phrase(text) else None
+        answers[text] = queries.ask_containing(
+            found, scope, phrase=phrase, terms=rarest, keys=keys, most=MOST_FOUND + 1
         )
-        for text in texts
-        for rarest in [_rarest(terms[text], known)]
-        for keys in [every_key(rarest, space_id=scope.space.space_id)]
-    }
     await found.run(connection)
-    return _narrow(parsed.clauses, {text: set(answer.rows) for text, answer in answers.items()})
+    return _narrow(parsed.clauses, {text: set(answer.rows) for text, answer in answers.items()}, common)
 
 
 def _terms_of_words(text: str, stemmings: Sequence[str]) -> list[tuple[int, ...]]:
@@ -85,13 +78,16 @@ def _rarest(words: Iterable[tuple[int, ...]], frequencies: Mapping[int, int]) ->
     return min(words, key=lambda terms: sum(frequencies.get(term, 0) for term in terms), default=())
 
 
-def _narrow(clauses: Sequence[Clause], found: Mapping[str, Collection[Hit]]) -> Narrowing:
+def _narrow(clauses: Sequence[Clause], found: Mapping[str, Collection[Hit]], common: Collection[str]) -> Narrowing:
     only: frozenset[UUID] | None = None
     without, passages, notes = frozenset[UUID](), None, dict[int, str]()
     for number, clause in enumerate(clauses):
+        if not found.keys() >= set(clause.texts):
+            notes[number] = _NOT_INDEXED
+            continue
         hits = frozenset(hit for text in clause.texts for hit in found[text])
         documents = frozenset(hit.document_id for hit in hits)
-        if any(len(found[text]) > MOST_FOUND for text in clause.texts):
+        if any(len(found[text]) > MOST_FOUND or (text in common and is_phrase(text)) for text in clause.texts):
             notes[number] = _REACHED_BY_EXCLUSION if clause.excludes else _REACHED
         if clause.excludes:
             without |= documents

@@ -14,6 +14,7 @@
 Around it, in this order: the choice of a server to read from (`service.runtime.standbys`), the reranking of the best
 hits (`reranking`), and the search log (`log`). A search without reranking, on the primary, is `find` alone."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -45,6 +46,9 @@ from service.platform.batches import Answer, Batch
 from service.runtime import Runtime
 from service.runtime.standbys.queries import Position
 from service.runtime.standbys.service import Source
+
+LOOKED_THROUGH = 20
+"""In so many results the words of a query are looked for before they are looked up."""
 
 AskContents = Callable[[Batch, Scope, SearchQuery, Sequence[Hit], ChunkWeights], Answer[Row]]
 
@@ -136,7 +140,7 @@ async def search(plan: Plan[Row], log: SearchLog | None = None) -> Found[Row]:
     if plan.reranks:
         found = await _rerank(plan, found)
     if plan.arrange is not None:
-        found = plan.arrange(found)
+        found = await asyncio.to_thread(plan.arrange, found)
     if log is not None:
         await log.keep(found.best(plan.limit))
     return found
@@ -193,12 +197,15 @@ class _Ranked:
 async def _check_words(plan: Plan[Row], ranked: _Ranked, rows: Sequence[Row]) -> Checked:
     """Look for the words of the query that none of these results has, and for similar words."""
     query = ranked.read.search_query
-    seen = frozenset[int]().union(*(terms_in(f"{row.name}\n{row.text}", query.stemmings) for row in rows))
+    texts = (f"{row.name}\n{row.text}" for row in rows[:LOOKED_THROUGH])
+    seen = frozenset[int]().union(*(terms_in(text, query.stemmings) for text in texts))
     missing = [word for word in dict.fromkeys(query.words) if not words_within([word], seen, query.stemmings)]
     if not missing:
         return ALL_MATCHED
+    # On several servers, rights are asked again of results alone, so nothing else may be told of a text.
+    corrects = plan.corrects and not ranked.scope.is_distributed
     everything = Scope(plan.caller, ranked.scope.space, plan.by_chunk, is_distributed=ranked.scope.is_distributed)
-    return await check_words(ranked.read.connection, everything, query, missing, corrects=plan.corrects)
+    return await check_words(ranked.read.connection, everything, query, missing, corrects=corrects)
 
 
 async def _rank_corrected(
@@ -239,10 +246,9 @@ async def _rank(plan: Plan[Row], read: Snapshot, drawn: Sequence[DrawnCondition]
         pattern=any_pattern_of(plan.parsed.phrases),
     )
     narrowing = await find_narrowing(read.connection, scope, read.search_query, plan.parsed)
-    scope = replace(scope, only=narrowing.only, without=narrowing.without | plan.without)
+    scope = replace(scope, only=narrowing.only, without=narrowing.without | plan.without, passages=narrowing.passages)
     rankings = [await rank(read.connection, scope, each, at_least=plan.most) for each in read.search_queries]
-    ranking = merge_rankings(rankings)
-    ranking = plan.cut(narrowing.keep(ranking) if plan.by_chunk else ranking)
+    ranking = plan.cut(merge_rankings(rankings))
     return _Ranked(read, scope, replace(ranking, notes=narrowing.notes))
 
 

@@ -93,6 +93,7 @@ class FoundDocument:
     external_url: str | None
     custom_metadata: dict[str, str]
     updated_at: datetime
+    changed_at: datetime
     resource_type: ResourceType
     resource_id: str
     container_id: UUID | None
@@ -160,6 +161,7 @@ def shape_of(scope: Scope) -> Shape:
         has_only=scope.only is not None,
         has_without=bool(scope.without),
         has_pattern=scope.pattern is not None,
+        has_passages=scope.by_chunk and scope.passages is not None,
     )
 
 
@@ -176,6 +178,7 @@ def _parameters_of(scope: Scope) -> dict[str, Any]:
         "only_ids": list(scope.only or ()),
         "without_ids": list(scope.without),
         "pattern": scope.pattern,
+        **_hits(scope.passages or (), prefix="passage_"),
         **{name_of_value(number): each.value for number, each in enumerate(scope.conditions)},
         **field_parameters(scope.fields, scope.caller),
         **reader_parameters(scope.caller, is_narrowing=True),

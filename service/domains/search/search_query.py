@@ -34,7 +34,8 @@ class Hit(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Scope:
     """The readable, filtered part of a space; `conditions` are on the catalog's or the collection's metadata, `fields`,
-    `only` and `without` come of the query's signs; passages that match `pattern` are preferred."""
+    `only` and `without` come of the query's signs; passages that match `pattern` are preferred,
+    and of chunks only `passages` count (WHOLE: all of a document)."""
 
     caller: Caller
     space: Space
@@ -46,6 +47,7 @@ class Scope:
     only: frozenset[UUID] | None = None
     without: frozenset[UUID] = frozenset()
     pattern: str | None = None
+    passages: frozenset[Hit] | None = None
 
 
 @dataclass(frozen=True, slots=True)

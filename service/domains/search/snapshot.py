@@ -7,7 +7,6 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
-from carrel.wire.search import SearchMode
 from service.auth.callers import Caller
 from service.domains.search import queries
 from service.domains.search.queries import Row
@@ -91,7 +90,7 @@ async def open_snapshot(
 def _ask_statistics(
     batch: Batch, organization_id: UUID, space: Space, search_query: SearchQuery
 ) -> Answer[Frequency] | None:
-    if search_query.mode is SearchMode.SEMANTIC or not split_query(search_query.text):
+    if not split_query(search_query.text):
         return None
     terms = [TOTAL_TERM, *TERMS_OF_STEMMINGS.values()]
     if search_query.by_frequency:

@@ -16,8 +16,8 @@ from service.domains.search.search_query import Hit, Scope, SearchQuery
 from service.index.statistics.queries import ask_frequencies
 from service.index.stop_words import QUERY_STOP_WORDS
 from service.index.term_keys import every_key
-from service.index.terms import terms_of
-from service.index.tokenization import fold, split_words
+from service.index.terms import round_frequency, terms_of
+from service.index.tokenization import WORD, fold, split_words
 from service.platform.batches import Answer, Batch
 
 MOST_WORDS = 8
@@ -31,9 +31,9 @@ COMMON = 5_000
 """A word in more chunks than this isn't looked up in the index, which would read all of them: what the reader may read
 is scanned up to the first chunk with the word."""
 
-MOST_CORRECTED = 3
+MOST_CORRECTED = 2
 _OF_QUESTIONS = {"many", "much"}
-_SHORTEST, _LONGEST, _ACRONYM = 5, 24, 5
+_SHORTEST, _LONGEST, _TWICE, _ACRONYM = 5, 24, 14, 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ async def _find_similar(connection: Connection, scope: Scope, search_query: Sear
     if not _SHORTEST <= len(folded) <= _LONGEST or not folded.isalpha() or (word.isupper() and len(word) <= _ACRONYM):
         return []
     once = list(dict.fromkeys(_change(folded)))
-    twice = (other for each in _double(folded) for other in _change(each))
+    twice = (other for each in (_double(folded) if len(folded) <= _TWICE else ()) for other in _change(each))
     return await _look_up(connection, scope, search_query, once) or await _look_up(
         connection, scope, search_query, twice
     )
@@ -99,7 +99,9 @@ async def _look_up(
     counted, looked_up = Batch(), Batch()
     frequencies = ask_frequencies(counted, scope.caller.organization_id, space_id=space_id, terms=terms)
     await counted.run(connection)
-    known = sorted((-each.chunks, each.term) for each in frequencies.rows if each.chunks > 0)[:MOST_LOOKED_UP]
+    known = sorted((-round_frequency(each.chunks), each.term) for each in frequencies.rows if each.chunks > 0)[
+        :MOST_LOOKED_UP
+    ]
     answers = {term: _ask_whether(looked_up, scope, [term]) for _, term in known}
     await looked_up.run(connection)
     places = {term: answer.rows[0] for term, answer in answers.items() if answer.rows}
@@ -142,4 +144,4 @@ def words_within(words: Iterable[str], terms: frozenset[int], stemmings: Sequenc
 def replace_words(text: str, corrections: Sequence[SpellingCorrection]) -> str:
     """Return a query with its misspelt words replaced by their likeliest corrections."""
     replaced: Mapping[str, str] = {each.word: each.replaced_by[0] for each in corrections}
-    return " ".join(replaced.get(word, word) for word in text.split())
+    return WORD.sub(lambda found: replaced.get(found[0], found[0]), text)

@@ -38,6 +38,7 @@ from sqlalchemy import (
     null,
     or_,
     select,
+    tuple_,
     union_all,
 )
 from sqlalchemy.dialects.postgresql import aggregate_order_by, distinct_on
@@ -88,6 +89,7 @@ class Shape:
     has_only: bool = False
     has_without: bool = False
     has_pattern: bool = False
+    has_passages: bool = False
 
 
 ORGANIZATION: ColumnElement[UUID] = bindparam("organization_id", type_=Uuid())
@@ -145,11 +147,19 @@ def _in_scope(table: FromClause, shape: Shape) -> ColumnElement[bool]:
         conditions.append(document_id.in_(within_parameters()))
     if shape.has_only:
         conditions.append(document_id == any_(array_of("only_ids", Uuid())))
+    if shape.has_passages and "chunk_no" in table.c:
+        conditions.append(_is_passage(table))
     if shape.has_without:
         conditions.append(document_id != all_(array_of("without_ids", Uuid())))
     if shape.conditions or shape.fields:
         conditions.append(document_id.in_(select(_fitting(shape).c.document_id)))
     return and_(*conditions)
+
+
+def _is_passage(table: FromClause) -> ColumnElement[bool]:
+    given = _given_hits(ids="passage_ids", numbers="passage_numbers")
+    own = tuple_(table.c.document_id, table.c.chunk_no).in_(select(given.c.document_id, given.c.chunk_no))
+    return or_(own, table.c.document_id.in_(select(given.c.document_id).where(given.c.chunk_no == WHOLE)))
 
 
 @lru_cache(SHAPES)
@@ -273,6 +283,7 @@ def dense_leg(shape: Shape) -> AnySelect:
         select(chunks.c.document_id, chunks.c.chunk_no, dense_score(chunks.c.embedding, shape).label("negative"))
         .join(candidates, candidates.c.document_id == chunks.c.document_id)
         .where(chunks.c.organization_id == ORGANIZATION, chunks.c.space_id == SPACE)
+        .where(*((_is_passage(chunks),) if shape.has_passages else ()))
     )
     if shape.is_distributed:
         return _hits(shape, scored)
@@ -350,9 +361,9 @@ def chunks_containing(shape: Shape, *, is_phrase: bool) -> AnySelect:
     worth = select(and_(not_(_reads_little(shape)), _can_look_up(shape)).label("holds")).cte("worth")
     is_worth: ColumnElement[bool] = select(worth.prefix_with("MATERIALIZED").c.holds).scalar_subquery()
     looked_up = _find_by_terms(shape).order_by(None).limit(MOST).where(is_worth).cte("looked_up")
+    scanned = scored.where(not_(is_worth)).limit(MOST).subquery("scanned")
     found = union_all(
-        select(looked_up.c.document_id, looked_up.c.chunk_no).where(looked_up.c.negative < 0),
-        scored.where(not_(is_worth)),
+        select(looked_up.c.document_id, looked_up.c.chunk_no).where(looked_up.c.negative < 0), select(*scanned.c)
     ).subquery("found")
     if not is_phrase:
         return select(*found.c).limit(MOST)
@@ -499,6 +510,7 @@ def found_documents(shape: Shape) -> AnySelect:
         documents.c.external_url,
         documents.c.custom_metadata,
         documents.c.updated_at,
+        func.coalesce(documents.c.source_updated_at, documents.c.updated_at).label("changed_at"),
         as_member(resources.c.resource_type, ResourceType),
         *(resources.c.resource_id, resources.c.container_id),
         space_documents.c.indexed_version.label("version"),

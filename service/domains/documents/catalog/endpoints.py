@@ -45,7 +45,7 @@ async def upload_document(
     key = idempotency_key(request)
     if key is None:
         # The document is certainly new, so its body needn't be read to know that it adds to what waits.
-        await require_room(runtime, caller.organization_id, partial(is_stopping, request))
+        await require_room(runtime, caller.organization_id, None)
     async with receive_form(request, runtime, file_part="document", form=uploads.UploadDocumentFileForm) as parts:
         own_id = uuid7() if key is None else uuid5(caller.principal_id, key)
         form = uploads.UploadFileForm(document_external_id=f"upload-{own_id}")

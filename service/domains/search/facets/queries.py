@@ -10,7 +10,7 @@ from sqlalchemy import ARRAY, Text, Uuid, and_, any_, func, literal_column, sele
 
 from service.auth.callers import Caller
 from service.domains.search.sql import ORGANIZATION, AnySelect, array_of
-from service.permissions.queries import readable_by_parameters, reader_parameters
+from service.permissions.queries import readable_by_parameters, reader_parameters, within_parameters
 from service.platform.batches import Answer, Batch
 from service.schema.catalog import document_versions, documents
 from service.schema.collections import collections
@@ -81,5 +81,6 @@ def _select_facets(*, is_narrowed: bool) -> AnySelect:
             version.organization_id == ORGANIZATION,
             documents.c.document_id == any_(array_of("ids", Uuid())),
             resources.c.access_class.in_(readable_by_parameters()),
+            *((documents.c.document_id.in_(within_parameters()),) if is_narrowed else ()),
         )
     )

@@ -8,6 +8,7 @@ from enum import StrEnum
 from itertools import count
 
 from carrel.wire.search import AppliedSyntax, QuerySign, SignKind
+from service.index.tokenization import WORD, has_unspaced
 
 MOST_SIGNS = 12
 """A query has few signs; a pasted text with more of them is searched for as it is written."""
@@ -46,13 +47,15 @@ class FieldClause:
 
 @dataclass(frozen=True, slots=True)
 class ParsedQuery:
-    """A query without its signs (`text`, which is searched for), and what the signs ask of documents."""
+    """A query without its signs (`text`, which is searched for), and what the signs ask of documents. Without
+    words, `text` has the values of fields."""
 
     text: str
     clauses: tuple[Clause, ...] = ()
     fields: tuple[FieldClause, ...] = ()
     signs: tuple[QuerySign, ...] = ()
     not_understood: tuple[str, ...] = ()
+    has_words: bool = True
 
     @property
     def phrases(self) -> list[str]:
@@ -105,14 +108,19 @@ def parse_query(query: str) -> ParsedQuery:
     """Read a query's signs. A query that only excludes, or has too many signs, is searched for as it is written."""
     reader = _Reader(query)
     reader.read()
-    if len(reader.signs) > MOST_SIGNS:
+    if sum(len(each.values) for each in reader.signs) > MOST_SIGNS:
         return ParsedQuery(query, not_understood=(f"The query has more than {MOST_SIGNS} signs; they are plain text.",))
     if not reader.words and not any(not clause.excludes for clause in (*reader.clauses, *reader.fields)):
         refused = [f"{each.written}: a query can't only exclude. Add a word to search for." for each in reader.signs]
         return ParsedQuery(query, not_understood=(*reader.not_understood, *refused))
     text = " ".join(reader.words) or " ".join(each.value for each in reader.fields if not each.excludes)
     return ParsedQuery(
-        text, tuple(reader.clauses), tuple(reader.fields), tuple(reader.signs), tuple(reader.not_understood)
+        text,
+        tuple(reader.clauses),
+        tuple(reader.fields),
+        tuple(reader.signs),
+        tuple(reader.not_understood[:MOST_SIGNS]),
+        has_words=bool(reader.words),
     )
 
 
@@ -126,14 +134,14 @@ class _Reader:
     not_understood: list[str] = field(default_factory=list[str])
 
     def read(self) -> None:
-        tokens, at = list(self._split()), 0
+        tokens, at, joins = list(self._split()), 0, not self.query.isupper()
         while at < len(tokens):
             token, chosen = tokens[at], tokens[at : at + 1]
-            if token.text == "NOT" and at and at + 1 < len(tokens) and _is_operand(tokens[at + 1]):
+            if joins and token.text == "NOT" and at and at + 1 < len(tokens) and _is_operand(tokens[at + 1]):
                 at += 1
                 self._exclude(tokens[at], start=token.start)
             elif _is_operand(token):
-                while at + 2 < len(tokens) and tokens[at + 1].text == "OR" and _is_operand(tokens[at + 2]):
+                while joins and at + 2 < len(tokens) and tokens[at + 1].text == "OR" and _is_operand(tokens[at + 2]):
                     at += 2
                     chosen.append(tokens[at])
                 self._require(chosen)
@@ -158,8 +166,8 @@ class _Reader:
         """Return a phrase or the characters up to the next blank, and where the query goes on."""
         closing = _QUOTES.get(self.query[begin])
         if closing:
-            end = next((at for at in range(begin + 1, len(self.query)) if self.query[at] in closing), None)
-            if end is not None:
+            end = min((at for each in closing if (at := self.query.find(each, begin + 1)) > 0), default=0)
+            if end:
                 phrase = self.query[begin + 1 : end].strip()
                 return (f'"{phrase}' if phrase else ""), end + 1
             self.not_understood.append(f"{self.query[begin]} has no closing quotation mark, so it is plain text.")
@@ -169,7 +177,7 @@ class _Reader:
     def _follow(self, token: _Token) -> None:
         if token.field is not None:
             self._narrow(token)
-        elif token.excludes:
+        elif token.excludes and token.text:
             self._exclude(token, start=token.start)
         elif token.text:
             self.words.append(token.words)
@@ -183,13 +191,11 @@ class _Reader:
                 fields = ", ".join(f"{name}:" for name in FieldName)
                 self.not_understood.append(f"{other[0]} is no field, so it is plain text. Fields: {fields}.")
             return
-        self.clauses.append(Clause(texts))
+        self.clauses.append(Clause(tuple(map(_text_of, tokens))))
         self._say(SignKind.PHRASE if len(texts) == 1 else SignKind.ALTERNATIVES, tokens, start=tokens[0].start)
 
     def _exclude(self, token: _Token, *, start: int) -> None:
-        # A word that ends with a sign, as the name of a language may, is compared as it is written.
-        text = token.text if token.text[-1].isalnum() else '"' + token.words
-        self.clauses.append(Clause((text,), excludes=True))
+        self.clauses.append(Clause((_text_of(token),), excludes=True))
         self._say(SignKind.EXCLUDED, [token], start=start)
 
     def _narrow(self, token: _Token) -> None:
@@ -199,7 +205,7 @@ class _Reader:
             if day is None:
                 self.not_understood.append(f"{token.field}:{token.words} has no date. Write it as 2025-03-31 or 2025.")
         if not token.words or token.field is None or (token.field in {FieldName.AFTER, FieldName.BEFORE} and not day):
-            self.words.append(token.words)
+            self.words += filter(None, [token.words])
             return
         self.fields.append(FieldClause(token.field, token.words, token.excludes, day))
         self._say(SignKind.FIELD, [token], start=token.start)
@@ -208,6 +214,12 @@ class _Reader:
         written = self.query[start : tokens[-1].end]
         name = tokens[0].field
         self.signs.append(QuerySign(kind=kind, written=written, values=[each.words for each in tokens], field=name))
+
+
+def _text_of(token: _Token) -> str:
+    """Return a word that is indexed whole, or a phrase: "C++" and "non-disclosure" are compared as they are written."""
+    word = token.text.rstrip(".,;:!?")
+    return word if WORD.fullmatch(word) and not has_unspaced(word) else '"' + token.words
 
 
 def _is_operand(token: _Token) -> bool:

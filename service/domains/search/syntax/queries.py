@@ -54,6 +54,7 @@ _ENDINGS: Mapping[str, Sequence[str]] = {
 }
 
 
+_LETTER = re.compile(r"[^\W\d_]|[0-9]")
 _SIGN = re.compile(r"([^\w\s])")
 _APOSTROPHE = re.compile("\\\\['\u2019]")
 
@@ -64,8 +65,8 @@ def pattern_of(phrase: str) -> str:
     words = [_APOSTROPHE.sub("['\u2019]", _SIGN.sub(r"\\\1", word)) for word in phrase.split()]
     if has_unspaced(phrase):
         return r"\s*".join(words)
-    begin = r"\m" if phrase[:1].isalnum() else ""
-    return begin + r"\s+".join(words) + (r"\M" if phrase[-1:].isalnum() else "")
+    begin = r"\m" if _LETTER.match(phrase[:1]) else ""
+    return begin + r"\s+".join(words) + (r"\M" if _LETTER.match(phrase[-1:]) else "")
 
 
 def any_pattern_of(texts: Sequence[str]) -> str | None:
