@@ -10,7 +10,7 @@ from tests.harness.cases import cases
 from tests.harness.documents import add_users, ok, uploaded
 from tests.harness.services import RunningService
 
-ANN, BEN, CAROL, DORA = (f"{name}@signs.test" for name in ("ann", "ben", "carol", "dora"))
+ANN, BEN, CAROL, DORA, EVE = (f"{name}@signs.test" for name in ("ann", "ben", "carol", "dora", "eve"))
 MODES = ("HYBRID", "LEXICAL", "SEMANTIC")
 TEXTS = {
     "terms": ("Payment terms", "Our payment terms are net 30 days. The supplier's invoices are paid on Fridays."),
@@ -132,12 +132,12 @@ def test_similar_documents_are_one_result(module_service: RunningService) -> Non
 
 
 def test_results_are_counted_and_ordered_by_time(library: RunningService) -> None:
-    answer = search(library, "travel payment", countFacets=True, order="OLDEST")
+    answer = search(library, "travel payment", countFacets=True)
     facets = {facet["field"]: {each["label"]: each["count"] for each in facet["values"]} for facet in answer["facets"]}
     assert facets["type"] == {"MD": answer["facetsCounted"]}
     assert facets["in"] == {}
     assert sum(facets["owner"].values()) == sum(facets["year"].values()) == answer["facetsCounted"] == len(TEXTS)
-    times = [result["updatedAt"] for result in answer["results"]]
+    times = [result["updatedAt"] for result in search(library, "travel payment", order="OLDEST")["results"]]
     assert times == sorted(times)
     newest = search(library, "travel payment", order="NEWEST")["results"]
     assert [result["updatedAt"] for result in newest] == times[::-1]
@@ -163,3 +163,26 @@ def test_a_document_shows_several_passages(module_service: RunningService) -> No
     assert len(result["furtherPassages"]) == 2
     places = [result["snippet"]["chunkIndex"], *(each["chunkIndex"] for each in result["furtherPassages"])]
     assert len(set(places)) == 3
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_signs_choose_the_chunks_of_a_collection(module_service: RunningService, mode: str) -> None:
+    add_users(module_service, EVE)
+    parts = (
+        f"## Part {number}\n\nSerial {number} of the pump. " + "It is oiled each week. " * 50 for number in range(9)
+    )
+    uploaded(module_service, "pumps", "\n\n".join(parts), as_user=EVE, file_name="a.md", documentName="Pumps")
+    body = {"collectionName": f"Pumps {mode}", "userEmail": EVE}
+    collection = ok(module_service.call("documentCollections/createDocumentCollection", body))["documentCollectionId"]
+    document = search(module_service, "pump", as_user=EVE)["results"][0]["documentId"]
+    named = {"documentCollectionId": collection, "documentId": document, "customMetadata": {}, "userEmail": EVE}
+    ok(module_service.call("documentCollections/addDocumentToCollection", named))
+    asked = {"documentCollectionId": collection, "searchOptions": {"mode": mode, "maxChunks": 50}, "userEmail": EVE}
+
+    def texts(query: str) -> list[str]:
+        answer = ok(module_service.call("search/searchDocumentCollection", asked | {"searchQuery": query}))
+        return [chunk["text"] for result in answer["results"] for chunk in result["chunks"]]
+
+    assert ["Serial 7 of" in text for text in texts('pump "serial 7 of"')] == [True]
+    assert texts('pump -"serial 7 of"') == []
+    assert len(texts('"pumps" oiled')) == len(texts("pump oiled"))

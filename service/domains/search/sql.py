@@ -130,8 +130,9 @@ def lexical_score(column: ColumnElement[Any], shape: Shape) -> ColumnElement[flo
 def _in_scope(table: FromClause, shape: Shape) -> ColumnElement[bool]:
     """Build the condition of index rows in scope: THE place that limits a search to readable rows. The table's index
     finds access classes singly; rows without one are compared with a hash table."""
-    document_id: ColumnElement[UUID] = table.c.document_id
-    access_class: ColumnElement[int] = table.c.access_class
+    columns: Any = table.c
+    document_id: ColumnElement[UUID] = columns.document_id
+    access_class: ColumnElement[int] = columns.access_class
     readable = readable_by_parameters()
     classes: Any = func.array(readable.scalar_subquery())
     conditions = [
@@ -147,8 +148,8 @@ def _in_scope(table: FromClause, shape: Shape) -> ColumnElement[bool]:
         conditions.append(document_id.in_(within_parameters()))
     if shape.has_only:
         conditions.append(document_id == any_(array_of("only_ids", Uuid())))
-    if shape.has_passages and "chunk_no" in table.c:
-        conditions.append(_is_passage(table))
+    if shape.has_passages and "chunk_no" in columns:
+        conditions.append(_is_passage(columns))
     if shape.has_without:
         conditions.append(document_id != all_(array_of("without_ids", Uuid())))
     if shape.conditions or shape.fields:
@@ -156,10 +157,10 @@ def _in_scope(table: FromClause, shape: Shape) -> ColumnElement[bool]:
     return and_(*conditions)
 
 
-def _is_passage(table: FromClause) -> ColumnElement[bool]:
+def _is_passage(columns: Any) -> ColumnElement[bool]:
     given = _given_hits(ids="passage_ids", numbers="passage_numbers")
-    own = tuple_(table.c.document_id, table.c.chunk_no).in_(select(given.c.document_id, given.c.chunk_no))
-    return or_(own, table.c.document_id.in_(select(given.c.document_id).where(given.c.chunk_no == WHOLE)))
+    own = tuple_(columns.document_id, columns.chunk_no).in_(select(given.c.document_id, given.c.chunk_no))
+    return or_(own, columns.document_id.in_(select(given.c.document_id).where(given.c.chunk_no == WHOLE)))
 
 
 @lru_cache(SHAPES)
@@ -283,7 +284,7 @@ def dense_leg(shape: Shape) -> AnySelect:
         select(chunks.c.document_id, chunks.c.chunk_no, dense_score(chunks.c.embedding, shape).label("negative"))
         .join(candidates, candidates.c.document_id == chunks.c.document_id)
         .where(chunks.c.organization_id == ORGANIZATION, chunks.c.space_id == SPACE)
-        .where(*((_is_passage(chunks),) if shape.has_passages else ()))
+        .where(*((_is_passage(chunks.c),) if shape.has_passages else ()))
     )
     if shape.is_distributed:
         return _hits(shape, scored)
