@@ -26,10 +26,7 @@ def test_signs_become_clauses(query: str, text: str, clauses: list[Clause]) -> N
     assert not parsed.not_understood
 
 
-@pytest.mark.parametrize(
-    "query",
-    ["NOT gate", "C++ at -5 degrees", "what is 3-2", "e-mail", "a OR", "OR b", "- x", "http://a.b/c", "C:\\x at 12:30"],
-)
+@pytest.mark.parametrize("query", cases("texts_that_are_no_signs"))
 def test_these_are_no_signs(query: str) -> None:
     parsed = parse_query(query)
     assert (parsed.text, parsed.clauses, parsed.signs, parsed.not_understood) == (query, (), (), ())

@@ -136,7 +136,7 @@ class SpellingCorrection(common.ResponseModel):
 
 
 class AppliedOptions(common.ResponseModel):
-    """What a search did beyond its query; a member is absent or empty when there is nothing to say."""
+    """What a search did beyond its query; a member is absent when there is nothing to say."""
 
     filtering: AppliedFiltering | None = None
     """Filters drawn from the query."""
@@ -146,10 +146,10 @@ class AppliedOptions(common.ResponseModel):
     """Order by a reranking model, too."""
     syntax: AppliedSyntax | None = None
     """Signs of the query; absent when it has none."""
-    unmatched_words: list[str] = Field(default_factory=list)
-    """Words of the query, as written, that nothing contains which the caller may search here, filters aside."""
-    corrections: list[SpellingCorrection] = Field(default_factory=list)
-    """Corrected spellings of unmatched words."""
+    unmatched_words: list[str] | None = None
+    """Words of the query, as written, that nothing contains which the caller may search here; absent: none."""
+    corrections: list[SpellingCorrection] | None = None
+    """Corrected spellings of unmatched words; absent: none."""
 
 
 class ResultOrder(StrEnum):

@@ -115,8 +115,8 @@ class Found(Generic[Row]):
         return AppliedOptions(
             reranking=self.reranking,
             syntax=self.syntax,
-            unmatched_words=list(self.checked.unmatched),
-            corrections=list(self.checked.corrections),
+            unmatched_words=list(self.checked.unmatched) or None,
+            corrections=list(self.checked.corrections) or None,
         )
 
     def matched_by(self, hit: Hit) -> MatchedBy:

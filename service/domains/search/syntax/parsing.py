@@ -110,6 +110,8 @@ def parse_query(query: str) -> ParsedQuery:
     reader.read()
     if sum(len(each.values) for each in reader.signs) > MOST_SIGNS:
         return ParsedQuery(query, not_understood=(f"The query has more than {MOST_SIGNS} signs; they are plain text.",))
+    if not reader.signs:
+        return ParsedQuery(query, not_understood=tuple(reader.not_understood[:MOST_SIGNS]))
     if not reader.words and not any(not clause.excludes for clause in (*reader.clauses, *reader.fields)):
         refused = [f"{each.written}: a query can't only exclude. Add a word to search for." for each in reader.signs]
         return ParsedQuery(query, not_understood=(*reader.not_understood, *refused))
