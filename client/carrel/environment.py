@@ -58,7 +58,7 @@ def _needs_no_proxy(url: httpx.URL, exceptions: str) -> bool:
     for entry in exceptions.lower().replace(",", " ").split():
         name = entry.rpartition("://")[2].removesuffix(f":{port}" if "::" not in entry or "]:" in entry else "")
         with suppress(ValueError):
-            if address in ipaddress.ip_network(name.replace("[", "").replace("]", ""), strict=False):
+            if address and address in ipaddress.ip_network(name.replace("[", "").replace("]", ""), strict=False):
                 return True
         domain = name.lstrip("*").strip(".")
         if name == "*" or (domain and f".{host}".endswith(f".{domain}")):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from service.identity_server.signin.providers import binding
+from service.identity_server.signin import id_tokens
 from service.platform.addresses import name_loopback
 from tests.browser.people import window
 from tests.harness.node import install_programs
@@ -166,7 +166,7 @@ def test_people_sign_in_by_foreign_providers(
 ) -> None:
     """Entra, Okta, Google and Keycloak: accounts, groups, refusals in words, a changed address, and signing out."""
     # Whose `oid` counts is told by the host of the issuer alone, and no test can have Entra's.
-    monkeypatch.setattr(binding, "ENTRA_HOSTS", frozenset({"localhost"}))
+    monkeypatch.setattr(id_tokens, "ENTRA_HOSTS", frozenset({"localhost"}))
     service = walks().service
     ids = keep_all(service, providers)
 

@@ -19,6 +19,7 @@ from sqlalchemy.exc import IntegrityError
 
 from carrel.wire.sign_in_providers import GroupsClaim
 from service.identity_server.providers.service import confirm_domain
+from service.identity_server.signin import id_tokens
 from service.identity_server.signin import provider as upstream
 from service.identity_server.signin.id_tokens import NotVouched, Subject
 from service.identity_server.signin.providers import binding
@@ -120,7 +121,7 @@ def test_an_id_that_was_provisioned_binds_within_the_domains(work: Work, monkeyp
     assert "Oda" in work.arrive(sub="three", email="Oda@example.test")
     keeper.user("pia@example.test", externalId="four", displayName="Pia")
     assert "no account here" in work.arrive(sub="pairwise", oid="four")
-    monkeypatch.setattr(binding, "ENTRA_HOSTS", frozenset({"127.0.0.1"}))
+    monkeypatch.setattr(id_tokens, "ENTRA_HOSTS", frozenset({"127.0.0.1"}))
     assert "Pia" in work.arrive(sub="pairwise", oid="four")
 
 
@@ -128,7 +129,7 @@ def test_an_id_that_was_provisioned_binds_within_the_domains(work: Work, monkeyp
 def test_a_guest_of_entra_is_one_person(work: Work, monkeypatch: pytest.MonkeyPatch, order: str) -> None:
     """Known by the `oid`, whichever comes first; found by their own address and by the name that Entra made up."""
     work.change(trustAddresses=True, createAccounts=True)
-    monkeypatch.setattr(binding, "ENTRA_HOSTS", frozenset({"127.0.0.1"}))
+    monkeypatch.setattr(id_tokens, "ENTRA_HOSTS", frozenset({"127.0.0.1"}))
     local, keeper = f"guest-{len(order)}", Provider(work.service)
     email, made_up = f"{local}@example.test", f"{local}_example.test#EXT#@tenant.onmicrosoft.com"
     given = {"externalId": f"oid-{local}", "displayName": "Gus", "emails": [{"type": "work", "value": email}]}

@@ -22,23 +22,27 @@ TEXTS = {
 BY_BEN = {"secret": ("Ben's travel diary", "Travel to the hotel in net 30 minutes.")}
 
 
-@pytest.fixture(scope="module", params=["little", "much"])
-def library(request: pytest.FixtureRequest, module_service: RunningService) -> Iterator[RunningService]:
+@pytest.fixture(scope="module")
+def texts(module_service: RunningService) -> RunningService:
+    add_users(module_service, ANN, BEN)
+    for owner, texts in ((ANN, TEXTS), (BEN, BY_BEN)):
+        for external_id, (name, text) in texts.items():
+            path = f"policies/{external_id}" if external_id in {"hotel", "train"} else external_id
+            uploaded(module_service, path, text, as_user=owner, file_name=f"{external_id}.md", documentName=name)
+    return module_service
+
+
+@pytest.fixture(scope="module", params=[2000, 0], ids=["little", "much"])
+def library(request: pytest.FixtureRequest, texts: RunningService) -> Iterator[RunningService]:
     """Search the documents both as a reader of little, whose chunks are all scored, and by the index of terms."""
-    if request.param == "little":
-        add_users(module_service, ANN, BEN)
-        for owner, texts in ((ANN, TEXTS), (BEN, BY_BEN)):
-            for external_id, (name, text) in texts.items():
-                path = f"policies/{external_id}" if external_id in {"hotel", "train"} else external_id
-                uploaded(module_service, path, text, as_user=owner, file_name=f"{external_id}.md", documentName=name)
-    few = 2000 if request.param == "little" else 0
-    patch = pytest.MonkeyPatch()
-    patch.setattr(sql, "FEW_PAGES", few)
     statements = (sql.dense_leg, sql.lexical_leg, sql.candidates, sql.chunks_containing)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sql, "FEW_PAGES", request.param)
+        for function in (sql._reads_little, sql._score_all, *statements):
+            function.cache_clear()
+        yield texts
     for function in (sql._reads_little, sql._score_all, *statements):
         function.cache_clear()
-    yield module_service
-    patch.undo()
 
 
 def search(service: RunningService, query: str, *, as_user: str = ANN, **options: Any) -> dict[str, Any]:

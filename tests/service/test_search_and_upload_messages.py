@@ -14,7 +14,7 @@ from tests.harness.messages import OURS, messages_of
 from tests.harness.services import ADMIN_EMAIL, RunningService, ServiceHarness
 
 CATALOG, COLLECTION = "search/searchDocumentCatalog", "search/searchDocumentCollection"
-MOST = 6
+MOST = 7
 COUNTED = "ReadyForQuery"
 
 
@@ -58,7 +58,7 @@ def answers(fleet: tuple[RunningService, str], tmp_path: Path) -> Iterator[Calla
 
 @pytest.mark.parametrize("mode", [mode.value for mode in SearchMode])
 @pytest.mark.parametrize("user", [None, ADMIN_EMAIL])
-def test_a_search_waits_for_six_answers_at_most(
+def test_a_search_waits_for_seven_answers_at_most(
     fleet: tuple[RunningService, str], answers: Callable[[], int], mode: str, user: str | None
 ) -> None:
     """In every mode, of the catalog and of a collection, also for another person; authentication included."""

@@ -9,11 +9,8 @@ from service.domains.search.queries import FoundDocument
 from service.domains.search.search_query import Hit
 from service.index.tokenization import fold, split_words
 
-ARRANGED = 100
-"""So many results are grouped or ordered by time; the others are left out."""
-
-LEAST_BY_TIME = 0.4
-"""Results with less than this share of the best one's relevance are left out of an order by time."""
+ARRANGED = 100  # results that are grouped or ordered by time; the others are left out
+LEAST_BY_TIME = 0.4  # of the best relevance: results with less are left out of an order by time
 
 # Texts are nearly equal that share this part of their runs of words, or of which one is nearly all in the other.
 _RUN, _EQUAL, _WITHIN, _FEWEST = 3, 0.8, 0.9, 4

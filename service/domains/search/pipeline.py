@@ -47,8 +47,7 @@ from service.runtime import Runtime
 from service.runtime.standbys.queries import Position
 from service.runtime.standbys.service import Source
 
-LOOKED_THROUGH = 20
-"""In so many results the words of a query are looked for before they are looked up."""
+LOOKED_THROUGH = 20  # results, in which the words of a query are looked for before they are looked up
 
 AskContents = Callable[[Batch, Scope, SearchQuery, Sequence[Hit], ChunkWeights], Answer[Row]]
 

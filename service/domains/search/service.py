@@ -1,4 +1,4 @@
-"""Search the catalog, and take feedback; `collection_search` searches collections. A search waits for at most six
+"""Search the catalog, and take feedback; `collection_search` searches collections. A search waits for at most seven
 database answers, then a log entry, and on several servers a check."""
 
 from collections.abc import Callable

@@ -20,12 +20,8 @@ from service.index.terms import round_frequency, terms_of
 from service.index.tokenization import WORD, fold, split_words
 from service.platform.batches import Answer, Batch
 
-MOST_WORDS = 8
-"""So many words of a query are looked up at most; a pasted text is not checked word by word."""
-
-MOST_LOOKED_UP = 12
-"""So many similar words are looked for in what the reader may read, at most: the most frequent ones."""
-
+MOST_WORDS = 8  # of a query; a pasted text is not checked word by word
+MOST_LOOKED_UP = 12  # similar words, the most frequent ones, in what the reader may read
 MOST_CORRECTIONS = 2
 COMMON = 5_000
 """A word in more chunks than this isn't looked up in the index, which would read all of them: what the reader may read

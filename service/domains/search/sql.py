@@ -487,6 +487,11 @@ def scores_near(shape: Shape) -> AnySelect:
     return select_chunks(hit, shape).with_only_columns(hit.c.number, dense).group_by(hit.c.number)
 
 
+def _worth(chunks: Table, negative: ColumnElement[float]) -> ColumnElement[float]:
+    """Build a passage's negative score, of which a nearly empty passage has half."""
+    return negative * case((func.pg_column_size(chunks.c.text) < NEARLY_EMPTY, 0.5), else_=1.0)
+
+
 @lru_cache(SHAPES)
 def found_documents(shape: Shape) -> AnySelect:
     """Build the statement of documents (`ids`) with their resource and best chunk, by the two scores' shares."""
@@ -495,13 +500,12 @@ def found_documents(shape: Shape) -> AnySelect:
     lexical = shares["lexical_share"] * lexical_score(chunks.c.terms, shape)
     dense = shares["dense_share"] * dense_score(chunks.c.embedding, shape)
     ids = any_(array_of("ids", Uuid()))
-    is_bare = func.pg_column_size(chunks.c.text) < NEARLY_EMPTY
     preferred = (not_(chunks.c.text.op("~*", is_comparison=True)(PATTERN)),) if shape.has_pattern else ()
     best = (
         select(chunks.c.document_id, chunks.c.chunk_no, chunks.c.text, chunks.c.place)
         .ext(distinct_on(chunks.c.document_id))
         .where(chunks.c.organization_id == ORGANIZATION, chunks.c.space_id == SPACE, chunks.c.document_id == ids)
-        .order_by(chunks.c.document_id, *preferred, is_bare, lexical + dense, chunks.c.chunk_no)
+        .order_by(chunks.c.document_id, *preferred, _worth(chunks, lexical + dense), chunks.c.chunk_no)
         .subquery("best")
     )
     columns = (
@@ -540,8 +544,9 @@ def further_passages(shape: Shape) -> AnySelect:
     chunks = INDEX_TABLES[shape.dimensions].chunks
     lexical = bindparam("lexical_share", type_=Float()) * lexical_score(chunks.c.terms, shape)
     dense = bindparam("dense_share", type_=Float()) * dense_score(chunks.c.embedding, shape)
-    is_bare = func.pg_column_size(chunks.c.text) < NEARLY_EMPTY
-    place = func.row_number().over(partition_by=chunks.c.document_id, order_by=(is_bare, lexical + dense)).label("no")
+    place = (
+        func.row_number().over(partition_by=chunks.c.document_id, order_by=_worth(chunks, lexical + dense)).label("no")
+    )
     ids = any_(array_of("ids", Uuid()))
     ranked = (
         select(chunks.c.document_id, chunks.c.chunk_no, chunks.c.text, chunks.c.place, place)
