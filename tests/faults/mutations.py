@@ -50,7 +50,7 @@ def make_seeds() -> Seeds:
         "old.xls": made_files.old_workbook(Stock=[["Tree", "Tons"], ["Pear", 3]]),
         "files.zip": made_files.archive({"a.txt": "Pears", "b/c.docx": seeds["made.docx"]}),
         "rows.csv": b"Tree,Tons\nPear,3\n",
-        "rows.csv.gz": gzip.compress(b"Tree,Tons\nPear,3\n"),
+        "rows.csv.gz": gzip.compress(b"Tree,Tons\nPear,3\n", mtime=0),
         **{name: (_DATA / name).read_bytes() for name in ("numbers.xlsb", "pears.heic")},
         "rows.tsv": b"Tree\tTons\nPear\t3\n",
         "data.json": b'{"trees": [{"name": "Pear", "tons": 3}]}',
