@@ -42,8 +42,10 @@ async def test_damage_costs_the_parts_that_it_hits(tmp_path, seed, count):
     ):
         await asyncio.gather(*(read(number, *file) for number, file in enumerate(files)))
     causes = [entry["cause"] for entry in logged if entry["event"] == "extraction_failed"]
-    # Binary workbooks have one reader, calamine, which panics where their frame is damaged: no text is reachable.
-    failed = [cause for cause in causes if "PanicException" not in cause]
+    # Binary workbooks have one reader, calamine, which panics where their frame is damaged: no text is reachable. The
+    # others say that a part is damaged, and are no errors of a reader.
+    told = ("PanicException", "BadZipFile", "zlib.error", "EOFError", "Unreadable")
+    failed = [cause for cause in causes if not any(name in cause.splitlines()[-1] for name in told)]
     died = [entry for entry in logged if entry["event"] == "extraction_worker_died"]
     assert len(died) <= MOST_DEATHS * count, died
     assert not failed, (len(failed), "\n".join(failed[:5]))

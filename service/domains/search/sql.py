@@ -66,8 +66,7 @@ MARGIN = 1.00001
 # A leg's chunks: those that the ranking is made of, and how far it is followed when they are of too few documents.
 LEG = 100
 FURTHEST = 1000
-# A chunk with fewer bytes is a title or a heading alone: it has the words of many questions, and answers none.
-NEARLY_EMPTY = 64
+NEARLY_EMPTY = 64  # bytes: a title or a heading alone has the words of many questions, and answers none
 RANKS = ("dense_rank", "lexical_rank")
 
 SHAPES = 256
@@ -75,9 +74,7 @@ SHAPES = 256
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The parts of a search that change its statements; `is_distributed`: the index tables lie on several servers.
-
-    `has_only` and `has_without`: the query's words and phrases choose documents."""
+    """The parts of a search that change its statements; `is_distributed`: the index tables lie on several servers."""
 
     dimensions: int
     by_chunk: bool
@@ -348,17 +345,15 @@ def _find_by_terms(shape: Shape) -> AnySelect:
 
 @lru_cache(SHAPES)
 def chunks_containing(shape: Shape, *, is_phrase: bool) -> AnySelect:
-    """Build the statement of chunks in scope that contain a word (any of `terms`) or a phrase (`pattern`), at most
-    `most`. Of a phrase in a document's title, the chunk's number is WHOLE. In a large scope, an index finds the chunks
-    by `keys`, and the texts of at most `most` of them are compared with the phrase."""
+    """Build the statement of at most `most` chunks in scope with a word (any of `terms`) or a phrase (`pattern`); the
+    number is WHOLE for a phrase in a title. In a large scope, an index finds the chunks to compare by `keys`."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
     scored = select(chunks.c.document_id, chunks.c.chunk_no).where(_in_scope(chunks, shape))
+    has_phrase = chunks.c.text.op("~*", is_comparison=True)(PATTERN)
     if not is_phrase:
         scored = scored.where(lexical_score(chunks.c.terms, shape) < 0)
-    elif shape.is_distributed:
-        scored = scored.where(chunks.c.text.op("~*", is_comparison=True)(PATTERN))
     if shape.is_distributed:
-        return scored.limit(MOST)
+        return (scored.where(has_phrase) if is_phrase else scored).limit(MOST)
     worth = select(and_(not_(_reads_little(shape)), _can_look_up(shape)).label("holds")).cte("worth")
     is_worth: ColumnElement[bool] = select(worth.prefix_with("MATERIALIZED").c.holds).scalar_subquery()
     looked_up = _find_by_terms(shape).order_by(None).limit(MOST).where(is_worth).cte("looked_up")
@@ -377,7 +372,7 @@ def chunks_containing(shape: Shape, *, is_phrase: bool) -> AnySelect:
         .join(chunks, and_(of_chunk, chunks.c.organization_id == ORGANIZATION, chunks.c.space_id == SPACE))
         .join(documents, documents.c.document_id == found.c.document_id)
         .where(documents.c.organization_id == ORGANIZATION)
-        .where(or_(is_in_title, chunks.c.text.op("~*", is_comparison=True)(PATTERN)))
+        .where(or_(is_in_title, has_phrase))
         .limit(MOST)
     )
 

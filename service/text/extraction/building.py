@@ -4,11 +4,9 @@ import hashlib
 import itertools
 import re
 import traceback
-import zlib
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from zipfile import BadZipFile
 
 from carrel.wire.formats import NotReadKind
 from service.text.extraction.blocks import Block, Box, FoundPicture, NotRead, cut_block
@@ -134,9 +132,7 @@ class BlockBuilder:
         if is_end or (isinstance(error, Unreadable) and error.code == "file_too_complex"):
             raise error
         self.leave_out(NotReadKind.DETAIL, what)
-        # Damage is no fault of a reader, so its trace tells nothing.
-        is_damage = isinstance(error, Unreadable | BadZipFile | EOFError | zlib.error)
-        if not is_damage and len(self.causes) < MOST_PLACES:
+        if len(self.causes) < MOST_PLACES:
             self.causes.append(f"{what}: {''.join(traceback.format_exception(error, limit=-8))}")
 
     def scan(self, number: int) -> None:
