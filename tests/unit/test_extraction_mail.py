@@ -11,6 +11,7 @@ import pytest
 from service.text.extraction.building import Limits
 from service.text.extraction.containers import read_files
 from service.text.extraction.failures import Unreadable
+from service.text.extraction.names import decode_header
 from service.text.extraction.titles import is_placeholder
 from tests import made_files
 from tests.harness.cases import cases
@@ -70,3 +71,7 @@ def test_a_title_is_the_main_heading_then_the_files_own(extract, text, title):
 @pytest.mark.parametrize(("titles", "expected"), cases("defaults_of_programs_are_no_titles"))
 def test_defaults_of_programs_are_no_titles(titles, expected):
     assert [each for each in titles if is_placeholder(each) != expected] == []
+
+
+def test_an_odd_byte_in_a_header_is_read_at_once():
+    assert decode_header("a" * 99 + "\udc8cz{").startswith("a" * 99)

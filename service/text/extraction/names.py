@@ -27,7 +27,7 @@ _LOWER, _UPPER, _LETTER, _OTHER = "a-zçüéâäàåêëèïîìæôöòûùáí
 _PLAIN = re.compile(
     rf"(?!.*{_OTHER}[@[\\\]^`{{|}}~])(?:[\0-\x7f]|(?!{_LETTER}[{_UPPER}])[{_LOWER}]|(?<![{_LOWER}])[{_UPPER}]"
     rf"|(?<!{_LETTER}|{_OTHER})(?:[½¼](?!{_OTHER})|[«¿¡](?={_LETTER})|[£¥°±÷µ](?!{_LETTER}{{2}}|{_OTHER}))"
-    rf"|(?<=[\dm])²(?!{_LETTER})|»(?!{_LETTER}|{_OTHER}))*",
+    rf"|(?<=[\dm])²(?!{_LETTER})|»(?!{_LETTER}|{_OTHER}))*+",  # one character each time: nothing to try again
     re.DOTALL,
 )
 _SIGNS = re.compile("[½¼«»¿¡£¥°±÷²µ]")
