@@ -40,7 +40,7 @@ NO_NARROWING = Narrowing()
 async def find_narrowing(
     connection: Connection, scope: Scope, search_query: SearchQuery, parsed: ParsedQuery
 ) -> Narrowing:
-    """Find the documents that the clauses of a query choose among those in scope, in two statements for each text."""
+    """Find the documents that the clauses of a query choose among those in scope, in two messages."""
     texts = sorted({text for clause in parsed.clauses for text in clause.texts})
     if not texts:
         return NO_NARROWING

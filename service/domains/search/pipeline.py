@@ -161,7 +161,7 @@ async def find(plan: Plan[Row], space: Space, log: SearchLog | None, source: Sou
             await last.run(read.connection)
             last, checked = Batch(), await _check_words(plan, ranked, contents.rows)
             if checked.corrections:
-                ranked = await _rank_corrected(plan, ranked, checked, () if dropped else drawn or ())
+                ranked = await _rank_corrected(plan, ranked, checked)
                 contents = ranked.ask_contents(plan, last)
         ranking, passages = ranked.ranking, None
         if plan.passages > 1:
@@ -198,7 +198,9 @@ async def _check_words(plan: Plan[Row], ranked: _Ranked, rows: Sequence[Row]) ->
     query = ranked.read.search_query
     texts = (f"{row.name}\n{row.text}" for row in rows[:LOOKED_THROUGH])
     seen = frozenset[int]().union(*(terms_in(text, query.stemmings) for text in texts))
-    missing = [word for word in dict.fromkeys(query.words) if not words_within([word], seen, query.stemmings)]
+    words = dict.fromkeys(query.words)
+    found = set(words_within(words, seen, query.stemmings))
+    missing = [word for word in words if word not in found]
     if not missing:
         return ALL_MATCHED
     # On several servers, rights are asked again of results alone, so nothing else may be told of a text.
@@ -207,12 +209,12 @@ async def _check_words(plan: Plan[Row], ranked: _Ranked, rows: Sequence[Row]) ->
     return await check_words(ranked.read.connection, everything, query, missing, corrects=corrects)
 
 
-async def _rank_corrected(
-    plan: Plan[Row], ranked: _Ranked, checked: Checked, drawn: Sequence[DrawnCondition]
-) -> _Ranked:
-    """Rank again by the corrected words; the meaning is that of the query as written."""
+async def _rank_corrected(plan: Plan[Row], ranked: _Ranked, checked: Checked) -> _Ranked:
+    """Rank the same scope again by the corrected words; the meaning is that of the query as written."""
     text = replace_words(ranked.read.search_query.text, checked.corrections)
-    return await _rank(plan, await ranked.read.with_text(plan.caller.organization_id, text), drawn)
+    read = await ranked.read.with_text(plan.caller.organization_id, text)
+    ranking = await _rank_in(plan, read, ranked.scope)
+    return _Ranked(read, ranked.scope, replace(ranking, notes=ranked.ranking.notes))
 
 
 async def embed(plan: Plan[Row], space: Space) -> list[SearchQuery]:
@@ -246,9 +248,12 @@ async def _rank(plan: Plan[Row], read: Snapshot, drawn: Sequence[DrawnCondition]
     )
     narrowing = await find_narrowing(read.connection, scope, read.search_query, plan.parsed)
     scope = replace(scope, only=narrowing.only, without=narrowing.without | plan.without, passages=narrowing.passages)
+    return _Ranked(read, scope, replace(await _rank_in(plan, read, scope), notes=narrowing.notes))
+
+
+async def _rank_in(plan: Plan[Row], read: Snapshot, scope: Scope) -> Ranking:
     rankings = [await rank(read.connection, scope, each, at_least=plan.most) for each in read.search_queries]
-    ranking = plan.cut(merge_rankings(rankings))
-    return _Ranked(read, scope, replace(ranking, notes=narrowing.notes))
+    return plan.cut(merge_rankings(rankings))
 
 
 async def _rerank(plan: Plan[Row], found: Found[Row]) -> Found[Row]:

@@ -33,9 +33,9 @@ class Hit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The readable, filtered part of a space; `conditions` are on the catalog's or the collection's metadata, `fields`,
-    `only` and `without` come of the query's signs; passages that match `pattern` are preferred,
-    and of chunks only `passages` count (WHOLE: all of a document)."""
+    """The readable, filtered part of a space. `conditions` are on the metadata of the catalog or the collection. The
+    signs of the query give `fields`, `only` and `without`. Passages that match `pattern` are preferred. In a search for
+    chunks, only `passages` count (WHOLE: all chunks of a document)."""
 
     caller: Caller
     space: Space
