@@ -130,7 +130,7 @@ class FoundChunk:
 
 @dataclass(frozen=True, slots=True)
 class FoundPassage:
-    """One of the best passages of a document that was found."""
+    """A passage of a found document, with its place."""
 
     document_id: UUID
     chunk_no: int

@@ -48,7 +48,7 @@ from carrel.wire.common import ResourceType
 from carrel.wire.search import FilterOperator
 from service.domains.search.filters import ORDERINGS, Comparison, Kind
 from service.domains.search.search_query import WHOLE
-from service.domains.search.syntax.queries import FieldShape, select_with_fields
+from service.domains.search.syntax.queries import FieldShape, select_with_fields, time_of_change
 from service.permissions.queries import readable_by_parameters, within_parameters
 from service.platform.sql import as_member, count_of
 from service.schema.catalog import documents
@@ -510,7 +510,7 @@ def found_documents(shape: Shape) -> AnySelect:
         documents.c.external_url,
         documents.c.custom_metadata,
         documents.c.updated_at,
-        func.coalesce(documents.c.source_updated_at, documents.c.updated_at).label("changed_at"),
+        time_of_change().label("changed_at"),
         as_member(resources.c.resource_type, ResourceType),
         *(resources.c.resource_id, resources.c.container_id),
         space_documents.c.indexed_version.label("version"),

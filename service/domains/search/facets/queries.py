@@ -10,6 +10,7 @@ from sqlalchemy import ARRAY, Text, Uuid, and_, any_, func, literal_column, sele
 
 from service.auth.callers import Caller
 from service.domains.search.sql import ORGANIZATION, AnySelect, array_of
+from service.domains.search.syntax.queries import ending_of_file, time_of_change
 from service.permissions.queries import readable_by_parameters, reader_parameters, within_parameters
 from service.platform.batches import Answer, Batch
 from service.schema.catalog import document_versions, documents
@@ -21,7 +22,7 @@ from service.schema.permissions import resources
 
 @dataclass(frozen=True, slots=True)
 class FacetRow:
-    """What a document is counted by."""
+    """The kind, owner, year and collections of a found document, by which facets count it."""
 
     document_id: UUID
     kind: str
@@ -41,7 +42,7 @@ def ask_facets(batch: Batch, caller: Caller, *, document_ids: Collection[UUID]) 
 @lru_cache(2)
 def _select_facets(*, is_narrowed: bool) -> AnySelect:
     """Build the statement of the kind, owner, year and collections of readable documents (`ids`)."""
-    version, kind = document_versions.c, func.lower(func.substring(document_versions.c.file_name, r"\.([^.]+)$"))
+    version = document_versions.c
     readable = select(resources.c.object_id).where(
         resources.c.organization_id == ORGANIZATION, resources.c.access_class.in_(readable_by_parameters())
     )
@@ -58,14 +59,13 @@ def _select_facets(*, is_narrowed: bool) -> AnySelect:
         )
         .scalar_subquery()
     )
-    changed = func.coalesce(documents.c.source_updated_at, documents.c.updated_at)
     return (
         select(
             documents.c.document_id,
-            func.coalesce(kind, func.lower(resources.c.resource_type)).label("kind"),
+            func.coalesce(ending_of_file(), func.lower(resources.c.resource_type)).label("kind"),
             func.coalesce(principals.c.email, "").label("owner"),
             principals.c.name.label("owner_name"),
-            func.to_char(func.timezone("UTC", changed), "YYYY").label("year"),
+            func.to_char(func.timezone("UTC", time_of_change()), "YYYY").label("year"),
             func.coalesce(names, literal_column("'{}'::text[]", ARRAY(Text()))).label("collections"),
         )
         .join(resources, resources.c.object_id == documents.c.document_id)

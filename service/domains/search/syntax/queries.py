@@ -113,13 +113,12 @@ def _has_type(number: int) -> ColumnElement[bool]:
     """Compare the resource's type, the ending of the file's name, and its media type."""
     value, version = _text("text", number), document_versions.c
     endings: Any = bindparam(f"endings_{number}", type_=ARRAY(Text()))
-    ending = func.lower(func.substring(version.file_name, r"\.([^.]+)$"))
     media_type = func.lower(version.media_type)
     of_file = exists().where(
         version.organization_id == ORGANIZATION,
         version.document_id == documents.c.document_id,
         version.version == documents.c.version,
-        or_(ending == any_(endings), media_type == value, func.split_part(media_type, "/", 1) == value),
+        or_(ending_of_file() == any_(endings), media_type == value, func.split_part(media_type, "/", 1) == value),
     )
     of_resource = exists().where(
         resources.c.organization_id == ORGANIZATION,
@@ -166,8 +165,13 @@ def _is_in(number: int, *, is_narrowed: bool) -> ColumnElement[bool]:
     return or_(documents.c.document_id.in_(inside), of_folder)
 
 
-def _changed() -> ColumnElement[datetime]:
+def time_of_change() -> ColumnElement[datetime]:
+    """Build the time at which the source, or else Carrel, last changed a document."""
     return func.coalesce(documents.c.source_updated_at, documents.c.updated_at)
+
+
+def ending_of_file() -> ColumnElement[str]:
+    return func.lower(func.substring(document_versions.c.file_name, r"\.([^.]+)$"))
 
 
 def _time(number: int) -> ColumnElement[datetime]:
@@ -178,6 +182,6 @@ _CONDITIONS: Mapping[FieldName, Callable[[int], ColumnElement[bool]]] = {
     FieldName.TITLE: lambda number: _matches(documents.c.name, number),
     FieldName.TYPE: _has_type,
     FieldName.OWNER: _has_owner,
-    FieldName.AFTER: lambda number: _changed() >= _time(number),
-    FieldName.BEFORE: lambda number: _changed() < _time(number),
+    FieldName.AFTER: lambda number: _time(number) <= time_of_change(),
+    FieldName.BEFORE: lambda number: _time(number) > time_of_change(),
 }
