@@ -394,6 +394,7 @@ def test_typed_text_outlives_page_and_session_and_is_shown_to_nobody_else(stack:
         name.press_sequentially("Mine")
         client.admin.groups.upsert([{"id": group, "name": "Theirs"}])
     visitor.reload()
+    visitor.locator("#carrel-apart").wait_for(state="attached")
     visitor.get_by_role("button", name="Rename").click()
     visitor.get_by_role("dialog").locator("#carrel-apart", has_text="Mine").click()
     expect(name).to_have_value("Theirs")

@@ -241,7 +241,10 @@ function tell(name, text, within = document.body) {
     place.id = name;
     place.setAttribute("role", "status");
   }
-  if (place.parentElement !== within) within.append(place);
+  if (place.parentElement !== within) {
+    within.append(place);
+    place.inert = false; // an open dialog makes everything around it inert, and this text may have stood there
+  }
   if (place.textContent !== text) place.textContent = text;
 }
 
