@@ -43,6 +43,7 @@ class History:
     folder: dict[str, bytes] = field(default_factory=dict[str, bytes])
     loaded: dict[str, bytes] = field(default_factory=dict[str, bytes])
     failed: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    found: dict[str, bytes] = field(default_factory=dict[str, bytes])  # by plans alone, since the last whole run
     ignored: set[str] = field(default_factory=set[str])
     things: dict[int, bool] = field(default_factory=dict[int, bool])
     taken: set[int] = field(default_factory=set[int])
@@ -88,7 +89,8 @@ class History:
         expected = self.expected_plan(deletes=deletes)
         summary = (await self.source.load(delete_missing=deletes, delete_limit_percent=100)).summary
         gone = set(self.loaded) - set(self.folder) if deletes and self.folder else set[str]()
-        self.has_run_failed = bool(deletes and self.loaded and not self.folder)
+        self.has_run_failed = bool(self.loaded and not self.folder)
+        self.found.clear()
         self.take(self.folder)
         self.loaded = {name: content for name, content in self.loaded.items() if name not in gone}
         for name in self.failed.keys() - self.folder.keys():
@@ -105,6 +107,8 @@ class History:
         with pytest.raises(SourceError, match="has no document"):
             await self.source.load(dry_run=dry_run)
         self.has_run_failed = self.has_run_failed or not dry_run
+        if not dry_run:
+            self.failed = self.found | self.failed
         return True
 
     async def plan(self) -> None:
@@ -113,6 +117,7 @@ class History:
             return
         plan = (await self.source.load(dry_run=True, delete_missing=deletes, delete_limit_percent=100)).plan
         expected = self.expected_plan(deletes=deletes)
+        self.found |= {name: content for name, content in self.folder.items() if not content}
         assert {name: getattr(plan, name) for name in expected} == expected, self.told
 
     async def retry(self) -> None:
@@ -120,7 +125,10 @@ class History:
             return
         names = self.random.sample(sorted(self.waiting), self.random.randint(1, len(self.waiting)))
         await self.source.retry(names=names)
+        self.failed = self.found | self.failed
         self.take({name: self.folder[name] for name in names if name in self.folder})
+        for name in set(names) - self.folder.keys():
+            del self.failed[name]
 
     async def ignore(self) -> None:
         if not self.failed:
