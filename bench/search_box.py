@@ -117,7 +117,7 @@ def ask(client: Carrel, question: Question, mode: SearchMode) -> SearchDocumentC
     """Search as the person who asks."""
     person = question.get("as", READER)
     return client.search.search_document_catalog(
-        question["ask"], max_results=LOOKED_AT, mode=mode, user_email=f"{person}@{HOST}"
+        question["ask"], max_results=LOOKED_AT, mode=mode, group_similar=True, user_email=f"{person}@{HOST}"
     )
 
 

@@ -58,7 +58,7 @@ class Comparisons:
         """A search that fits every document finds those that may be read; one for what is gone finds nothing."""
         readable = self.model.readable(self.model.enter(by, READING))
         markers = [document.text.marker for document in self.model.documents.values()]
-        results = self.world.search_catalog(by, " ".join(["harbour", *markers]), mode)
+        results = self.find(by, " ".join(["harbour", *markers]), mode, literalQuery=True)
         found = {each["documentExternalId"]: each for each in results}
         assert len(found) == len(results)
         assert {name: each["documentName"] for name, each in found.items()} == {
@@ -70,7 +70,41 @@ class Comparisons:
         # The words of a document's former name still count in its index until it has other contents; not so these.
         gone = sorted(self.markers - set(markers))[-100:]
         if gone and mode == "LEXICAL":
-            assert self.world.search_catalog(by, " ".join(gone), mode) == []
+            assert self.find(by, " ".join(gone), mode, literalQuery=True) == []
+
+    def find(self, by: str, query: str, mode: str, **options: Any) -> list[dict[str, Any]]:
+        """The results of a search; the rest of its answer tells nothing that its reader may not read."""
+        answer = self.world.search_catalog(by, query, mode, **options).raise_for_status().json()
+        readable = self.model.readable(self.model.enter(by, READING))
+        corrections = [each["replacedBy"] for each in answer["applied"].get("corrections", [])]
+        self.check_silence([corrections, answer.get("facets", [])], readable.values())
+        return answer["results"]
+
+    def check_signs(self, by: str, mode: str) -> None:
+        """Phrases, exclusions, alternatives, corrections, counts and similar documents are of what may be read."""
+        readable = self.model.readable(self.model.enter(by, READING))
+        names = sorted(self.model.documents)
+        one, other = self.chance.choice(names), self.chance.choice(names)
+        first, second = (self.model.documents[name].text.marker for name in (one, other))
+
+        def find(query: str, **options: Any) -> set[str]:
+            return {each["documentExternalId"] for each in self.find(by, query, mode, **options)}
+
+        assert find(f'harbour "tells of {first}"') == find(f'harbour "{first}"') == {one} & readable.keys()
+        assert find(f"harbour -{first}") == readable.keys() - {one}
+        assert find(f"{first} OR {second}") == {one, other} & readable.keys()
+        grouped = self.find(by, "harbour", mode, groupSimilar=True)
+        similar = {each["documentExternalId"] for result in grouped for each in result.get("similar", [])}
+        assert similar | {each["documentExternalId"] for each in grouped} == readable.keys()
+        answer = self.world.search_catalog(by, f"harbour {first[:-2]}{first[-1]}", mode, countFacets=True).json()
+        assert answer["facetsCounted"] == len(readable)
+        assert all(sum(each["count"] for each in facet["values"]) == len(readable) for facet in answer["facets"][2:])
+        corrected = {word for each in answer["applied"].get("corrections", []) for word in each["replacedBy"]}
+        assert corrected <= {text.marker for text in readable.values()}
+        like = self.world.search_catalog(by, "harbour", mode, similarTo=self.world.document_id(one))
+        assert outcome_of(like) == ((200, None) if one in readable else (404, "document_not_found"))
+        if one in readable:
+            assert {each["documentExternalId"] for each in like.json()["results"]} == readable.keys() - {one}
 
     def check_collection_search(self, by: str, collection: str, mode: str) -> None:
         """The same in a collection, chunk by chunk; one that the actor has no role in is unknown."""
@@ -133,7 +167,7 @@ class Comparisons:
 
     def check_found_alone(self, by: str, document: str) -> None:
         text = self.model.documents[document].text
-        alone = self.world.search_catalog(by, text.marker, "LEXICAL")
+        alone = self.find(by, text.marker, "LEXICAL", literalQuery=True)
         readable = document in self.model.readable(self.model.enter(by, READING))
         assert [each["documentExternalId"] for each in alone] == ([document] if readable else [])
         assert [each["documentName"] for each in alone] == ([text.title] if readable else [])
@@ -244,7 +278,7 @@ class Comparisons:
             self.check_entry(by)
         by = by if outcome(self.model.enter, by, READING)[0] == 200 else ADMIN
         self.check_catalog_search(by, mode)
-        seen = (self._collection, self._lists, self._document, self._authorizations)
+        seen = (self._collection, self._lists, self._document, self._authorizations, self._signs)
         told = (self._readers, self._explanation, self._explanation, self._reach, self._members, self._credentials)
         if self.chance.random() < 1 / 2:
             self.chance.choice(seen)(by, mode, page_size)
@@ -276,6 +310,10 @@ class Comparisons:
     def _collection(self, by: str, mode: str, _: int) -> None:
         if collections := sorted(self.world.collection_ids):
             self.check_collection_search(by, self.chance.choice(collections), mode)
+
+    def _signs(self, by: str, mode: str, _: int) -> None:
+        if self.model.documents:
+            self.check_signs(by, mode)
 
     def _lists(self, by: str, _: str, page_size: int) -> None:
         self.check_lists(by, page_size)

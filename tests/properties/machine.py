@@ -18,6 +18,7 @@ from tests.properties.model import EDITOR, EVERYONE, MESSAGING, READING, VIEWER,
 from tests.properties.operations import LONG_REST, SHORT_REST, Actor, Operations, an_operation
 from tests.properties.world import ADMIN, MODES, World, outcome_of
 
+LETTERS = str.maketrans("0123456789", "abcdefghij")
 # So many documents of so many parts that a search shows all of their chunks.
 MOST_USERS, MOST_GROUPS, MOST_DOCUMENTS, MOST_COLLECTIONS = 7, 7, 9, 3
 MOST_ACCOUNTS, MOST_CREDENTIALS, MOST_AGENTS = 3, 7, 3
@@ -124,8 +125,8 @@ class Permissions(Operations, RuleBasedStateMachine):
     begin_with_agents = begin_with("agents", agents)
 
     def a_marker(self) -> str:
-        """A word that was never used before, and is no part of another."""
-        self.markers.add(made := f"marker{next(self.numbers):04d}x")
+        """A word of letters that was never used before, and is no part of another."""
+        self.markers.add(made := f"marker{next(self.numbers):04d}x".translate(LETTERS))
         return made
 
     def a_title(self) -> str:

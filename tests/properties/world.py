@@ -410,9 +410,9 @@ class World:
 
     # What a search shows.
 
-    def search_catalog(self, by: str, query: str, mode: str) -> list[dict[str, Any]]:
-        options = {"maxResults": 100, "mode": mode}
-        return self.ask("search/searchDocumentCatalog", by, searchQuery=query, searchOptions=options)["results"]
+    def search_catalog(self, by: str, query: str, mode: str, **options: Any) -> httpx.Response:
+        options |= {"maxResults": 100, "mode": mode}
+        return self.call("search/searchDocumentCatalog", by, searchQuery=query, searchOptions=options)
 
     def search_collection(self, by: str, collection: str, query: str, mode: str) -> httpx.Response:
         return self.call(
