@@ -39,7 +39,7 @@ def reasons() -> set[str]:
     for path in (ROOT / "flows" / "operations").rglob("*.py"):
         for node in ast.walk(parse_python(path.read_text())):
             match node:
-                case ast.Call(func=ast.Name(id="Problem"), keywords=keywords):
+                case ast.Call(func=ast.Name(id="Problem") | ast.Attribute(attr="Problem"), keywords=keywords):
                     found = [word.value for word in keywords if word.arg == "code"]
                 case ast.ClassDef(name=name, body=body) if name.endswith("Error"):
                     assigned = [each for each in body if isinstance(each, ast.Assign)]

@@ -136,7 +136,7 @@ class SpellingCorrection(common.ResponseModel):
 
 
 class AppliedOptions(common.ResponseModel):
-    """What a search did beyond its query; a member is absent when its option was off or there is nothing to say."""
+    """What a search did beyond its query; a member is absent or empty when there is nothing to say."""
 
     filtering: AppliedFiltering | None = None
     """Filters drawn from the query."""
